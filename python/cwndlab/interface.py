@@ -50,7 +50,7 @@ class ResultSet(Stored):
         average: float | None = None,
         overlap: float | None = None,
         hop: str | None = None,
-        label: str | Sequence[str] = (),
+        label: Mapping[str, str] | None = None,
         title: str | None = None,
         xlim: Span | None = None,
         ylim: Span | None = None,
@@ -75,7 +75,8 @@ class ResultSet(Stored):
         It is a figure of matplotlib, which a notebook shows; its `data` are what is drawn, which a file has
         beside it: `cwnd.data.csv` beside `cwnd.png`. Options are those of the command line, under the same
         names: shares as numbers (`0.75`), ranges as pairs, `where` as `{KEY: VALUE or list of values}`, a
-        run by its index or its whole name. `command` is what the file's metadata say makes the plot again.
+        run by its index or its whole name, `label` as `{VALUE: TEXT}`. `command` is what the file's metadata
+        say makes the plot again.
 
         Raises InputError, one line with the nearest names, for a kind, column, run, flow, hop or key that
         does not exist, and where there is nothing to draw.
@@ -93,7 +94,7 @@ class ResultSet(Stored):
             "average": average,
             "overlap": overlap,
             "hop": hop,
-            "labels": _several(label),
+            "labels": label,
             "title": title,
             "xlim": xlim,
             "ylim": ylim,

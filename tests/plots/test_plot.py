@@ -149,7 +149,7 @@ def test_flows_are_filtered_ordered_and_named():
     results = MemoryResults(pl.DataFrame([summary_row(0, flow) for flow in flows]), {"tcp": frame})
     figure = plots.plot(results, "rtt", flows=["f3", "f1"])
     assert texts(figure) == ["f3", "f1"]
-    assert texts(plots.plot(results, "rtt", flows=["f3", "f1"], labels=["long", "short"])) == [
+    assert texts(plots.plot(results, "rtt", flows=["f3", "f1"], labels={"f1": "short", "f3": "long"})) == [
         "long",
         "short",
     ]
@@ -495,7 +495,14 @@ def test_names_with_dollars_and_markup_are_drawn_as_they_stand(tmp_path: Path):
         ),
         ("cwnd", {"colour": "red"}, "option: 'colour' does not exist"),
         ("rtt", {"value": "rtt"}, "value: 'rtt' does not exist; did you mean rtt_ms or srtt_ms?"),
-        ("rtt", {"labels": ["one"]}, "labels: 1 names for 2 series"),
+        ("rtt", {"labels": ["one"]}, "label: found ['one']; expected names of values, such as cubic: CUBIC"),
+        ("rtt", {"labels": {"cubik": "x"}}, "label: 'cubik' does not exist; did you mean cubic?"),
+        ("rtt", {"labels": {"cubic": "newreno"}}, "label: newreno and cubic would both be called newreno"),
+        (
+            "rtt",
+            {"runs": [3], "labels": {"cubic": "x"}},
+            "label: 'cubic' names nothing; no value is named here",
+        ),
         ("throughput", {"average": 0}, "average: 0 s is no length of a window"),
         ("throughput", {"average": 99}, "average: no whole window of 99 s fits into what is shown"),
         ("throughput", {"overlap": 1}, "overlap: 1 is not a share"),

@@ -79,10 +79,10 @@ def test_differences_are_those_of_compare(both: tuple[ResultSet, ResultSet], sid
 def test_the_command_line_takes_labels(both: tuple[ResultSet, ResultSet]):
     texts = [f"{both[0].path}=before", str(both[1].path)]
     assert options.opened(texts).summary["results"].unique(maintain_order=True).to_list() == ["before", "two"]
-    named = options.opened([str(results.path) for results in both], ["x", "y"])
-    assert named.summary["results"].unique(maintain_order=True).to_list() == ["x", "y"]
-    with pytest.raises(InputError, match="--label: 1 labels for 2 results"):
-        options.opened(texts, ["x"])
+    with pytest.raises(
+        InputError, match="labels: two, two: give each results a label of its own, as DIR=LABEL"
+    ):
+        options.opened([f"{both[0].path}=two", str(both[1].path)])
     with pytest.raises(InputError, match="named twice"):
         options.opened([texts[0], str(both[0].path)])
 

@@ -83,7 +83,7 @@ OF_THE_TERMINAL = {
     "run": {"help", "dry_run", "report", "open", "junit", "quiet", "json", "set", "cc", "cc_private"},
     "compare": {"help", "a", "b", "ministat", "json"},
     "plot": {"help", "figure"},
-    "report": {"help", "label"},
+    "report": {"help"},
 }
 """Options of commands that no method has: how something is printed, what `load` and `together` take, files of
 other tools, and the numbered figures of publications."""

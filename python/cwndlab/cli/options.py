@@ -23,7 +23,7 @@ Directories = Annotated[
 ]
 
 
-def opened(texts: list[str] | None, labels: list[str] | None = None) -> "ResultSet":
+def opened(texts: list[str] | None) -> "ResultSet":
     """The results of a directory, or of several under their labels."""
     from cwndlab import interface
     from cwndlab.results.together import labels_of
@@ -31,12 +31,10 @@ def opened(texts: list[str] | None, labels: list[str] | None = None) -> "ResultS
     named = [_labelled(text) for text in texts or [str(LATEST)]]
     if len(named) == 1:
         return interface.ResultSet(named[0][0])
-    if labels and len(labels) != len(named):
-        raise InputError(f"--label: {len(labels)} labels for {len(named)} results")
-    short = labels or labels_of([path for path, _ in named])
+    short = labels_of([path for path, _ in named])
     words = [label or own for (_, label), own in zip(named, short, strict=True)]
     if len(set(words)) < len(words):
-        raise InputError(f"labels: {', '.join(words)}: give each results a label of its own")
+        raise InputError(f"labels: {', '.join(words)}: give each results a label of its own, as DIR=LABEL")
     pairs = zip(words, (interface.ResultSet(path) for path, _ in named), strict=True)
     return interface.together(dict(pairs))
 
@@ -125,6 +123,17 @@ def parse_pairs(texts: list[str] | None, option: str = "--where") -> dict[str, l
             raise InputError(f"{option}: found {text!r}; expected KEY=VALUE")
         pairs.setdefault(key, []).append(value)
     return pairs
+
+
+def parse_labels(texts: list[str] | None) -> dict[str, str]:
+    """`VALUE=TEXT` options by value, up to the last `=`."""
+    labels: dict[str, str] = {}
+    for text in texts or ():
+        value, _, label = text.rpartition("=")
+        if not (value and label):
+            raise InputError(f"--label: found {text!r}; expected VALUE=TEXT, such as cubic=CUBIC")
+        labels[value] = label
+    return labels
 
 
 def parse_share(option: str, text: str, *, least: float | None = None) -> float:

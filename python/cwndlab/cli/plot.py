@@ -14,6 +14,7 @@ from cwndlab.cli.options import (
     Directories,
     opened,
     own_command,
+    parse_labels,
     parse_optional_share,
     parse_pairs,
     parse_span,
@@ -31,7 +32,7 @@ _Numbers = Annotated[
         "--figure",
         metavar="NUMBER|all",
         help="A figure of the suite's publication, by its number there; may be given again. "
-        "Files go to the directory FILE [DIR/figures].",
+        "Files go to the directory FILE [DIR/figures]; of one plot FILE may be a .png, .svg or .pdf.",
     ),
 ]
 _Runs = Annotated[
@@ -63,7 +64,12 @@ _Overlap = Annotated[
 _Hop = Annotated[str | None, typer.Option(metavar="NAME", help="The hop whose queue is shown.")]
 _Labels = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="TEXT", help="A name for each of several results; of one, of each line."),
+    typer.Option(
+        "--label",
+        metavar="VALUE=TEXT",
+        help="What a value is called, such as cubic=CUBIC; KEY=VALUE=TEXT where two keys have it. "
+        "May be given again.",
+    ),
 ]
 _Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the plot.")]
 _Xlim = Annotated[str | None, typer.Option(metavar="FROM:TO", help="Range of the x axis.")]
@@ -134,7 +140,7 @@ def plot(
     footnote: _Footnote = False,
 ) -> None:
     """Draw a plot of results, and write its data beside it (FILE.data.csv)."""
-    results = opened(directories, labels)
+    results = opened(directories)
     several = len(directories or ()) > 1
     target = out if out is not None else (Path() if several else results.path) / f"{kind}.png"
     chosen = {
@@ -148,7 +154,7 @@ def plot(
         "average": average,
         "overlap": parse_optional_share("--overlap", overlap, least=0),
         "hop": hop,
-        "label": None if several else labels,
+        "label": parse_labels(labels),
         "title": title,
         "xlim": parse_span("--xlim", xlim),
         "ylim": parse_span("--ylim", ylim),
@@ -177,12 +183,15 @@ def plot(
     _published(results, published, out or results.path / "figures", options)
 
 
+_LOOKS = ("size", "style", "font", "font_size", "footnote")
+"""Options that go with a figure of a publication."""
+
+
 def _published(results: "ResultSet", numbers: list[str], out: Path, options: dict[str, Any]) -> None:
     """Draw figures of the suite's publication, and print their files."""
-    if options.keys() - {"size", "footnote"}:
-        raise InputError(
-            "--figure: the publication says what is shown; only --size and --footnote go with it"
-        )
+    if not options.keys() <= set(_LOOKS):
+        looks = ", ".join(f"--{name.replace('_', '-')}" for name in _LOOKS)
+        raise InputError(f"--figure: the publication says what is shown; only {looks} go with it")
     from cwndlab.plots import published
 
     for file in published.draw(results, numbers, out, options, own_command()):
@@ -194,13 +203,10 @@ def report(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file [DIR/report.html].")
     ] = None,
-    labels: Annotated[
-        list[str] | None, typer.Option("--label", metavar="TEXT", help="A name for each of several results.")
-    ] = None,
 ) -> None:
     """Write the report of results, one HTML file."""
     from cwndlab.plots.report import write
 
-    results = opened(directories, labels)
+    results = opened(directories)
     place = Path() if len(directories or ()) > 1 else results.path
     print(write(results, out if out is not None else place / "report.html"))

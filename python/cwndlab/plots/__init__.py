@@ -61,7 +61,9 @@ def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options
     chosen = selection.Options(**options)
     draw = importlib.import_module(f"cwndlab.plots.{kind}").draw
     with paint.style(chosen):
-        figure: Plot = draw(selection.bind(results, chosen))
+        bound = selection.bind(results, chosen)
+        figure: Plot = draw(bound)
+        bound.names.check()
         if out is not None:
             paint.save(figure, Path(out), chosen)
     return figure

@@ -28,7 +28,7 @@ def draw(selection: Selection) -> Plot:
         raise InputError(f"value: {column} is a series; bars need a column of the summary, one value per run")
     keys = selection.apart(selection.group_keys(most=4), column)
     panels, keys = grouped.panels(selection, column, keys)
-    layout = grouped.layout(selection, grouped.together(panels), keys)
+    layout = grouped.layout(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
     bracket: dict[str, Any] = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
     width = figure.get_figwidth() / paint.grid(options, len(panels))[1]
@@ -40,7 +40,7 @@ def draw(selection: Selection) -> Plot:
             if not np.isnan(half):
                 axis.errorbar(x, mean, yerr=half, color="#202020", **bracket)
         grouped.label_axis(axis, layout, keys, width)
-        paint.heading(axis, panel.heading, options, len(panels))
+        paint.heading(axis, panel.heading)
     shown = columns.describe(column)
     paint.outer(options, axes, x=grouped.in_words(keys[:-1] or keys), y=shown.label)
     figure.data = grouped.table(
@@ -49,8 +49,8 @@ def draw(selection: Selection) -> Plot:
         mean=lambda group: mean_interval(group.values, options.confidence)[0],
         half_interval=lambda group: mean_interval(group.values, options.confidence)[1],
     )
-    handles = [Patch(**colours.fill(layout.colours[name])) for name in layout.series]
-    paint.legend(figure, handles, grouped.series_names(layout, options.labels), options)
+    entries = {name: Patch(**colours.fill(layout.colours[value])) for value, name in layout.series.items()}
+    paint.legend(figure, entries, options)
     over = f" over {grouped.in_words(keys)}" if keys else ""
     note = f"mean and {100 * options.confidence:g} % interval over runs"
     paint.finish(figure, axes, options, f"{shown.words}{over}", note)

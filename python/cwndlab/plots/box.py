@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -30,7 +31,7 @@ def draw(selection: Selection) -> Plot:
     column = options.value or "goodput_mbps"
     keys = selection.apart(selection.group_keys(most=4), column)
     panels, keys = grouped.panels(selection, column, keys)
-    layout = grouped.layout(selection, grouped.together(panels), keys)
+    layout = grouped.layout(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
     width = figure.get_figwidth() / paint.grid(options, len(panels))[1]
     for axis, panel in zip(axes, panels, strict=True):
@@ -38,15 +39,18 @@ def draw(selection: Selection) -> Plot:
             x, wide, place = layout.slot(group)
             _box(axis, group.values, x, wide, colours.fill(place), dots=options.points)
         grouped.label_axis(axis, layout, keys, width)
-        paint.heading(axis, panel.heading, options, len(panels))
+        paint.heading(axis, panel.heading)
     shown = columns.describe(column.rpartition(".")[2])
     paint.outer(options, axes, x=grouped.in_words(keys[:-1] or keys), y=shown.label)
     figure.data = grouped.table(panels, keys, **{name: partial(_statistic, name) for name in _STATISTICS})
-    handles = [Patch(alpha=0.45, **colours.fill(layout.colours[name])) for name in layout.series]
-    mean = Line2D(
+    entries: dict[str, Artist] = {
+        name: Patch(alpha=0.45, **colours.fill(layout.colours[value]))
+        for value, name in layout.series.items()
+    }
+    entries["mean"] = Line2D(
         [], [], linestyle="", marker="D", markersize=4 * paint.scale(), color="white", markeredgecolor="black"
     )
-    paint.legend(figure, [*handles, mean], [*grouped.series_names(layout, options.labels), "mean"], options)
+    paint.legend(figure, entries, options)
     over = f" over {grouped.in_words(keys)}" if keys else ""
     paint.finish(figure, axes, options, f"{shown.words}{over}", grouped.counted(selection, column))
     return figure

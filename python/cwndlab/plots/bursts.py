@@ -89,11 +89,11 @@ def draw(selection: Selection) -> Plot:
             told = {"round": [each.number] * len(t_ms), "flow": [flow] * len(t_ms)}
             rows.append(pl.DataFrame({**told, "time [ms]": t_ms, "delivered [B]": come}))
         took_ms = 1e3 * (each.end_s - each.start_s)
-        paint.heading(axis, f"round {each.number}: {took_ms:.3g} ms", selection.options, len(shown))
+        paint.heading(axis, f"round {each.number}: {took_ms:.3g} ms")
     figure.data = pl.concat(rows)
     _label_rows(figure, axes, list(sizes))
     paint.outer(selection.options, axes, x="time since the round began [ms]", y="")
-    paint.legend(figure, list(legend.values()), list(legend), selection.options)
+    paint.legend(figure, legend, selection.options)
     note = "" if len(shown) == len(found) else f"{chosen} {len(shown)} of {len(found)} rounds"
     paint.finish(figure, axes, selection.options, "rounds of an incast", note)
     return figure

@@ -32,19 +32,19 @@ def draw(selection: Selection) -> Plot:
             sizes, share = distribution(group.values)
             # The function is 0 left of the lowest value and jumps there.
             x, y = np.concatenate((sizes[:1], sizes)), np.concatenate(([0.0], share))
-            axis.plot(x, y, drawstyle="steps-post", **colours.pen(lines.pen_of[group.names]))
-            told = dict(zip(keys, group.names, strict=True))
+            axis.plot(x, y, drawstyle="steps-post", **colours.pen(lines[group.cell].pen))
+            told = dict(zip(keys, group.texts, strict=True))
             told |= {"panel": panel.heading} if panel.heading else {}
             rows.append(
                 pl.DataFrame({**{key: [text] * len(x) for key, text in told.items()}, column: x, "share": y})
             )
         axis.set_ylim(0, 1.01)
-        paint.heading(axis, panel.heading, options, len(panels))
+        paint.heading(axis, panel.heading)
     figure.data = pl.concat(rows)
     shown = columns.describe(column.rpartition(".")[2])
     paint.outer(options, axes, x=shown.label, y="share of values at or below")
-    handles = [Line2D([], [], **colours.pen(place)) for place in lines.pens]
-    paint.legend(figure, handles, lines.names if keys else [""], options)
+    entries = {line.name: Line2D([], [], **colours.pen(line.pen)) for line in lines.values()}
+    paint.legend(figure, entries if keys else {}, options)
     over = f" by {grouped.in_words(keys)}" if keys else ""
     paint.finish(figure, axes, options, f"{shown.words}{over}", grouped.counted(selection, column))
     return figure

@@ -48,17 +48,17 @@ def draw(selection: Selection) -> Plot:
             x = floats(group.rows[left]) * columns.describe(left).factor
             y = floats(group.rows[up]) * columns.describe(up).factor
             # More areas than colours would be one grey one.
-            _group(axis, x, y, lines.pen_of[group.names], shaded=len(lines.pens) <= len(colours.PALETTE))
-            told = dict(zip(keys, group.names, strict=True)) | {"panel": panel.heading}
+            _group(axis, x, y, lines[group.cell].pen, shaded=len(lines) <= len(colours.PALETTE))
+            told = dict(zip(keys, group.texts, strict=True)) | {"panel": panel.heading}
             frame = {key: [text] * len(x) for key, text in told.items()}
             rows.append(pl.DataFrame({"run": group.rows["run_id"], **frame, left: x, up: y}))
-        paint.heading(axis, panel.heading, options, len(panels))
+        paint.heading(axis, panel.heading)
     figure.data = pl.concat(rows)
     paint.outer(
         options, axes, x=f"{columns.describe(left).label}   (less is right)", y=columns.describe(up).label
     )
-    handles = [Line2D([], [], linestyle="", **colours.marker(place)) for place in lines.pens]
-    paint.legend(figure, handles, lines.names if keys else [""], options)
+    entries = {line.name: Line2D([], [], linestyle="", **colours.marker(line.pen)) for line in lines.values()}
+    paint.legend(figure, entries if keys else {}, options)
     title = f"{columns.describe(up).words} against {columns.describe(left).words}"
     paint.finish(figure, axes, options, title, "ellipse: one standard deviation")
     if options.xlim is None:

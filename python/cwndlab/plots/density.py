@@ -46,7 +46,7 @@ def draw(selection: Selection) -> Plot:
         image = axis.pcolormesh(
             edges[0], edges[1], np.ma.masked_equal(share.T, 0), norm=norm, cmap="cividis", rasterized=True
         )
-        paint.heading(axis, heading, options, len(known))
+        paint.heading(axis, heading)
         column, row = np.nonzero(share)
         middles = [(edge[1:] + edge[:-1]) / 2 for edge in edges]
         told = {across: middles[0][column], up: middles[1][row], "share": share[column, row]}

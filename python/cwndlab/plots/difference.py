@@ -96,8 +96,8 @@ def _drawn(selection: Selection, key: str, shown: Sequence[Comparison]) -> Plot:
         "color": "#404040",
         "markersize": 4.5 * paint.scale(),
     }
-    handles = [Line2D([], [], **style), Line2D([], [], **style, markerfacecolor="white")]
-    paint.legend(figure, handles, ["proven or exact", "not proven"], options)
+    filled, hollow = Line2D([], [], **style), Line2D([], [], **style, markerfacecolor="white")
+    paint.legend(figure, {"proven or exact": filled, "not proven": hollow}, options)
     figure.data = pl.DataFrame(
         [
             {**each.contrast.where, "a": each.a.label, "b": each.b.label, "difference": middle, "low": low,

@@ -71,10 +71,10 @@ def arrange(selection: Selection, known: Sequence[Values], *, name: str) -> list
     found: dict[tuple[object, ...], Series] = {}
     for place, line in enumerate(known):
         where, what = tuple(line[key] for key in over), tuple(line[key] for key in inside)
-        panel = panels.setdefault(where, Panel(_words(line, over, short, name)))
+        panel = panels.setdefault(where, Panel(_words(selection, line, over, short, name)))
         if (where, what) not in found:
             number, pen = pens[tuple(line[key] for key in (*over, *inside))]
-            series = Series(_words(line, inside, short, name), pen, number, line)
+            series = Series(_words(selection, line, inside, short, name), pen, number, line)
             found[where, what] = series
             panel.series.append(series)
         found[where, what].members.append(place)
@@ -100,8 +100,10 @@ def split(selection: Selection) -> tuple[list[tuple[str, Selection]], list[str]]
             for key, value in row.items():
                 rows = rows.filter(pl.col(key).eq_missing(pl.lit(value)))
             if rows.height:
-                heading = ", ".join(part(short[key], value) for key, value in row.items())
-                parts.append((heading, replace(selection, rows=rows)))
+                called = (
+                    selection.names.of(key, value, part(short[key], value)) for key, value in row.items()
+                )
+                parts.append((", ".join(called), replace(selection, rows=rows)))
     return parts, keys
 
 
@@ -217,8 +219,13 @@ def _hues(selection: Selection, key: str, known: Sequence[Values]) -> dict[objec
     return colours.places(key, order_of(selection, key, known))
 
 
-def _words(line: Values, keys: Sequence[str], short: Mapping[str, str], name: str) -> str:
-    return ", ".join(str(line[key]) if key == name else part(short[key], line[key]) for key in keys)
+def _words(
+    selection: Selection, line: Values, keys: Sequence[str], short: Mapping[str, str], name: str
+) -> str:
+    return ", ".join(
+        selection.names.of(key, line[key], str(line[key]) if key == name else part(short[key], line[key]))
+        for key in keys
+    )
 
 
 def refuse(selection: Selection, kind: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import matplotlib as mpl
 import numpy as np
@@ -12,55 +13,73 @@ from matplotlib.axes import Axes
 
 from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError
-from cwndlab.plots import colours, facets
+from cwndlab.plots import colours, facets, naming
 from cwndlab.plots.selection import Selection
 from cwndlab.results import columns, inferred
 from cwndlab.results.texttable import short_names
+
+_Part = TypeVar("_Part")
+
+ALL = "all runs"
+"""What a group is called that no key makes."""
 
 
 @dataclass(frozen=True)
 class Group:
     """The rows of the summary that share one value of each key, and the column's values over them."""
 
+    cell: tuple[object, ...]
+    """The keys' values."""
     names: tuple[str, ...]
-    """The keys' values, as text."""
+    """What the picture calls them."""
     values: Floats
     rows: pl.DataFrame
 
     @property
-    def label(self) -> str:
-        """The keys' values in one line."""
-        return ", ".join(self.names) or "all runs"
+    def texts(self) -> list[str]:
+        """The keys' values, as the data beside a picture have them."""
+        return [_text(value) for value in self.cell]
+
+
+def _text(value: object) -> str:
+    return naming.NONE if value is None else inferred.marked(value)
 
 
 def groups(selection: Selection, column: str, keys: Sequence[str]) -> list[Group]:
     """Return the groups in the order a reader expects, numbers by size, without those that have no value."""
     found = []
     parts = selection.rows.group_by(list(keys), maintain_order=True) if keys else [((), selection.rows)]
-    for names, rows in parts:
+    for cell, rows in parts:
         values = selection.values(column, rows)
         values = values[~np.isnan(values)]
         if len(values):
-            texts = tuple("–" if name is None else inferred.marked(name) for name in names)
-            found.append(Group(texts, values, rows))
+            pairs = zip(keys, cell, strict=True)
+            names = tuple(selection.names.of(key, value, _text(value)) for key, value in pairs)
+            found.append(Group(cell, names, values, rows))
     if not found:
         raise InputError(f"{column}: no value was recorded for these runs and flows")
-    ranks = [
-        {name: place for place, name in enumerate(columns.ordered(group.names[number] for group in found))}
-        for number in range(len(keys))
-    ]
+    return _ordered(found)
+
+
+def _ordered(found: Sequence[Group]) -> list[Group]:
+    """Return groups in the order of their first key, then of their second, and so on."""
+    ranks = [places(values) for values in zip(*(group.cell for group in found), strict=True)]
     return sorted(
-        found, key=lambda group: [rank[name] for rank, name in zip(ranks, group.names, strict=True)]
+        found, key=lambda group: [rank[value] for rank, value in zip(ranks, group.cell, strict=True)]
     )
 
 
-def hues(selection: Selection, keys: Sequence[str], values: Sequence[str]) -> dict[str, int]:
+def places(values: Iterable[object]) -> dict[object, int]:
+    """Return the place of each value among the distinct ones, in the order a reader expects."""
+    return {value: place for place, value in enumerate(columns.ordered(values))}
+
+
+def hues(selection: Selection, keys: Sequence[str], values: Iterable[object]) -> dict[object, int]:
     """Return the number of the pen of each value of the last key, the same in every plot of these results."""
     if not keys:
         return dict.fromkeys(values, 0)
     every = colours.places(keys[-1], facets.order_of(selection, keys[-1], []))
-    named = {"–" if value is None else inferred.marked(value): place for value, place in every.items()}
-    return {value: named[value] for value in values}
+    return {value: every[value] for value in values}
 
 
 @dataclass(frozen=True)
@@ -70,31 +89,37 @@ class Layout:
     A single key is along the axis.
     """
 
-    places: list[str]
-    """Values of the keys along the axis, a line for each."""
-    series: list[str]
-    """Values of the last key; empty where there is one only."""
-    colours: Mapping[str, int]
+    places: Mapping[tuple[object, ...], str]
+    """Values of the keys along the axis, in order, with what they are called, a line for each key."""
+    series: Mapping[object, str]
+    """Values of the last key, in order, with what they are called; empty where there is one key only."""
+    colours: Mapping[object, int]
     """The number of the colour of each value of the last key, or of the only one if it has colours."""
 
     def slot(self, group: Group) -> tuple[float, float, int]:
         """Return (position on the axis, width, number of the colour) of a group."""
         count = max(1, len(self.series))
         width = 0.7 / count
-        beside = self.series.index(group.names[-1]) if self.series else 0
-        centre = self.places.index(_place(group))
-        colour = self.colours.get(group.names[-1], 0) if group.names else 0
+        beside = list(self.series).index(group.cell[-1]) if self.series else 0
+        centre = list(self.places).index(_along(group.cell))
+        colour = self.colours.get(group.cell[-1], 0) if group.cell else 0
         return centre + (beside - (count - 1) / 2) * width, 0.84 * width, colour
 
 
-def layout(selection: Selection, found: Sequence[Group], keys: Sequence[str]) -> Layout:
-    """Return the layout of groups of any number of keys."""
-    places = dict.fromkeys(_place(group) for group in found)
-    series = [str(name) for name in columns.ordered(group.names[-1] for group in found if len(keys) > 1)]
+def layout(selection: Selection, found: Sequence[Panel], keys: Sequence[str]) -> Layout:
+    """Return the layout of the groups of all panels, of any number of keys."""
+    every = together(found)
+    along = {_along(group.cell): "\n".join(_along(group.names)) or ALL for group in every}
+    called = {group.cell[-1]: group.names[-1] for group in every if group.cell}
+    series = {value: called[value] for value in places(called)} if len(keys) > 1 else {}
     # Of a single key, along the axis, only stacks and congestion controls have colours.
     meant = keys and keys[-1].rpartition(".")[2] in facets.MEANINGS
-    values = series or (list(dict.fromkeys(group.names[-1] for group in found)) if meant else [])
-    return Layout(list(places), series, hues(selection, keys, values))
+    return Layout(along, series, hues(selection, keys, called if series or meant else ()))
+
+
+def _along(cell: tuple[_Part, ...]) -> tuple[_Part, ...]:
+    """Return what of a cell, or of its names, is along the axis."""
+    return cell[:-1] or cell
 
 
 def panels(selection: Selection, column: str, keys: Sequence[str]) -> tuple[list[Panel], list[str]]:
@@ -113,37 +138,28 @@ class Panel:
 
 
 def together(found: Sequence[Panel]) -> list[Group]:
-    """Return the groups of all panels, one of each name, in order: they have a common axis and colours."""
-    of_name = {group.names: group for panel in found for group in panel.groups}
-    if not of_name:
-        return []
-    ranks = [
-        {name: place for place, name in enumerate(columns.ordered(names[number] for names in of_name))}
-        for number in range(len(next(iter(of_name))))
-    ]
-    return [
-        of_name[names]
-        for names in sorted(of_name, key=lambda names: [r[n] for r, n in zip(ranks, names, strict=True)])
-    ]
+    """Return the groups of all panels, one of each cell, in order: they have a common axis and colours."""
+    return _ordered(list({group.cell: group for panel in found for group in panel.groups}.values()))
 
 
 @dataclass(frozen=True)
-class Lines:
-    """What groups are called and drawn with that are lines, those of one name in all panels alike."""
+class Line:
+    """What a group that is a line is called, and the number of its pen."""
 
-    names: list[str]
-    pens: list[int]
-    """Numbers of their pens: by the last key's value, if that alone tells."""
-    pen_of: dict[tuple[str, ...], int]
+    name: str
+    pen: int
 
 
-def lines(selection: Selection, found: Sequence[Panel], keys: Sequence[str]) -> Lines:
-    """Return the lines of all panels; raises InputError where there are not as many as `labels`."""
-    every, labels = together(found), selection.options.labels
-    names = checked(labels, len(every)) if labels else [group.label for group in every]
-    hue = hues(selection, keys, list(dict.fromkeys(group.names[-1] for group in every if keys)))
-    pens = [hue[group.names[-1]] for group in every] if len(keys) == 1 else list(range(len(every)))
-    return Lines(names, pens, {group.names: pen for group, pen in zip(every, pens, strict=True)})
+def lines(
+    selection: Selection, found: Sequence[Panel], keys: Sequence[str]
+) -> dict[tuple[object, ...], Line]:
+    """Return the line of each cell, the same in all panels; of a single key, the pen is its value's."""
+    every = together(found)
+    hue = hues(selection, keys, {group.cell[-1]: None for group in every if keys})
+    return {
+        group.cell: Line(", ".join(group.names) or ALL, hue[group.cell[-1]] if len(keys) == 1 else number)
+        for number, group in enumerate(every)
+    }
 
 
 def table(found: Sequence[Panel], keys: Sequence[str], **drawn: Callable[[Group], float]) -> pl.DataFrame:
@@ -152,15 +168,11 @@ def table(found: Sequence[Panel], keys: Sequence[str], **drawn: Callable[[Group]
     for panel in found:
         for group in panel.groups:
             told: dict[str, object] = {"panel": panel.heading} if panel.heading else {}
-            told |= dict(zip(keys, group.names, strict=True))
+            told |= dict(zip(keys, group.texts, strict=True))
             rows.append(
                 told | {"n": len(group.values)} | {name: value(group) for name, value in drawn.items()}
             )
     return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def _place(group: Group) -> str:
-    return "\n".join(group.names[:-1] or group.names) or "all runs"
 
 
 def label_axis(axis: Axes, layout: Layout, keys: Sequence[str], width: float) -> None:
@@ -168,34 +180,21 @@ def label_axis(axis: Axes, layout: Layout, keys: Sequence[str], width: float) ->
 
     `width` is that of the panel in inches.
     """
-    axis.set_xticks(range(len(layout.places)), layout.places)
-    longest = max(len(line) for place in layout.places for line in place.splitlines() or [""])
+    names = list(layout.places.values())
+    axis.set_xticks(range(len(names)), names)
+    longest = max(len(line) for name in names for line in name.splitlines() or [""])
     # A character is about 0.6 em wide.
     em = float(mpl.rcParams["font.size"]) / 72
-    if longest * len(layout.places) * 0.6 * em > 0.75 * width:
-        flat = [place.replace("\n", ", ") for place in layout.places]
-        upright = len(layout.places) * 2 * em > width
+    if longest * len(names) * 0.6 * em > 0.75 * width:
+        flat = [name.replace("\n", ", ") for name in names]
+        upright = len(names) * 2 * em > width
         axis.set_xticks(
             range(len(flat)), flat, rotation=90 if upright else 35, ha="center" if upright else "right"
         )
         for label in axis.get_xticklabels():
             label.set_rotation_mode("default" if upright else "anchor")
     axis.grid(visible=False, axis="x")
-    axis.set_xlim(-0.6, len(layout.places) - 0.4)
-
-
-def series_names(layout: Layout, labels: Sequence[str] | None) -> list[str]:
-    """Return the legend names of the last key's values: those given, or the values."""
-    if labels is None:
-        return layout.series
-    return checked(labels, len(layout.series))
-
-
-def checked(labels: Sequence[str], count: int) -> list[str]:
-    """Return `labels` if there are `count`; raise InputError otherwise."""
-    if len(labels) != count:
-        raise InputError(f"labels: {len(labels)} names for {count} series")
-    return list(labels)
+    axis.set_xlim(-0.6, len(names) - 0.4)
 
 
 def in_words(keys: Sequence[str]) -> str:

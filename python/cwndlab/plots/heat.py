@@ -32,11 +32,10 @@ def draw(selection: Selection) -> Plot:
     if selection.apart(keys, column, ["app"]) != keys:
         selection, app = selection.of_one_app(column)
     found = grouped.groups(selection, column, keys)
-    across = [str(name) for name in columns.ordered(group.names[0] for group in found)]
-    upwards = [str(name) for name in columns.ordered(group.names[1] for group in found)]
+    across, upwards = (grouped.places(group.cell[number] for group in found) for number in (0, 1))
     mean = np.full((len(upwards), len(across)), np.nan)
     for group in found:
-        mean[upwards.index(group.names[1]), across.index(group.names[0])] = group.values.mean()
+        mean[upwards[group.cell[1]], across[group.cell[0]]] = group.values.mean()
     shown = columns.describe(column.rpartition(".")[2])
     if options.log and np.nanmin(mean) <= 0:
         raise InputError(
@@ -55,17 +54,21 @@ def draw(selection: Selection) -> Plot:
         value = mean[row, column_number]
         ink = "black" if norm(value) > 0.55 else "white"
         axis.text(column_number, row, written(value), ha="center", va="center", color=ink, fontsize=points)
-    longest = max(map(len, across)) * len(across) > 60
+    ticks = [{group.cell[number]: group.names[number] for group in found} for number in (0, 1)]
+    longest = max(map(len, ticks[0].values())) * len(across) > 60
     axis.set_xticks(
-        range(len(across)), across, rotation=35 if longest else 0, ha="right" if longest else "center"
+        list(across.values()),
+        [ticks[0][value] for value in across],
+        rotation=35 if longest else 0,
+        ha="right" if longest else "center",
     )
-    axis.set_yticks(range(len(upwards)), upwards)
+    axis.set_yticks(list(upwards.values()), [ticks[1][value] for value in upwards])
     across_words, upwards_words = grouped.words(keys)
     axis.set_xlabel(across_words)
     axis.set_ylabel(upwards_words)
     figure.data = pl.DataFrame(
         [
-            {**dict(zip(keys, group.names, strict=True)), "n": len(group.values), column: group.values.mean()}
+            {**dict(zip(keys, group.texts, strict=True)), "n": len(group.values), column: group.values.mean()}
             for group in found
         ]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from cwndlab import files
 from cwndlab.errors import InputError, unknown
 from cwndlab.plots import sizes
 from cwndlab.plots.selection import Options
-from cwndlab.results.texttable import without_middle
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -191,12 +191,26 @@ def grid(options: Options, panels: int) -> tuple[int, int]:
     return rows, cols
 
 
-def heading(axis: Axes, text: str, options: Options, panels: int) -> None:
-    """Write the heading of a panel of so many, without its middle where it is too narrow for all of it."""
-    width = 0.8 * sizes.parse(options.size).width / grid(options, panels)[1]
-    # A character of bold type is about 0.65 em wide.
-    most = max(8, int(width * 72 / (0.65 * float(mpl.rcParams["font.size"]))))
-    axis.set_title(without_middle(text, most), loc="left", fontsize="medium")
+SMALLEST = 0.75
+"""Headings that are too wide become smaller, by this at most; then they take several lines."""
+
+
+def heading(axis: Axes, text: str) -> None:
+    """Write the heading of a panel; `title` makes it fit."""
+    axis.set_title(text, loc="left")
+
+
+def _fit_headings(figure: Figure, axes: Sequence[Axes], options: Options) -> None:
+    """Give the headings of panels one size in which each is whole, in several lines if it must be."""
+    room = 0.86 * figure.get_figwidth() / grid(options, len(axes))[1] * figure.dpi
+    written = [axis.set_title(axis.get_title("left"), loc="left", fontsize="medium") for axis in axes]
+    share = {text: room / text.get_window_extent().width for text in written if text.get_text()}
+    size = max(SMALLEST, min([1.0, *share.values()]))
+    for text, own in share.items():
+        text.set_fontsize(size * text.get_fontsize())
+        if own < size:
+            whole = text.get_text()
+            text.set_text("\n".join(textwrap.wrap(whole, max(4, int(0.95 * len(whole) * own / size)))))
 
 
 def outer(options: Options, axes: Sequence[Axes], *, x: str, y: str) -> None:
@@ -236,6 +250,7 @@ def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, 
         heading = options.title
     if heading:
         figure.suptitle(heading, wrap=True)
+    _fit_headings(figure, axes, options)
     # An em is about 1.8 characters wide.
     short = len(note) < 1.8 * 72 * figure.get_figwidth() / float(mpl.rcParams["font.size"])
     if note and short and len(axes) == 1:
@@ -276,22 +291,29 @@ def _reserve(figure: Figure, below: Sequence[Artist], *, grow: bool) -> None:
         engine.set(rect=(0, bottom / height, 1, 1 - bottom / height))
 
 
-def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str], options: Options) -> None:
-    """Put the legend outside, below the panels, in as many columns as the names leave room for.
+def legend(figure: Figure, entries: Mapping[str, Artist], options: Options) -> None:
+    """Put the legend, names with what they stand for, below the panels, in as many columns as have room.
 
     It must be called before `finish` or `title`, which make room for it.
     """
-    if not handles or (len(handles) == 1 and not names[0]):
+    if not entries:
         return
     width, points = figure.get_figwidth(), float(mpl.rcParams["font.size"])
-    size = points * (0.8 if len(handles) > 12 else 0.92)
+    size = points * (0.8 if len(entries) > 12 else 0.92)
     # An em is about 1.6 characters wide in this face; the handle and its gaps take 5 em.
-    widest = max(len(name) for name in names) / 1.6 + 5.0
-    count = max(1, min(len(handles), int(width * 72 / (widest * size))))
+    widest = max(map(len, entries)) / 1.6 + 5.0
+    count = max(1, min(len(entries), int(width * 72 / (widest * size))))
     # Fill columns as evenly as the number of rows allows.
-    rows = -(-len(handles) // count)
-    count = -(-len(handles) // rows)
-    figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=count, fontsize=size)
+    rows = -(-len(entries) // count)
+    count = -(-len(entries) // rows)
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 0.0),
+        ncols=count,
+        fontsize=size,
+    )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError, unknown
 from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.plots import sizes
+from cwndlab.plots.naming import Names
 from cwndlab.results import columns, inferred
 from cwndlab.results.keys import WORDS, distinguishing, filtered, whole_key
 from cwndlab.results.resultset import ResultSet
@@ -61,8 +62,8 @@ class Options:
     """Share of a throughput window that the next one repeats, from 0 to below 1."""
     hop: str | None = None
     """The hop whose queue is shown; default every one that was recorded."""
-    labels: Sequence[str] | None = None
-    """Legend names, in the order drawn."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What values of keys are called: `{value: text}`, of a value of two keys `{"key=value": text}`."""
     title: str | None = None
     xlim: Span | None = None
     ylim: Span | None = None
@@ -149,6 +150,8 @@ class Selection:
     options: Options
     rows: pl.DataFrame
     """The summary's rows of the runs and flows chosen, in order."""
+    names: Names
+    """What the values of keys are called."""
 
     @property
     def keys(self) -> list[str]:
@@ -340,7 +343,7 @@ def bind(results: ResultSet, options: Options) -> Selection:
         )
         rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
     caveat = inferred.note(inferred.of_rows(rows))
-    return Selection(results, replace(options, caveat=caveat), rows)
+    return Selection(results, replace(options, caveat=caveat), rows, Names(options.labels))
 
 
 def _either(rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]) -> list[object]:

@@ -64,9 +64,9 @@ def draw(selection: Selection) -> Plot:
         figure.data = pl.concat([figure.data, rows], how="diagonal")
         axis.set_ylabel("sequence [MB]")
         if len(panels) > 1:
-            axis.set_title(", ".join(part for part in (run.label, flow) if part), loc="left")
+            paint.heading(axis, ", ".join(part for part in (run.label, flow) if part))
     axes[-1].set_xlabel(time_label(selection))
-    paint.legend(figure, list(seen.values()), list(seen), selection.options)
+    paint.legend(figure, seen, selection.options)
     paint.finish(figure, axes, selection.options, "time-sequence", note)
     return figure
 

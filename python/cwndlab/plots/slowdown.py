@@ -69,21 +69,21 @@ def draw(selection: Selection) -> Plot:
         for group, each in zip(panel.groups, drawn, strict=True):
             if not len(each.slowdown):
                 continue
-            frame = (_over_sizes if by_size else _shares)(axis, each, lines.pen_of[group.names])
-            told = dict(zip(keys, group.names, strict=True)) | {"panel": panel.heading}
+            frame = (_over_sizes if by_size else _shares)(axis, each, lines[group.cell].pen)
+            told = dict(zip(keys, group.texts, strict=True)) | {"panel": panel.heading}
             rows.append(frame.with_columns(**{key: pl.lit(text) for key, text in told.items()}))
-        paint.heading(axis, panel.heading, options, len(panels))
+        paint.heading(axis, panel.heading)
     figure.data = pl.concat(rows)
-    handles: list[Artist] = [Line2D([], [], **colours.pen(place)) for place in lines.pens] if keys else []
-    names = list(lines.names) if keys else []
+    entries: dict[str, Artist] = {}
+    if keys:
+        entries |= {line.name: Line2D([], [], **colours.pen(line.pen)) for line in lines.values()}
     if by_size:
         paint.outer(options, axes, x=SIZE, y=SLOWDOWN)
-        handles.append(Line2D([], [], color="#595959", marker="."))
-        handles.append(Line2D([], [], color="#595959", linestyle=DOTTED))
-        names += ["median", "95th percentile"]
+        entries["median"] = Line2D([], [], color="#595959", marker=".")
+        entries["95th percentile"] = Line2D([], [], color="#595959", linestyle=DOTTED)
     else:
         paint.outer(options, axes, x=SLOWDOWN, y="share of exchanges at or below")
-    paint.legend(figure, handles, names, options)
+    paint.legend(figure, entries, options)
     over = f" by {grouped.in_words(keys)}" if keys else ""
     paint.finish(figure, axes, options, f"slowdown of transfers and responses{over}")
     return figure

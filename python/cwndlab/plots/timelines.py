@@ -15,7 +15,6 @@ from matplotlib.lines import Line2D
 from cwndlab.analysis.numeric import Floats, envelope
 from cwndlab.errors import InputError
 from cwndlab.plots import facets, paint
-from cwndlab.plots.grouped import checked
 from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Run, Selection, floats
 from cwndlab.results.keys import distinguishing
@@ -91,7 +90,6 @@ def draw(
     hop = any(line.name not in line.run.flows for line in lines)
     name = "hop" if hop else "flow"
     panels = facets.arrange(selection, _values(selection, lines, name), name=name)
-    _relabel(panels, options.labels)
     if max(len(panel.series) for panel in panels) > facets.FEW_LINES:
         lines, beside = [replace(line, companion=None) for line in lines], ""
     figure, axes = paint.canvas(options, len(panels))
@@ -109,7 +107,7 @@ def draw(
             ends.append(paint.End(series.label, series.pen, float(_last(strong.y))))
         axis.margins(x=0.01, y=0.06)
         if len(panels) > 1:
-            paint.heading(axis, panel.heading, options, len(panels))
+            paint.heading(axis, panel.heading)
     for axis in axes if "y" not in options.log and options.ylim is None else []:
         axis.set_ylim(bottom=0)  # once all is drawn, as panels have a common axis
     paint.outer(options, axes, x=time_label(selection), y=ylabel)
@@ -117,13 +115,13 @@ def draw(
     said = [selection.runs()[1]]
     if most := max(len(series.members) for panel in panels for series in panel.series) - 1:
         said.append(f"strong: median of {most + 1} repeats")
-    alone = len(entries) == 1 and not options.labels
+    alone = len(entries) == 1
     direct = len(panels) == 1 and not alone and paint.labelled(axes[0], ends, options)
     names = {} if alone or direct else entries
     if beside:
         names = names or ({} if direct else {title.partition(" and ")[0]: next(iter(entries.values()))})
         names = {**names, beside: Line2D([], [], color="#595959", linestyle=(0, (1, 1.6)), linewidth=1)}
-    paint.legend(figure, list(names.values()), list(names), options)
+    paint.legend(figure, names, options)
     paint.finish(figure, axes, options, title, "; ".join(text for text in said if text))
     return figure
 
@@ -141,17 +139,6 @@ def _values(selection: Selection, lines: Sequence[Line], name: str) -> list[dict
     if len({tuple(values.values()) for values in known}) < len(lines):
         return [{"run": line.run.run_id, **values} for line, values in zip(lines, known, strict=True)]
     return known
-
-
-def _relabel(panels: Sequence[facets.Panel], labels: Sequence[str] | None) -> None:
-    """Give the series the names that were asked for, in the order of their first appearance."""
-    if labels is None:
-        return
-    own = dict.fromkeys(series.label for panel in panels for series in panel.series)
-    renamed = dict(zip(own, checked(labels, len(own)), strict=True))
-    for panel in panels:
-        for series in panel.series:
-            series.label = renamed[series.label]
 
 
 FAINT = 8
