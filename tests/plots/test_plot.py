@@ -439,6 +439,42 @@ def test_the_last_of_several_keys_is_colours_and_the_others_stand_along_the_axis
     assert len(axis.patches) == 2 * len(places)
 
 
+@pytest.mark.slow
+def test_a_label_is_of_a_value_wherever_it_is_shown(results: MemoryResults):
+    labels = {"delay=20ms": "short", "newreno": "New Reno"}
+    figure = plots.plot(results, "box", by=["delay", "hosts.a.cc"], labels=labels)
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["0ms", "short", "100ms"]
+    assert texts(figure) == ["New Reno", "cubic", "mean"]
+    assert figure.data["hosts.a.cc"].unique(maintain_order=True).to_list() == ["newreno", "cubic"]
+    figure = plots.plot(results, "rtt", facet=["delay"], labels=labels)
+    assert [axis.get_title("left") for axis in figure.axes] == ["delay 0ms", "short", "delay 100ms"]
+    assert texts(figure) == ["New Reno", "cubic"]
+    figure = plots.plot(results, "heat", by=["delay", "hosts.a.cc"], labels=labels)
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["New Reno", "cubic"]
+
+
+def test_a_label_of_a_value_of_two_keys_needs_the_key():
+    keys = [{"a.size": size, "b.size": other} for size in ("1", "2") for other in ("1", "2")]
+    rows = [summary_row(number, keys=cell, goodput_mbps=number) for number, cell in enumerate(keys)]
+    both: dict[str, Any] = {"by": ["a.size", "b.size"]}
+    with pytest.raises(InputError, match=r"label: 1 is a value of a.size and of b.size; write KEY=1"):
+        plots.plot(MemoryResults(pl.DataFrame(rows)), "bar", labels={"1": "one"}, **both)
+    figure = plots.plot(MemoryResults(pl.DataFrame(rows)), "bar", labels={"b.size=1": "one"}, **both)
+    assert texts(figure) == ["one", "2"]
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["1", "2"]
+
+
+@pytest.mark.slow
+def test_headings_of_panels_are_whole_and_fit():
+    names = [f"freebsd-15-of-somebody/rack-with-{count}-changes-and-a-long-name" for count in range(6)]
+    figure = plots.plot(sweep(ccs=names, delays=["0ms"], repeats=1), "rtt", facet=["hosts.a.cc"])
+    figure.draw_without_rendering()
+    assert [axis.get_title("left").replace("\n", "") for axis in figure.axes] == names
+    titles = [axis._left_title.get_window_extent() for axis in figure.axes]  # of which there is no other way
+    assert all(title.width < 0.5 * figure.bbox.width for title in titles)
+    assert not titles[0].overlaps(titles[1])
+
+
 def test_outliers_that_cannot_be_told_apart_are_drawn_once():
     values = np.concatenate([np.linspace(0, 1, 100_000), np.linspace(5, 6, 1000)])
     frame = pl.DataFrame({"run_id": 0, "t_s": np.arange(len(values)), "flow": "f1", "rtt_ms": values})
