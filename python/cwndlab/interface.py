@@ -75,8 +75,7 @@ class ResultSet(Stored):
         It is a figure of matplotlib, which a notebook shows; its `data` are what is drawn, which a file has
         beside it: `cwnd.data.csv` beside `cwnd.png`. Options are those of the command line, under the same
         names: shares as numbers (`0.75`), ranges as pairs, `where` as `{KEY: VALUE or list of values}`, a
-        run by its index or its whole name, `label` as `{VALUE: TEXT}`. `command` is what the file's metadata
-        say makes the plot again.
+        run by its index or whole name, `label` as `{VALUE: TEXT}`. `command` goes into the file's metadata.
 
         Raises InputError, one line with the nearest names, for a kind, column, run, flow, hop or key that
         does not exist, and where there is nothing to draw.
