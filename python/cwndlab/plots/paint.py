@@ -207,7 +207,7 @@ def _fit_headings(figure: Figure, axes: Sequence[Axes], options: Options) -> Non
     share = {text: room / text.get_window_extent().width for text in written if text.get_text()}
     size = max(SMALLEST, min([1.0, *share.values()]))
     for text, own in share.items():
-        text.set_fontsize(size * text.get_fontsize())
+        text.set_fontsize(size * float(text.get_fontsize()))
         if own < size:
             whole = text.get_text()
             text.set_text("\n".join(textwrap.wrap(whole, max(4, int(0.95 * len(whole) * own / size)))))
