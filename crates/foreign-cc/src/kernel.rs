@@ -60,12 +60,13 @@ impl OnHost {
         let (memory, exchange) =
             (memory.as_mut_ptr().cast::<c_void>(), ptr::from_mut(exchange).cast::<c_void>());
         let mut value = 0;
-        crate::witness::entering(&self.name, hook.1, now.saturating_sub(self.boot));
-        // SAFETY: the caller's.
-        let called = self.copy.enter(|module| unsafe {
-            (module.call)(memory, exchange, hook.0, arguments.as_ptr(), &raw mut value)
+        let at = now.saturating_sub(self.boot);
+        let called = crate::witness::during(&self.name, hook.1, at, || {
+            // SAFETY: the caller's.
+            self.copy.enter(|module| unsafe {
+                (module.call)(memory, exchange, hook.0, arguments.as_ptr(), &raw mut value)
+            })
         });
-        crate::witness::left();
         called.map(|()| value)
     }
 
@@ -79,7 +80,9 @@ impl OnHost {
 impl Lifecycle for OnHost {
     fn mod_destroy(&self) {
         // The run is over: whatever becomes of it changes no result.
-        // SAFETY: nothing is asked of it but that.
-        let _ = self.copy.enter(|module| unsafe { (module.stop)() });
+        let _ = crate::witness::during(&self.name, "its exit", crate::witness::NEVER, || {
+            // SAFETY: nothing is asked of it but that.
+            self.copy.enter(|module| unsafe { (module.stop)() })
+        });
     }
 }

@@ -1,20 +1,57 @@
 //! Which hook of a congestion control from outside runs, and when in the run: written where whoever started this process can
-//! read it after the process has died of that hook.
+//! read it while that hook runs, and after the process has died of it. A copy of the process that a hook makes ends here.
 
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Bytes of the file: the time, the hook's length and the name's, and both texts.
-const SIZE: usize = 256;
+use tcp::cc::foreign::Failure;
+
 /// Longest text.
 const TEXT: usize = 100;
 
+/// The file.
+#[repr(C)]
+struct Page {
+    /// Calls so far.
+    calls: u64,
+    /// Of the last one: the time, ns of the run.
+    at: u64,
+    /// It has not returned.
+    inside: u8,
+    /// A copy of the process came back from it.
+    forked: u8,
+    /// Bytes of the texts.
+    hook_length: u8,
+    name_length: u8,
+    hook: [u8; TEXT],
+    name: [u8; TEXT],
+}
+
+/// No time: the call is no event of the run.
+pub(crate) const NEVER: u64 = u64::MAX;
+
 /// The file in memory; null: nobody asked.
-static PAGE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
+/// A page that holds 1, and 0 in a copy of this process.
+static ORIGINAL: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// This process has been copied while a hook ran.
+static COPIED: AtomicBool = AtomicBool::new(false);
+
+/// What a witness says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Number of the last call, from 1.
+    pub calls: u64,
+    /// It has not returned.
+    pub inside: bool,
+    /// The call, in words.
+    pub call: String,
+}
 
 /// From now on `file` says what runs.
 ///
@@ -22,60 +59,119 @@ static PAGE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 /// It cannot be written.
 pub fn watch(file: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
-    file.set_len(SIZE as u64)?;
-    // SAFETY: a mapping of its own, of a file of that size, which is never unmapped.
-    let page = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            SIZE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if page == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    file.set_len(size_of::<Page>() as u64)?;
+    let page = map(libc::MAP_SHARED, file.as_raw_fd())?;
     PAGE.store(page.cast(), Ordering::Release);
+    static FORKS: Once = Once::new();
+    // SAFETY: the handlers only read what is static.
+    FORKS.call_once(|| unsafe {
+        libc::pthread_atfork(None, Some(copied), Some(is_a_copy));
+    });
+    original()
+}
+
+fn map(flags: libc::c_int, file: libc::c_int) -> io::Result<*mut u8> {
+    let (size, access) = (size_of::<Page>(), libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a mapping of its own, of that size, which is never unmapped.
+    let page = unsafe { libc::mmap(ptr::null_mut(), size, access, flags, file, 0) };
+    if page == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(page.cast()) }
+}
+
+/// Also a copy that no function of the C library has made is known, where the system can.
+#[cfg(target_os = "linux")]
+fn original() -> io::Result<()> {
+    let page = map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
+    // SAFETY: the page was just mapped.
+    if unsafe { libc::madvise(page.cast(), size_of::<Page>(), libc::MADV_WIPEONFORK) } == 0 {
+        unsafe { page.write_volatile(1) };
+        ORIGINAL.store(page, Ordering::Release);
+    }
     Ok(())
 }
 
-/// What the file says, in words; None: no hook ran.
-pub fn read(file: &Path) -> Option<String> {
-    let bytes = std::fs::read(file).ok()?;
-    let at = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
-    let text = |from: usize, length: u8| {
-        Some(String::from_utf8_lossy(bytes.get(from..from + usize::from(length))?).into_owned())
-    };
-    let (hook, name) = (text(16, *bytes.get(8)?)?, text(16 + TEXT, *bytes.get(9)?)?);
-    (!hook.is_empty()).then(|| format!("in {hook} of {name}, at {}", crate::seconds(at)))
+#[cfg(not(target_os = "linux"))]
+fn original() -> io::Result<()> {
+    Ok(())
 }
 
-/// A hook is called, at a time of the run.
-pub(crate) fn entering(name: &str, hook: &str, at: u64) {
+fn is_inside() -> bool {
+    let page = PAGE.load(Ordering::Acquire);
+    // SAFETY: the page is never unmapped.
+    !page.is_null() && unsafe { ptr::addr_of!((*page).inside).read_volatile() } != 0
+}
+
+extern "C" fn copied() {
+    COPIED.store(is_inside(), Ordering::Relaxed);
+}
+
+/// The copy would write what its original writes, over the same pipe and into the same files.
+extern "C" fn is_a_copy() {
+    if is_inside() {
+        // SAFETY: ends the copy.
+        unsafe { libc::_exit(0) };
+    }
+}
+
+/// What the file says; None: nothing was called yet.
+pub fn read(file: &Path) -> Option<Seen> {
+    let bytes = std::fs::read(file).ok()?;
+    if bytes.len() < size_of::<Page>() {
+        return None;
+    }
+    // SAFETY: there are enough bytes, and any are a page.
+    let page = unsafe { bytes.as_ptr().cast::<Page>().read_unaligned() };
+    let text = |text: &[u8; TEXT], length: u8| {
+        String::from_utf8_lossy(&text[..usize::from(length).min(TEXT)]).into_owned()
+    };
+    let when = if page.at == NEVER { String::new() } else { format!(", at {}", crate::seconds(page.at)) };
+    let (hook, name) = (text(&page.hook, page.hook_length), text(&page.name, page.name_length));
+    (page.calls > 0).then(|| Seen {
+        calls: page.calls,
+        inside: page.inside != 0,
+        call: format!("{hook} of {name}{when}"),
+    })
+}
+
+/// Calls into a congestion control from outside, at a time of the run or [`NEVER`].
+///
+/// # Errors
+/// Those of the call, or the process was copied in it.
+pub(crate) fn during<T>(
+    name: &str,
+    hook: &str,
+    at: u64,
+    call: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
-        return;
+        return call();
     }
     let (name, hook) = (&name.as_bytes()[..name.len().min(TEXT)], &hook.as_bytes()[..hook.len().min(TEXT)]);
-    // SAFETY: the page has SIZE bytes, which this process alone writes, from one thread at a time: hooks take turns.
+    // SAFETY: this process alone writes the page, from one thread at a time: hooks take turns.
     unsafe {
-        page.cast::<u64>().write_volatile(at.to_le());
-        ptr::copy_nonoverlapping(hook.as_ptr(), page.add(16), hook.len());
-        ptr::copy_nonoverlapping(name.as_ptr(), page.add(16 + TEXT), name.len());
-        page.add(9).write_volatile(name.len() as u8);
-        page.add(8).write_volatile(hook.len() as u8);
+        (*page).at = at;
+        ptr::copy_nonoverlapping(hook.as_ptr(), ptr::addr_of_mut!((*page).hook).cast(), hook.len());
+        ptr::copy_nonoverlapping(name.as_ptr(), ptr::addr_of_mut!((*page).name).cast(), name.len());
+        (*page).hook_length = hook.len() as u8;
+        (*page).name_length = name.len() as u8;
+        (*page).calls += 1;
+        ptr::addr_of_mut!((*page).inside).write_volatile(1);
     }
-}
-
-/// It has returned.
-pub(crate) fn left() {
-    let page = PAGE.load(Ordering::Acquire);
-    if !page.is_null() {
-        // SAFETY: as above.
-        unsafe { page.add(8).write_volatile(0) };
+    let value = call();
+    let original = ORIGINAL.load(Ordering::Relaxed);
+    // SAFETY: as above; the other page is never unmapped either.
+    unsafe {
+        if !original.is_null() && original.read_volatile() == 0 {
+            ptr::addr_of_mut!((*page).forked).write_volatile(1);
+            libc::_exit(0);
+        }
+        ptr::addr_of_mut!((*page).inside).write_volatile(0);
+        if COPIED.swap(false, Ordering::Relaxed) || ptr::addr_of!((*page).forked).read_volatile() != 0 {
+            ptr::addr_of_mut!((*page).forked).write_volatile(0);
+            return Err(Failure::Forked);
+        }
     }
+    value
 }
 
 #[cfg(test)]
@@ -84,13 +180,25 @@ mod tests {
 
     #[test]
     fn what_runs_can_be_read() {
-        let file = std::env::temp_dir().join(format!("cwndlab-witness-{}", std::process::id()));
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/witness");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let file = folder.join(std::process::id().to_string());
         watch(&file).expect("a file");
         assert_eq!(read(&file), None);
-        entering("new", "cong_avoid", 62_842_000);
-        assert_eq!(read(&file).as_deref(), Some("in cong_avoid of new, at 0.062842 s"));
-        left();
-        assert_eq!(read(&file), None);
+        let call = "cong_avoid of new, at 0.062842 s".to_owned();
+        let done = during("new", "cong_avoid", 62_842_000, || {
+            let seen = Seen { calls: 1, inside: true, call: call.clone() };
+            assert_eq!(read(&file), Some(seen));
+            Ok(7)
+        });
+        assert_eq!(done.ok(), Some(7));
+        assert_eq!(read(&file), Some(Seen { calls: 1, inside: false, call }));
+        let forked = during("new", "init", NEVER, || {
+            // SAFETY: the copy ends at once.
+            assert!(unsafe { libc::fork() } > 0);
+            Ok(())
+        });
+        assert!(matches!(forked, Err(Failure::Forked)));
         std::fs::remove_file(&file).expect("is there");
     }
 }

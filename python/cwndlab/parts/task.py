@@ -4,6 +4,7 @@ import functools
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -101,7 +102,9 @@ def carry_out_part(part: Part, bed: Testbed, site: Site, control: "PartControl")
     """Carry out the runs of one part and commit it; raises CancelledError without a trace of the part."""
     with PartWriter(site.runs, part.name) as writer:
         for planned in part.runs:
-            writer.record(_carry_out_run(planned, bed, site, writer, control))
+            with control.around():
+                record = _carry_out_run(planned, bed, site, writer, control)
+            writer.record(record)
             control.finished(planned)
         writer.commit()
 
@@ -117,6 +120,8 @@ class PartControl:
     """`Site.work`."""
     waiting: Callable[[str], None] = lambda what: None
     """Told what a run waits for."""
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered for each run."""
     deaths: Mapping[int, str] = field(default_factory=dict)
     """Runs that a worker died of, and how: they are not tried again."""
     _told: int = 0

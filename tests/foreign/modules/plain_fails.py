@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import time
 from typing import ClassVar
 
 
@@ -77,3 +78,23 @@ class Statics(Aimd):
 class Incomplete:
     def on_ack(self, flow):
         pass
+
+
+class Sleeps(Aimd):
+    def fail(self, flow):
+        time.sleep(1000)
+
+
+class Forks(Aimd):
+    def fail(self, flow):
+        os.fork()
+
+
+class Closes(Aimd):
+    def fail(self, flow):
+        os.closerange(3, 1024)
+
+
+class Prints(Aimd):
+    def fail(self, flow):
+        print("what a method says")

@@ -122,7 +122,8 @@ impl Foreign for Plain {
     }
 
     fn load(&self, host: &Host<'_>) -> Result<Module, Failure> {
-        let maker = (self.load)(host)?;
+        let maker =
+            crate::witness::during(&self.name, "its module", crate::witness::NEVER, || (self.load)(host))?;
         let seat = Seat {
             name: self.name.clone(),
             maker,
@@ -174,8 +175,12 @@ impl Running {
         flow.size = size_of::<Flow>() as u32;
         flow.seed = self.seed;
         flow.now = now.saturating_sub(self.seat.boot) as f64 / 1e9;
+        let seat = self.seat.clone();
+        let at = now.saturating_sub(self.seat.boot);
         if self.controller.is_none() {
-            match self.seat.maker.connect(flow) {
+            let made =
+                crate::witness::during(&seat.name, Event::Create.name(), at, || seat.maker.connect(flow));
+            match made {
                 Ok(made) => self.controller = Some(made),
                 Err(why) => return self.fail(Event::Create, now, &why),
             }
@@ -183,13 +188,12 @@ impl Running {
         if (flow.cwnd - self.cwnd).abs() < flow.mss {
             flow.cwnd = self.cwnd;
         }
-        crate::witness::entering(&self.seat.name, event.name(), now.saturating_sub(self.seat.boot));
-        let told = self.controller.as_mut().map_or(Ok(()), |controller| controller.tell(event, flow));
+        let told = crate::witness::during(&seat.name, event.name(), at, || {
+            self.controller.as_mut().map_or(Ok(()), |controller| controller.tell(event, flow))
+        });
         if let Err(why) = told {
-            crate::witness::left();
             return self.fail(event, now, &why);
         }
-        crate::witness::left();
         // A comparison with NaN is false.
         for (what, bytes) in [("window", flow.cwnd), ("slow-start threshold", flow.ssthresh)] {
             let unlimited = what != "window" && bytes == f64::INFINITY;
@@ -216,7 +220,10 @@ impl Drop for Running {
         {
             let mut flow = Flow::default();
             // The run is over: whatever becomes of it changes no result.
-            let _ = controller.tell(Event::Destroy, &mut flow);
+            let name = Event::Destroy.name();
+            let _ = crate::witness::during(&self.seat.name, name, crate::witness::NEVER, || {
+                controller.tell(Event::Destroy, &mut flow)
+            });
         }
     }
 }

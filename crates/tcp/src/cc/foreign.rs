@@ -51,6 +51,9 @@ pub enum Failure {
     /// The processor stopped it: the signal's name.
     #[error("crashed ({0})")]
     Crashed(String),
+    /// It made a copy of the process that it runs in.
+    #[error("forked: what it made of its process was ended")]
+    Forked,
     /// It raised an exception, in these words.
     #[error("{0}")]
     Raised(String),

@@ -7,8 +7,9 @@ import signal
 import threading
 import time
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -18,6 +19,8 @@ from typing import Any
 from cwndlab import _native
 from cwndlab.parts import store
 from cwndlab.parts.executor import Arrivals
+from cwndlab.parts.executors import watching
+from cwndlab.parts.executors.watching import Log, Watch
 from cwndlab.parts.signals import STOPPING, uninterrupted
 from cwndlab.parts.store import Part
 from cwndlab.parts.task import PartControl, Site, Task, carry_out_part, one_line
@@ -42,6 +45,7 @@ class Processes:
         self._working: list[_Worker] = []
         self._deaths: dict[int, str] = {}
         """Runs that a worker died of, and how."""
+        self._log = Log(arrivals.site.runs.parent / "modules" / "output.log")
         self._told: dict[str, tuple[int, int]] = {}
         """Runs and work of a part that were told of, should it be done again."""
 
@@ -73,29 +77,36 @@ class Processes:
                 for worker in self._working:
                     worker.process.kill()
                     worker.process.join()
-                    _witness(self._arrivals.site, worker.process.pid).unlink(missing_ok=True)
-                    worker.pipe.close()
+                    worker.forget()
                 self._working.clear()
 
     def _next(self) -> Task | None:
         return self._waiting[0] if self._waiting and not self._arrivals.troubles else None
 
     def _start(self, task: Task) -> None:
+        site = self._arrivals.site
         ours, theirs = self._context.Pipe()
+        output, printed = self._context.Pipe(duplex=False)
         process = self._context.Process(
-            target=_work, args=(theirs, self._arrivals.site), name=f"cwndlab part {task.name}", daemon=True
+            target=_work, args=(theirs, printed, site), name=f"cwndlab part {task.name}", daemon=True
         )
         process.start()
         theirs.close()
+        printed.close()
+        os.set_blocking(output.fileno(), False)
         ours.send((task, self._deaths))
-        self._working.append(_Worker(process, ours, task, task.parts[0].name))
+        watch = Watch(_witness(site, process.pid))
+        self._working.append(_Worker(process, ours, output, watch, task, task.parts[0].name))
 
     def _ready(self, timeout: float | None = None) -> "list[_Worker]":
-        ready = wait([worker.pipe for worker in self._working], timeout)
+        ready = wait([end for worker in self._working for end in worker.ends()], timeout)
+        for worker in self._working:
+            if worker.output in ready and not self._log.take(worker.output, self._at(worker)):
+                worker.silent = True
         return [worker for worker in self._working if worker.pipe in ready]
 
     def _listen(self) -> None:
-        for worker in self._ready():
+        for worker in self._ready(watching.LOOK_S if self._arrivals.site.modules else None):
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):
@@ -119,6 +130,9 @@ class Processes:
                     self._ended(worker, None)
                 case ("trouble", str(text)):
                     self._ended(worker, text)
+        for worker in self._working:
+            if self._arrivals.site.modules and worker.watch.look():
+                worker.process.kill()
 
     def _advance(self, worker: "_Worker") -> None:
         """Tell of what the worker has done, but for what was told before its part was done again."""
@@ -127,28 +141,33 @@ class Processes:
         self._told[worker.part] = runs + more[0], work + more[1]
         self._arrivals.advance(*more)
 
+    def _at(self, worker: "_Worker") -> int | None:
+        """The run that a worker is at."""
+        runs = next(part.runs for part in worker.task.parts if part.name == worker.part)
+        return runs[worker.runs].index if worker.runs < len(runs) else None
+
     def _died(self, worker: "_Worker") -> None:
         """Of a congestion control from outside: that run has failed, and its part is done without it."""
-        cause, site = _cause(worker.process), self._arrivals.site
+        cause, site = worker.cause(), self._arrivals.site
         names = [part.name for part in worker.task.parts]
         left = worker.task.parts[names.index(worker.part) :]
-        at = left[0].runs[worker.runs].index if worker.runs < len(left[0].runs) else None
+        at = self._at(worker)
         if not site.modules or at is None or at in self._deaths or self._arrivals.troubles:
-            self._ended(worker, f"the worker of part {worker.part} died ({cause})")
+            self._ended(worker, f"part {worker.part}: {cause}")
             return
-        hook = _native.watched_module(_witness(site, worker.process.pid))
+        hook = worker.watch.last()
         self._ended(worker, None)
         shutil.rmtree(store.unfinished(site.runs, worker.part, worker.process.pid or 0), ignore_errors=True)
         outside = ", ".join(dict.fromkeys(module.name for module in site.modules))
-        death = f"the worker died ({cause}) {hook or f'with congestion controls from outside: {outside}'}"
-        self._deaths[at] = death
+        self._deaths[at] = f"{cause} {hook or f'with congestion controls from outside: {outside}'}"
         self._waiting.appendleft(Task(left))
 
     def _ended(self, worker: "_Worker", trouble: str | None) -> None:
         self._working.remove(worker)
         worker.process.join()
-        _witness(self._arrivals.site, worker.process.pid).unlink(missing_ok=True)
-        worker.pipe.close()
+        while not worker.silent and self._log.take(worker.output, self._at(worker)):
+            pass
+        worker.forget()
         if trouble:
             self._arrivals.lost(trouble)
             self._drop()
@@ -164,6 +183,9 @@ class Processes:
 class _Worker:
     process: BaseProcess
     pipe: "Connection[Any, Any]"
+    output: "Connection[Any, Any]"
+    """What it prints, where congestion controls from outside may."""
+    watch: Watch
     task: Task
     part: str
     """The name of the part it is at."""
@@ -171,6 +193,31 @@ class _Worker:
     """Of that part, finished."""
     work: int = 0
     """Done of it."""
+    silent: bool = False
+    """It prints nothing any more."""
+
+    def ends(self) -> "list[Connection[Any, Any]]":
+        """What may have something to read."""
+        return [self.pipe] if self.silent else [self.pipe, self.output]
+
+    def cause(self) -> str:
+        """Why it does not answer any more; it is ended."""
+        self.process.join(timeout=5)
+        if self.process.exitcode is None:  # it has closed its side
+            self.process.kill()
+            self.process.join()
+            return watching.CAUSES[watching.CLOSED]
+        if self.watch.overdue:
+            return watching.OVERDUE
+        code = self.process.exitcode
+        died = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return watching.CAUSES.get(code, f"the worker died ({died})")
+
+    def forget(self) -> None:
+        """Close what was to it, and remove what it wrote of itself."""
+        self.watch.forget()
+        self.pipe.close()
+        self.output.close()
 
 
 def _witness(site: Site, pid: int | None) -> Path:
@@ -178,13 +225,7 @@ def _witness(site: Site, pid: int | None) -> Path:
     return site.runs / f".hook-{pid}"
 
 
-def _cause(process: BaseProcess) -> str:
-    process.join(timeout=5)
-    code = process.exitcode or 0
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
-def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
+def _work(pipe: "Connection[Any, Any]", printed: "Connection[Any, Any]", site: Site) -> None:
     """What a worker process does: carry out part after part until it is told to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     for number in STOPPING:
@@ -192,9 +233,15 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
     # Programs that a testbed starts take them all.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *STOPPING})
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    bed = site.find()
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
     if site.modules:
+        # Hooks may print, change the folder, and open and close files.
+        watching.own_output(printed)
+        site = replace(site, runs=site.runs.absolute())
         _native.watch_modules(_witness(site, os.getpid()))
+        around = watching.belongings
+    printed.close()
+    bed = site.find()
     part: Part | None = None
 
     def advance(runs: int, work: int) -> None:
@@ -206,7 +253,8 @@ def _work(pipe: "Connection[Any, Any]", site: Site) -> None:
             for part in task.parts:
                 pipe.send(("begin", part.name))
                 # Nothing comes over the pipe before the task is done, unless it is to be dropped.
-                carry_out_part(part, bed, site, PartControl(pipe.poll, advance, site.work, deaths=deaths))
+                control = PartControl(pipe.poll, advance, site.work, around=around, deaths=deaths)
+                carry_out_part(part, bed, site, control)
             pipe.send(("done",))
     except CancelledError:
         pipe.send(("cancelled",))

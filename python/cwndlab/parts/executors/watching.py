@@ -1,0 +1,142 @@
+"""Watches workers that run congestion controls from outside: these may hang, print, and close files."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NoReturn
+
+from cwndlab import _native
+
+LOOK_S = 0.5
+"""Time between two looks at a worker."""
+
+LOOKS = 10
+"""A hook that so many looks found at one call has run for that long; a look that came late counts once."""
+
+OVERDUE = f"took more than {LOOK_S * LOOKS:g} s"
+
+MORE_FILES = 64
+"""So many files may be open after a run that were not before; cwndlab's own are fewer."""
+
+CLOSED, FILLED = 81, 82
+"""Exit codes of a worker that lacks what it needs."""
+
+CAUSES = {
+    CLOSED: "files of its process were closed",
+    FILLED: f"more than {MORE_FILES} files were left open",
+}
+
+OUTPUT_BYTES = 1 << 20
+"""Longest log of what hooks print."""
+
+
+class Watch:
+    """Looks at what a worker writes about its hooks."""
+
+    def __init__(self, witness: Path) -> None:
+        """The file that the worker writes."""
+        self._witness = witness
+        self._call = 0
+        self._looks = 0
+        self._next = 0.0
+        self.overdue = False
+        """A hook did not return in time."""
+
+    def look(self) -> bool:
+        """Whether a hook has become overdue by now."""
+        now = time.monotonic()
+        if self.overdue or now < self._next:
+            return False
+        self._next = now + LOOK_S
+        seen = _native.watched_module(self._witness)
+        call = seen[0] if seen and seen[1] else 0
+        self._looks = self._looks + 1 if call and call == self._call else 0
+        self._call = call
+        self.overdue = self._looks >= LOOKS
+        return self.overdue
+
+    def last(self) -> str | None:
+        """Where the worker is or was last, as the end of a sentence."""
+        seen = _native.watched_module(self._witness)
+        return None if seen is None else f"{'in' if seen[1] else 'after'} {seen[2]}"
+
+    def forget(self) -> None:
+        """Remove what the worker wrote."""
+        self._witness.unlink(missing_ok=True)
+
+
+@contextmanager
+def belongings() -> Iterator[None]:
+    """Ends the process where a run has left it without what it had open before, or with far too much."""
+    before = _open_files()
+    try:
+        yield
+    finally:
+        now = _open_files()
+        if any(now.get(number) != file for number, file in before.items()):
+            _end(CLOSED)
+        if len(now) - len(before) > MORE_FILES:
+            _end(FILLED)
+
+
+def _end(code: int) -> NoReturn:
+    # Nothing is written any more: whatever is open may be somebody else's file by now.
+    os._exit(code)
+
+
+def _open_files() -> dict[int, tuple[int, int]]:
+    found = {}
+    for number in range(os.sysconf("SC_OPEN_MAX")) if sys.platform != "linux" else _listed():
+        with suppress(OSError):
+            state = os.fstat(number)
+            found[number] = (state.st_dev, state.st_ino)
+    return found
+
+
+def _listed() -> list[int]:
+    try:
+        return [int(file.name) for file in Path("/proc/self/fd").iterdir()]
+    except OSError:  # there is no file left to look with
+        return list(range(os.sysconf("SC_OPEN_MAX")))
+
+
+def own_output(output: "Connection[Any, Any]") -> None:
+    """Send what this process prints there from now on."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number in (1, 2):
+        os.dup2(output.fileno(), number)
+
+
+class Log:
+    """What hooks print, by run, as far as it has room."""
+
+    def __init__(self, file: Path) -> None:
+        """The file, which is there from the first word on; without its folder there is none."""
+        self._file = file
+        self._run: int | None = None
+
+    def take(self, output: "Connection[Any, Any]", run: int | None) -> bool:
+        """Read what a worker has printed, at that run; False: it prints nothing any more."""
+        try:
+            data = os.read(output.fileno(), 1 << 16)
+        except BlockingIOError:
+            return False
+        if data and self._file.parent.is_dir():
+            self._write(data, run)
+        return bool(data)
+
+    def _write(self, data: bytes, run: int | None) -> None:
+        size = self._file.stat().st_size if self._file.exists() else 0
+        if size >= OUTPUT_BYTES:
+            return
+        head = f"run {run}:\n".encode() if run != self._run else b""
+        self._run = run
+        room = OUTPUT_BYTES - size
+        text = (head + data)[:room] if len(head + data) < room else (head + data)[:room] + b"\nand more\n"
+        with self._file.open("ab") as log:
+            log.write(text)
