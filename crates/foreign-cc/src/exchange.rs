@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Raised with every change of the header.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 
 /// Where a host and its clock stand.
 #[repr(C)]
@@ -70,7 +70,15 @@ pub struct Linux {
     pub gso: u32,
     pub tso_win_divisor: u32,
     pub max_ssthresh: u32,
-    pub reserved: u32,
+    pub snd_wnd: u32,
+    pub data_segs_out: u32,
+    pub stamped: u32,
+    pub rcv_tsval: u32,
+    pub rcv_tsecr: u32,
+    pub snd_interval_us: u32,
+    pub rcv_interval_us: u32,
+    pub last_end_seq: u32,
+    pub unsent: u32,
 }
 
 /// Hooks of `struct tcp_congestion_ops`.
@@ -151,6 +159,8 @@ pub struct Guard {
     pub thread: u64,
     pub installed: u32,
     pub quanta: u32,
+    pub stacked: u64,
+    pub address: *const c_char,
 }
 
 /// How a call ended, besides the numbers of signals.

@@ -156,6 +156,12 @@ impl Connection {
             gso: u32::from(core.gso),
             tso_win_divisor: self.config.tso_win_divisor,
             max_ssthresh: self.config.max_ssthresh,
+            snd_wnd: core.peer_window.min(u64::from(u32::MAX)) as u32,
+            data_segs_out: core.data_segments_out as u32,
+            unsent: core.unsent.min(u64::from(u32::MAX)) as u32,
+            stamped: u32::from(core.timestamps.is_some()),
+            rcv_tsval: core.timestamps.map_or(0, |(tsval, _)| tsval),
+            rcv_tsecr: core.timestamps.map_or(0, |(_, tsecr)| tsecr),
             ..exchange::Linux::default()
         }
     }
@@ -232,11 +238,16 @@ impl CongestionControl for Connection {
 
     fn cong_control(&mut self, core: &mut Core, sample: &RateSample) {
         let ack = i64::from(core.una as u32);
+        let core_us = core.now / 1000;
         self.call(core, Hook::CongControl, [ack, 0], |seen| {
             seen.rtt_us = sample_rtt(sample.rtt_us);
             seen.sample_delivered = sample.delivered.map_or(-1, |packets| packets as i32);
             seen.interval_us = sample.delivered.map_or(-1, |_| sample.interval_us as i64);
             seen.prior_mstamp = sample.prior_mstamp;
+            seen.snd_interval_us = sample.send_interval_us as u32;
+            seen.rcv_interval_us =
+                if sample.prior_mstamp == 0 { 0 } else { (core_us - sample.prior_mstamp) as u32 };
+            seen.last_end_seq = sample.last_end_seq as u32;
             seen.prior_delivered = sample.prior_delivered as u32;
             seen.losses = sample.losses;
             seen.acked_sacked = sample.acked_sacked;

@@ -72,6 +72,8 @@ impl Endpoint {
             previous_wnd,
             payload: segment.len,
             tsecr,
+            tsval: segment.tsval,
+            data_segments_out: self.data_segments_out,
             ece: self.snd.ecn && !mutant!(EchoIgnored) && segment.flags.has(Flags::ECE),
             fin,
             frames: u32::from(segment.frames.max(1)),

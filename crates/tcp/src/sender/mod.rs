@@ -159,6 +159,10 @@ pub struct Ack<'a> {
     pub payload: u32,
     /// Timestamp echo reply, where timestamps are on.
     pub tsecr: Option<u32>,
+    /// The peer's timestamp, where timestamps are on.
+    pub tsval: u32,
+    /// Segments with payload that were sent so far, again or not.
+    pub data_segments_out: u64,
     /// ECN echo flag.
     pub ece: bool,
     /// The segment carried a FIN.

@@ -204,6 +204,14 @@ pub struct Core {
     pub gso: bool,
     /// ECN was agreed.
     pub ecn: bool,
+    /// The peer's window at the last ACK, bytes.
+    pub peer_window: u64,
+    /// Bytes that the application has written and that were not sent yet, when last looked.
+    pub unsent: u64,
+    /// Segments with payload sent before the last ACK, again or not.
+    pub data_segments_out: u64,
+    /// Of the last ACK: the peer's timestamp, and ours that it echoes, in ticks of TCP's clock; None without timestamps.
+    pub timestamps: Option<(u32, u32)>,
     /// Local time of the last departure, or of the next one that pacing allows.
     pub departure: Nanos,
     /// State of the connection's random generator (see [`Core::random_below`]).
@@ -243,6 +251,10 @@ impl Core {
             cwnd_limited: false,
             max_packets_out: 0,
             prior_in_flight: 0,
+            peer_window: 0,
+            unsent: 0,
+            data_segments_out: 0,
+            timestamps: None,
             now: 0,
             jiffies: 0,
             last_sent_jiffies: 0,

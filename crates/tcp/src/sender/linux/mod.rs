@@ -244,6 +244,10 @@ impl Sender for LinuxSender {
         self.core.set_time(cx.clock, cx.now);
         self.core.una = snd.una;
         self.core.nxt = snd.max;
+        self.core.peer_window = snd.wnd;
+        self.core.unsent = snd.unsent();
+        self.core.data_segments_out = ack.data_segments_out;
+        self.core.timestamps = ack.tsecr.map(|tsecr| (ack.tsval, tsecr));
         match self.config.detection {
             Detection::Rack => self.on_ack_modern(snd, ack, cx),
             Detection::Fack => self.on_ack_classic(snd, ack, cx),

@@ -137,6 +137,8 @@ impl Bench {
                 previous_wnd: wnd,
                 payload: 0,
                 tsecr: None,
+                tsval: 0,
+                data_segments_out: 0,
                 ece: false,
                 fin: false,
                 frames: 1,
