@@ -258,10 +258,10 @@ class Flow:
 def watch_modules(file: str | PathLike[str]) -> None:
     """Have `file` say from now on which hook of a congestion control from outside runs in this process."""
 
-def watched_module(file: str | PathLike[str]) -> str | None:
+def watched_module(file: str | PathLike[str]) -> tuple[int, bool, str] | None:
     """Return which hook ran when the process that wrote `file` died, and when; None: none did."""
 
-def describe_module(file: str | PathLike[str]) -> str:
+def describe_module(file: str | PathLike[str], sha256: str) -> str:
     """Load a compiled congestion control, initialise it, and return its family and its knobs as JSON.
 
     Raises ValueError, with one line.

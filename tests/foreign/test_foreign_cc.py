@@ -123,7 +123,6 @@ def test_what_is_kept(tmp_path):
         ("new", "--cc: found 'new'; expected NAME=FILE[,FILE...][,include=DIR][,abi=ABI]"),
         ("new=nowhere.c", "--cc new: nowhere.c: there is no such file"),
         (own("tcp_every.c", "linux-2.4"), "--cc new: abi: found 'linux-2.4'; expected one of linux-3.9"),
-        (f"new={MODULES}/tcp_every.c", "compiles for linux-6.8, linux-6.12, linux-6.18"),
         (own("tcp_missing.c"), "tcp_of_another_kernel: the headers for linux-6.12 do not have it"),
         (f"cubic={MODULES}/tcp_every.c,abi=linux-6.12", "has a congestion control of that name"),
     ],
@@ -133,6 +132,38 @@ def test_what_is_refused(option, line):
     with pytest.raises(InputError, match=r".") as refused:
         api.load(EXPERIMENT, cc=[option])
     assert line in str(refused.value)
+
+
+@pytest.mark.slow
+def test_the_interface_is_the_newest_of_those_that_mean_the_same(tmp_path):
+    # For 3.9, whose hooks mean something else, it does not compile.
+    results = run(tmp_path, f"new={MODULES}/tcp_own_reno.c")
+    assert next(iter(results.records())).versions["cc new"].startswith("linux-6.18 ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        (".undo_cwnd = other", r":\d+:\d+: error: .*incompatible pointer type"),
+        ("other(1)", r":\d+:\d+: error: .*incompatible type for argument|integer without a cast"),
+        (
+            "absent(sk)",
+            r": absent: the headers for linux-6\.12 do not have it.*tcp_own_reno\.c:\d+",
+        ),
+        ("sk = 7", r":\d+:\d+: error: .*pointer from integer without a cast"),
+    ],
+)
+@pytest.mark.slow
+def test_what_a_compiler_only_warns_of_is_an_error_with_its_place(tmp_path, wrong, line):
+    text = (MODULES / "tcp_own_reno.c").read_text()
+    other = "static void other(struct sock *sk) { (void)sk; }\n"
+    if wrong.startswith("."):
+        text = text.replace(".undo_cwnd = tcp_reno_undo_cwnd", wrong)
+    else:
+        other += f"static void wrong(struct sock *sk) {{ {wrong}; }}\nvoid *used = wrong;\n"
+    (tmp_path / "tcp_own_reno.c").write_text(text.replace("static struct", other + "static struct", 1))
+    with pytest.raises(InputError, match=line):
+        api.load(EXPERIMENT, cc=[f"new={tmp_path}/tcp_own_reno.c,abi=linux-6.12"])
 
 
 @pytest.mark.slow

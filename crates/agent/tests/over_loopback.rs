@@ -4,7 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -344,7 +344,8 @@ fn sockets_are_looked_at_and_written_into_a_file() {
     });
     agent.ask(&json!({"do": "sample", "name": "from", "config": config}));
     agent.run(&[flow], 200 * MS);
-    let file = std::env::temp_dir().join(format!("cwndlab-agent-{}-samples", std::process::id()));
+    let file =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cwndlab-agent-{}-samples", std::process::id()));
     let done = agent.ask(&json!({"do": "samples", "name": "from", "file": file}));
     assert_eq!(done["report"]["errors"], json!([]));
     let data = std::fs::read(&file).expect("rows");
@@ -364,7 +365,8 @@ fn sockets_are_looked_at_and_written_into_a_file() {
 
 /// A program that says who it is and stays.
 fn stays(place: &str) -> (PathBuf, Value) {
-    let file = std::env::temp_dir().join(format!("cwndlab-agent-{}-{place}", std::process::id()));
+    let file =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cwndlab-agent-{}-{place}", std::process::id()));
     let command = ["sh", "-c", "echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 600"];
     let mut command: Vec<Value> = command.iter().map(|&word| word.into()).collect();
     command.push(file.to_str().expect("a path").into());

@@ -35,6 +35,9 @@ pub struct Description {
     pub family: String,
     /// The compiled file.
     pub file: PathBuf,
+    /// Of its bytes; a class of Python has none.
+    #[serde(default)]
+    pub sha256: String,
     /// Its knobs, in the module's order.
     pub knobs: Vec<KnobDescription>,
     /// What it is.
@@ -92,7 +95,9 @@ pub fn modules(
     let compiled = |description: Description| -> Arc<dyn Foreign> {
         let load = match description.kind {
             Kind::Kernel => None,
-            Kind::Library => Some(plain::shared_library::load(description.file.clone())),
+            Kind::Library => {
+                Some(plain::shared_library::load(description.file.clone(), description.sha256.clone()))
+            }
             Kind::Python => Some(python(&description)),
         };
         if let Some(load) = load {
@@ -105,12 +110,12 @@ pub fn modules(
     Ok(list.into_iter().map(compiled).collect())
 }
 
-/// The family and the knobs of a compiled file, after its initialisation has been tried.
+/// The family and the knobs of a compiled file whose bytes have this hash, after its initialisation has been tried.
 ///
 /// # Errors
 /// It cannot be loaded, or refuses.
-pub fn describe(file: &Path) -> Result<Description, Failure> {
-    let library = Library::open(file)?;
+pub fn describe(file: &Path, sha256: &str) -> Result<Description, Failure> {
+    let library = Library::open(file, sha256)?;
     let family = library.ask(family);
     let host = exchange::Host { now_ns: 1 << 40, ticks: 1 << 20, random: 1, hz: 1000, abe: 0 };
     let compiled = library.ask(all_knobs);
@@ -121,6 +126,7 @@ pub fn describe(file: &Path) -> Result<Description, Failure> {
         name: String::new(),
         family,
         file: file.to_owned(),
+        sha256: sha256.to_owned(),
         knobs,
         kind: Kind::Kernel,
         source: String::new(),
@@ -165,14 +171,8 @@ impl Foreign for Compiled {
     }
 
     fn load(&self, host: &Host<'_>) -> Result<Module, Failure> {
-        let library = Library::open(&self.description.file)?;
-        if knobs_follow_init(self.family()) {
-            start(&library, host)?;
-            self.set_knobs(&library, host)?;
-        } else {
-            self.set_knobs(&library, host)?;
-            start(&library, host)?;
-        }
+        let library =
+            witness::during(&self.description.name, "its init", witness::NEVER, || self.initialised(host))?;
         let loaded = OnHost::new(self.description.name.clone(), library, host);
         match self.description.family.as_str() {
             "linux" => Ok(Module::Linux(Arc::new(loaded))),
@@ -183,6 +183,19 @@ impl Foreign for Compiled {
 }
 
 impl Compiled {
+    /// A copy with its knobs set and its initialisation called.
+    fn initialised(&self, host: &Host<'_>) -> Result<Library, Failure> {
+        let library = Library::open(&self.description.file, &self.description.sha256)?;
+        if knobs_follow_init(self.family()) {
+            start(&library, host)?;
+            self.set_knobs(&library, host)?;
+        } else {
+            self.set_knobs(&library, host)?;
+            start(&library, host)?;
+        }
+        Ok(library)
+    }
+
     fn set_knobs(&self, library: &Library, host: &Host<'_>) -> Result<(), Failure> {
         for (at, knob) in self.knobs.iter().enumerate() {
             if let Some((_, value)) = host.sysctls.iter().find(|(name, _)| *name == knob.name) {

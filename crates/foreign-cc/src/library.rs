@@ -1,14 +1,16 @@
 //! Copies of a compiled module in this process: one for each host that uses it at a time, with statics of its own.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, CString, OsString, c_char, c_void};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sha2::{Digest as _, Sha256};
 use tcp::cc::foreign::Failure;
 
 use crate::exchange::{self, Guard, end};
@@ -33,7 +35,14 @@ impl std::fmt::Debug for exchange::Module {
 
 /// Modules of this process run one at a time: they share signal handlers and a clock of processor time.
 static TURN: Mutex<Shared> = Mutex::new(Shared {
-    guard: Guard { jump: ptr::null_mut(), thread: 0, installed: 0, quanta: 0 },
+    guard: Guard {
+        jump: ptr::null_mut(),
+        thread: 0,
+        installed: 0,
+        quanta: 0,
+        stacked: 0,
+        address: ptr::null(),
+    },
     idle: None,
 });
 
@@ -51,17 +60,17 @@ fn turn() -> MutexGuard<'static, Shared> {
 }
 
 impl Library {
-    /// A copy of `file` with its statics as compiled.
+    /// A copy of `file`, whose bytes have this hash, with its statics as compiled.
     ///
     /// # Errors
-    /// The file cannot be loaded.
-    pub(crate) fn open(file: &Path) -> Result<Library, Failure> {
+    /// The file cannot be loaded, or is another one.
+    pub(crate) fn open(file: &Path, sha256: &str) -> Result<Library, Failure> {
         let mut shared = turn();
         let idle = shared.idle.get_or_insert_default().get_mut(file).and_then(Vec::pop);
         let module = match idle {
             Some(module) => module,
             None => {
-                let module = load(file)?;
+                let module = load(file, sha256)?;
                 let guard = &raw mut shared.guard;
                 // SAFETY: `guard` lives in a static, and this is the module's turn.
                 unsafe { (module.attach)(guard) };
@@ -117,23 +126,43 @@ impl Drop for Library {
     }
 }
 
-/// Copies the file, so that what is loaded is not what is loaded already, and loads the copy for good.
-fn load(file: &Path) -> Result<&'static exchange::Module, Failure> {
-    static COPIES: AtomicU64 = AtomicU64::new(0);
-    let number = COPIES.fetch_add(1, Ordering::Relaxed);
-    let copy = std::env::temp_dir().join(format!("cwndlab-cc-{}-{number}.so", std::process::id()));
+/// Loads a copy of the file for good: what is loaded already would not be loaded again.
+fn load(file: &Path, sha256: &str) -> Result<&'static exchange::Module, Failure> {
     let failed = |why: String| Failure::File { file: file.display().to_string(), why };
-    fs::read(file).and_then(|bytes| fs::write(&copy, bytes)).map_err(|error| failed(error.to_string()))?;
-    let name = CString::new(copy.as_os_str().as_bytes()).map_err(|error| failed(error.to_string()))?;
+    let bytes = fs::read(file).map_err(|error| failed(error.to_string()))?;
+    let found: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    if found != sha256 {
+        return Err(failed("is not what was compiled: it has been changed since".into()));
+    }
+    let folder = own_folder().map_err(|error| failed(format!("no folder for a copy: {error}")))?;
+    let loaded = load_copy(&bytes, &folder.join("module.so"));
+    let _ = fs::remove_dir_all(&folder);
+    loaded.map_err(failed)
+}
+
+/// A new folder for temporary files that nobody else can look into, or guess the name of.
+fn own_folder() -> io::Result<PathBuf> {
+    let mut name = std::env::temp_dir().join("cwndlab-cc-XXXXXX").into_os_string().into_vec();
+    name.push(0);
+    // SAFETY: the name ends with a zero, and is written within its length.
+    if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    name.pop();
+    Ok(OsString::from_vec(name).into())
+}
+
+fn load_copy(bytes: &[u8], copy: &Path) -> Result<&'static exchange::Module, String> {
+    let write = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy)?.write_all(bytes);
+    write().map_err(|error| format!("{}: {error}", copy.display()))?;
+    let name = CString::new(copy.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     // SAFETY: the name is a C string; what is loaded runs no code of its own but constructors, which it was chosen for.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    let _ = fs::remove_file(&copy);
     if handle.is_null() {
         // SAFETY: dlerror's text is a C string, or null.
-        let why = unsafe { text(libc::dlerror()) };
-        return Err(failed(why.unwrap_or_default()));
+        return Err(unsafe { text(libc::dlerror()) }.unwrap_or_default());
     }
-    exported(handle).ok_or_else(|| failed("is no module of this version of cwndlab".into()))
+    exported(handle).ok_or_else(|| "is no module of this version of cwndlab".into())
 }
 
 fn exported(handle: *mut c_void) -> Option<&'static exchange::Module> {

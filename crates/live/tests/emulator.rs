@@ -10,6 +10,7 @@ use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -398,7 +399,8 @@ fn super_packets_are_cut(egress: bool) {
     let _alone = common::alone();
     let net = Net::new();
     net.offloads(true);
-    let file = env::temp_dir().join(format!("cwndlab-test-{}.pcap", std::process::id()));
+    let file =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cwndlab-test-{}.pcap", std::process::id()));
     let emulator = net.emulator_with(
         |scenario| {
             scenario["links"][0]["delay_ns"] = json!(5 * MILLISECOND);

@@ -58,11 +58,11 @@ fn check(scenario: &str, modules: &str) -> Result<()> {
     Ok(sim::check(scenario, &modules)?)
 }
 
-/// JSON: family and knobs of a compiled congestion control, which is loaded for that, and initialised. Raises ValueError with
-/// one line.
+/// JSON: family and knobs of a compiled congestion control, whose bytes have this hash, and which is loaded for that, and
+/// initialised. Raises ValueError with one line.
 #[pyfunction]
-fn describe_module(file: PathBuf) -> Result<String> {
-    Ok(serde_json::to_string(&foreign_cc::describe(&file)?)?)
+fn describe_module(file: PathBuf, sha256: &str) -> Result<String> {
+    Ok(serde_json::to_string(&foreign_cc::describe(&file, sha256)?)?)
 }
 
 /// Have `file` say from now on which hook of a congestion control from outside runs in this process.
@@ -71,10 +71,11 @@ fn watch_modules(file: PathBuf) -> Result<()> {
     foreign_cc::witness::watch(&file).map_err(|error| Error::File(file.display().to_string(), error))
 }
 
-/// Which hook ran when the process that wrote `file` died, and when; None: none did.
+/// The last call of a hook by the process that writes `file`: its number, whether it has not returned, and hook and time in
+/// words; None: there was none yet.
 #[pyfunction]
-fn watched_module(file: PathBuf) -> Option<String> {
-    foreign_cc::witness::read(&file)
+fn watched_module(file: PathBuf) -> Option<(u64, bool, String)> {
+    foreign_cc::witness::read(&file).map(|seen| (seen.calls, seen.inside, seen.call))
 }
 
 /// When each flow of a Scenario (JSON) starts, ns of the run, in their order. Raises ValueError, with one line, where it is no

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cwndlab.errors import InputError
 from cwndlab.experiment.catalogue import Catalogue, Stack, Sysctl
+from cwndlab.foreign.reading import Inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +25,29 @@ class Module:
     abi: str
     """The interface it was compiled against, such as `linux-6.12`."""
     file: Path
+    file_sha256: str
+    """Of the compiled file's bytes: nothing else is loaded."""
     knobs: tuple[Sysctl, ...]
-    sources: Mapping[str, str]
-    """Text of each file given, by its name; empty where it is to be kept private."""
+    inputs: Inputs = field(repr=False)
+    """What it was made of."""
+    private: bool
+    """Whether results keep none of that."""
     compiler: str
     flags: str
     sha256: str
-    """Of the sources, the headers, the compiler and its flags."""
+    """Of all that the compiler read, the compiler and its flags."""
     kind: str = "kernel"
     """What it is: a `kernel`'s module, a `library`, or a class of `python`."""
     source: str = ""
     """Of a class of Python: the text of its file."""
     class_name: str = ""
-    request: str = ""
-    """What `--cc` said, with paths of this machine; no result has it."""
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Text of each file that was read, by its path; empty where it is to be kept private."""
+        if self.private or self.kind == "library":
+            return {}
+        return {name: data.decode("utf-8", "surrogateescape") for name, data in self.inputs.files}
 
     @property
     def version(self) -> str:
@@ -53,6 +63,7 @@ def as_json(modules: Sequence[Module]) -> str:
                 "name": module.name,
                 "family": module.family,
                 "file": str(module.file),
+                "sha256": module.file_sha256,
                 "kind": module.kind,
                 "source": module.source,
                 "class": module.class_name,
@@ -90,7 +101,8 @@ def keep(directory: Path, modules: Sequence[Module]) -> None:
         place = directory / "modules" / module.name
         place.mkdir(parents=True, exist_ok=True)
         for name, text in module.sources.items():
-            (place / name).write_text(text, encoding="utf-8")
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(text.encode("utf-8", "surrogateescape"))
         told = {
             "name": module.name,
             "abi": module.abi,

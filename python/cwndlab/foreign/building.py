@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -13,11 +12,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cwndlab.errors import InputError, one_of
 from cwndlab.experiment.catalogue import Sysctl
-from cwndlab.foreign import Module
+from cwndlab.foreign import Module, reading, statics, store, trying
+from cwndlab.foreign.reading import Inputs
+from cwndlab.foreign.store import Compiled
 
 ABIS = {
     "linux-3.9": "-DCWNDLAB_LINUX=30900",
@@ -38,21 +38,20 @@ HERE = Path(__file__).parent / "c"
 """The headers, and what is compiled along with each module."""
 
 FLAGS = (
-    *("-shared", "-fPIC", "-O2", "-g", "-std=gnu11", "-fvisibility=hidden"),
+    *("-fPIC", "-O2", "-g", "-std=gnu11", "-fvisibility=hidden"),
     # As kernels are compiled.
     *("-fno-strict-aliasing", "-fwrapv", "-fno-delete-null-pointer-checks"),
-    *("-w", "-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"),
-    *("-Werror=int-conversion", "-Wl,-z,now", "-Wl,-z,defs"),
+    # What a hook of another release, or a function that is not there, is. -w would annul these.
+    *("-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"),
+    *("-Werror=int-conversion", "-Werror=implicit-int", "-Werror=return-type", "-Werror=date-time"),
 )
 """What the compiler is told besides files and folders."""
 
+LINK = ("-shared", "-Wl,-z,now", "-Wl,-z,defs", "-lpthread")
+"""What the linker is told."""
+
 FAMILY_FLAGS = {"linux": ("-funsigned-char",), "freebsd": ("-D_KERNEL", "-DKLD_MODULE")}
 """And for the kernels of one family."""
-
-DESCRIBE = "import sys; from cwndlab import _native; print(_native.describe_module(sys.argv[1]))"
-"""Loads a module in a process of its own, and says what it found."""
-
-DESCRIBE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +96,60 @@ class Request:
 def build(request: Request, *, private: bool = False) -> Module:
     """Compile a module, or find it compiled; raises InputError, one line, where that fails."""
     compiler = compiler_of(request.name)
-    if request.abi is not None:
-        return _finished(request, request.abi, _compile(request, request.abi, compiler), compiler, private)
-    compiled: dict[str, Path] = {}
+    abi = request.abi or _guessed(request, compiler)
+    inputs = _read(request, abi, compiler)
+    made_of = _digest(inputs, abi, compiler)
+    compiled = store.find(made_of) or _compile(request, abi, compiler, inputs)
+    described = trying.describe(request.name, compiled)
+    # Linux's parameters have names within their module, FreeBSD's sysctls have whole ones.
+    prefix = f"module.{request.files[0].stem}." if described["family"] == "linux" else ""
+    knobs = tuple(
+        Sysctl(prefix + knob["name"], knob["default"], knob["min"], knob["max"], "of the module")
+        for knob in described["knobs"]
+    )
+    return Module(
+        name=request.name,
+        family=described["family"],
+        abi=abi,
+        file=compiled.file,
+        file_sha256=compiled.sha256,
+        knobs=knobs,
+        inputs=inputs,
+        private=private,
+        compiler=compiler_version(compiler),
+        flags=" ".join(_flags(abi)),
+        sha256=made_of,
+    )
+
+
+def inputs_of(request: Request) -> Inputs:
+    """Everything that compiling reads; raises InputError."""
+    compiler = compiler_of(request.name)
+    return _read(request, request.abi or _guessed(request, compiler), compiler)
+
+
+def _guessed(request: Request, compiler: str) -> str:
+    """The interface whose types the source has; of several that mean the same, the newest."""
+    fitting: list[str] = []
     refusals: list[InputError] = []
     for abi in ABIS:
         try:
-            compiled[abi] = _compile(request, abi, compiler)
+            _told(request, abi, compiler, "-fsyntax-only")
         except InputError as error:
             refusals.append(error)
-    if len(compiled) > 1:
-        which = "which differ in what hooks mean"
-        raise InputError(f"--cc {request.name}: compiles for {', '.join(compiled)}, {which}; add ,abi=ABI")
-    if not compiled:
+        else:
+            fitting.append(abi)
+    if not fitting:
         raise max(reversed(refusals), key=_progress)
-    (abi, library), *_ = compiled.items()
-    return _finished(request, abi, library, compiler, private)
+    if len({_meaning(abi) for abi in fitting}) > 1:
+        which = "which differ in what hooks mean"
+        raise InputError(f"--cc {request.name}: compiles for {', '.join(fitting)}, {which}; add ,abi=ABI")
+    return fitting[-1]
+
+
+def _meaning(abi: str) -> str:
+    """The same for interfaces whose hooks mean the same wherever their types are the same."""
+    return "linux since 4.9" if abi.startswith(("linux-4", "linux-5", "linux-6")) else abi
 
 
 def _progress(refusal: InputError) -> int:
@@ -143,56 +180,30 @@ def _family(abi: str) -> str:
     return abi.partition("-")[0]
 
 
-def _inputs(request: Request) -> Iterator[Path]:
-    """Every file that the result may depend on."""
-    yield from request.files
-    for folder in request.folders:
-        yield from sorted(folder.glob("*.h"))
-    for file in request.files:
-        yield from sorted(file.parent.glob("*.h"))
-    yield from sorted(path for path in HERE.rglob("*") if path.suffix in {".c", ".h"})
+def _read(request: Request, abi: str, compiler: str) -> Inputs:
+    """What the compiler says that it reads, but for what is its own or ours."""
+    told = _told(request, abi, compiler, "-M")
+    system = (*reading.system_folders(compiler), HERE)
+    outside = [path for path in told if not any(path.is_relative_to(folder) for folder in system)]
+    try:
+        return reading.read(request.files, request.folders, outside, abi)
+    except OSError as error:
+        raise InputError(f"--cc {request.name}: {error.filename}: {error.strerror}") from None
 
 
-def _digest(request: Request, abi: str, compiler: str) -> str:
-    digest = hashlib.sha256()
-    for part in (compiler_version(compiler), *_flags(abi)):
-        digest.update(part.encode() + b"\0")
-    for path in _inputs(request):
-        data = path.read_bytes()
-        digest.update(f"{path.name} {len(data)}\0".encode() + data)
-    return digest.hexdigest()
+def _told(request: Request, abi: str, compiler: str, what: str) -> list[Path]:
+    """What the compiler says with `-M`, or `-fsyntax-only`, of the given files; raises InputError."""
+    with tempfile.TemporaryDirectory(prefix="cwndlab-cc-") as scratch:
+        place = Path(scratch)
+        command = [compiler, *_flags(abi), what, *_folders(request, abi, place), *map(str, request.files)]
+        found = reading.dependencies(_carried_out(request, abi, command))
+        # Links of ours into the folders that were given.
+        return [path.parent.resolve() / path.name if path.is_relative_to(place) else path for path in found]
 
 
-def cache() -> Path:
-    """Where compiled files are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "cwndlab" / "cc"
-
-
-def _compile(request: Request, abi: str, compiler: str) -> Path:
-    """The compiled file, made unless it is there."""
-    place = cache() / f"{_digest(request, abi, compiler)}.so"
-    if place.exists():
-        return place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    family = HERE / _family(abi)
-    own = sorted([*family.glob("*.c"), *(HERE / "cwndlab").glob("*.c")])
-    with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-        library = Path(scratch) / "module.so"
-        folders = [HERE, family / "include", *request.folders, *_as_in_kernel(request, Path(scratch))]
-        command = [
-            *(compiler, *_flags(abi)),
-            *(f"-I{folder}" for folder in folders),
-            *(str(file) for file in (*request.files, *own)),
-            *("-lpthread", "-o", str(library)),
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
-        )
-        if done.returncode:
-            raise InputError(f"--cc {request.name}: for {abi}: {_reason(done.stderr, abi)}")
-        library.replace(place)
-    return place
+def _folders(request: Request, abi: str, scratch: Path) -> list[str]:
+    folders = [HERE, HERE / _family(abi) / "include", *request.folders, *_as_in_kernel(request, scratch)]
+    return [f"-I{folder}" for folder in folders]
 
 
 def _as_in_kernel(request: Request, scratch: Path) -> Iterator[Path]:
@@ -203,6 +214,45 @@ def _as_in_kernel(request: Request, scratch: Path) -> Iterator[Path]:
         (place / "netinet").mkdir(parents=True)
         (place / "netinet" / "cc").symlink_to(folder.resolve())
         yield place
+
+
+def _carried_out(request: Request, abi: str, command: Sequence[str]) -> str:
+    """What a compiler's command prints; raises InputError with its first error."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, env=reading.environment()
+    )
+    if done.returncode:
+        raise InputError(f"--cc {request.name}: for {abi}: {_reason(done.stderr, abi)}")
+    return done.stdout
+
+
+def _digest(inputs: Inputs, abi: str, compiler: str) -> str:
+    """Of everything that the result depends on."""
+    digest = hashlib.sha256()
+    for part in (compiler_version(compiler), *_flags(abi), *LINK, inputs.request):
+        digest.update(part.encode() + b"\0")
+    own = ((str(path.relative_to(HERE)), path.read_bytes()) for path in sorted(HERE.rglob("*.[ch]")))
+    for files in (inputs.files, own):
+        for name, data in files:
+            digest.update(f"{name} {len(data)}\0".encode("utf-8", "surrogateescape") + data)
+    return digest.hexdigest()
+
+
+def _compile(request: Request, abi: str, compiler: str, inputs: Inputs) -> Compiled:
+    """Compile what was read."""
+    own = sorted([*(HERE / _family(abi)).glob("*.c"), *(HERE / "cwndlab").glob("*.c")])
+    with tempfile.TemporaryDirectory(dir=store.folder()) as scratch:
+        library = Path(scratch) / "module.so"
+        command = [
+            *(compiler, *_flags(abi), *_folders(request, abi, Path(scratch))),
+            *(str(file) for file in (*request.files, *own)),
+            *(*LINK, "-o", str(library)),
+        ]
+        _carried_out(request, abi, command)
+        if _read(request, abi, compiler) != inputs:
+            raise InputError(f"--cc {request.name}: its sources were changed while they were compiled")
+        statics.check(f"--cc {request.name}", library, resets=True)
+        return store.put(_digest(inputs, abi, compiler), library)
 
 
 def _reason(errors: str, abi: str) -> str:
@@ -216,46 +266,3 @@ def _reason(errors: str, abi: str) -> str:
         if " error: " in line:
             return line
     return errors.strip().splitlines()[-1] if errors.strip() else "the compiler failed"
-
-
-def _finished(request: Request, abi: str, library: Path, compiler: str, private: bool) -> Module:
-    described = describe(request.name, library)
-    # Linux's parameters have names within their module, FreeBSD's sysctls have whole ones.
-    prefix = f"module.{request.files[0].stem}." if described["family"] == "linux" else ""
-    knobs = tuple(
-        Sysctl(prefix + knob["name"], knob["default"], knob["min"], knob["max"], "of the module")
-        for knob in described["knobs"]
-    )
-    sources = {} if private else {file.name: file.read_text(encoding="utf-8") for file in request.files}
-    return Module(
-        name=request.name,
-        family=described["family"],
-        abi=abi,
-        file=library,
-        knobs=knobs,
-        sources=sources,
-        compiler=compiler_version(compiler),
-        flags=" ".join(_flags(abi)),
-        sha256=library.stem,
-    )
-
-
-def describe(name: str, library: Path) -> dict[str, Any]:
-    """Family and knobs, from a process that may crash."""
-    described: dict[str, Any] = json.loads(tried(f"--cc {name}", [DESCRIBE, str(library)], DESCRIBE_S))
-    return described
-
-
-def tried(what: str, program: Sequence[str], limit_s: float) -> str:
-    """What a text of Python prints with its arguments, in a process apart; raises InputError, one line."""
-    try:
-        told = subprocess.run(
-            [sys.executable, "-c", *program], capture_output=True, text=True, timeout=limit_s, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"{what}: is not loaded after {limit_s:.0f} s") from None
-    if told.returncode:
-        lines = told.stderr.strip().splitlines()
-        why = lines[-1].removeprefix("ValueError: ") if lines else f"the process ended with {told.returncode}"
-        raise InputError(f"{what}: {why}")
-    return told.stdout

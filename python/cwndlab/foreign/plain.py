@@ -9,13 +9,15 @@ import hashlib
 import json
 import platform
 import re
-import shutil
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from cwndlab.errors import InputError
-from cwndlab.foreign import Module, building
+from cwndlab.foreign import Module, building, reading, statics, store, trying
+from cwndlab.foreign.reading import Inputs
+from cwndlab.foreign.store import Compiled
 
 FAMILIES = ("linux", "freebsd")
 """Whose stacks run them."""
@@ -26,7 +28,7 @@ CLASS = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 LIBRARIES = (".so", ".dylib")
 
 TRY = """\
-import sys
+import importlib.metadata, sysconfig
 file, name = sys.argv[1:]
 names = {"__name__": "cwndlab_controller", "__file__": file}
 try:
@@ -37,10 +39,14 @@ except BaseException as error:
 for method in ("on_ack", "on_loss"):
     if not callable(getattr(made, method, None)):
         sys.exit(f"{name} has no {method}(self, flow)")
+installed = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
+packages = importlib.metadata.packages_distributions()
+for imported, module in sorted(sys.modules.items()):
+    place = getattr(module, "__file__", None)
+    if place and not place.startswith(installed) and imported.partition(".")[0] not in packages:
+        sys.exit(f"imports {place}, which is not installed: no result would keep it; put it into the file")
 """
 """Makes a controller in a process of its own, and says what is wrong with it."""
-
-TRY_S = 30.0
 
 
 def is_plain(source: str) -> bool:
@@ -65,7 +71,7 @@ def _of_class(name: str, file: Path, class_name: str, *, private: bool) -> Modul
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--cc {name}: {file}: {error}") from None
-    building.tried(f"--cc {name}: {file}", [TRY, str(file), class_name], TRY_S)
+    trying.tried(f"--cc {name}: {file}", TRY, [str(file), class_name])
     version = platform.python_version()
     digest = hashlib.sha256(json.dumps([text, class_name, version]).encode()).hexdigest()
     return Module(
@@ -73,8 +79,10 @@ def _of_class(name: str, file: Path, class_name: str, *, private: bool) -> Modul
         family="",
         abi="python",
         file=file.resolve(),
+        file_sha256="",
         knobs=(),
-        sources={} if private else {file.name: text},
+        inputs=Inputs(f"{file.name}:{class_name}", ((file.name, text.encode()),)),
+        private=private,
         compiler=f"Python {version}",
         flags="",
         sha256=digest,
@@ -85,42 +93,45 @@ def _of_class(name: str, file: Path, class_name: str, *, private: bool) -> Modul
 
 
 def _library(name: str, file: Path) -> Module:
-    """A library, with what stands between it and the engine compiled for it."""
+    """A library, within what stands between it and the engine."""
     compiler = building.compiler_of(name)
     data = file.read_bytes()
     version = building.compiler_version(compiler)
-    own = [building.HERE / "plain" / "runtime.c", building.HERE / "cwndlab" / "runtime.c"]
-    headers = sorted(building.HERE.glob("cwndlab/*.h")) + sorted(building.HERE.glob("plain/*.h"))
-    digest = hashlib.sha256(version.encode() + data)
-    for part in (*own, *headers):
+    parts = sorted(path for part in ("cwndlab", "plain") for path in (building.HERE / part).glob("*.[ch]"))
+    digest = hashlib.sha256("\0".join((version, *building.FLAGS, *building.LINK)).encode() + data)
+    for part in parts:
         digest.update(part.read_bytes())
-    cache = building.cache()
-    copy, glue = (cache / f"{digest.hexdigest()}{end}" for end in ("-copied.so", ".so"))
-    if not glue.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)
-        aside = glue.with_suffix(".aside")
-        command = [
-            *(compiler, "-shared", "-fPIC", "-O2", "-g", "-std=gnu11", "-fvisibility=hidden", "-Wl,-z,defs"),
-            f'-DCWNDLAB_LIBRARY="{copy}"',
-            *(f"-I{folder}" for folder in (building.HERE, building.HERE / "plain")),
-            *(str(part) for part in own),
-            *("-lpthread", "-ldl", "-o", str(aside)),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise InputError(f"--cc {name}: {done.stderr.strip().splitlines()[-1]}")
-        aside.replace(glue)
-    building.describe(name, glue)
+    compiled = store.find(digest.hexdigest()) or _around(name, data, compiler, digest.hexdigest())
+    trying.describe(name, compiled)
     return Module(
         name=name,
         family="",
         abi="library",
-        file=glue,
+        file=compiled.file,
+        file_sha256=compiled.sha256,
         knobs=(),
-        sources={},
+        inputs=Inputs(file.name, ((file.name, data),)),
+        private=True,
         compiler=version,
         flags="",
         sha256=hashlib.sha256(data).hexdigest(),
         kind="library",
     )
+
+
+def _around(name: str, data: bytes, compiler: str, made_of: str) -> Compiled:
+    """Compile what calls a library under guard, with the library's bytes in it."""
+    with tempfile.TemporaryDirectory(dir=store.folder()) as scratch:
+        library, made = Path(scratch) / "library.so", Path(scratch) / "module.so"
+        library.write_bytes(data)
+        statics.check(f"--cc {name}", library, resets=False)
+        command = [
+            *(compiler, *building.FLAGS, f'-DCWNDLAB_LIBRARY="{library}"'),
+            *(f"-I{folder}" for folder in (building.HERE, building.HERE / "plain")),
+            *(str(building.HERE / part / "runtime.c") for part in ("plain", "cwndlab")),
+            *(*building.LINK, "-ldl", "-o", str(made)),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=reading.environment())
+        if done.returncode:
+            raise InputError(f"--cc {name}: {done.stderr.strip().splitlines()[-1]}")
+        return store.put(made_of, made)

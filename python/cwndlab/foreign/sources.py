@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cwndlab.errors import InputError
 from cwndlab.foreign import Module, building, plain
@@ -22,7 +21,5 @@ def build(text: str, *, private: bool = False) -> tuple[Module, ...]:
     """The modules of one `NAME=SOURCE`: several where it runs on several families."""
     name, _, source = text.partition("=")
     if plain.is_plain(source):
-        made = plain.build(name, source, private=private)
-    else:
-        made = (building.build(building.Request.of(text), private=private),)
-    return tuple(replace(module, request=text) for module in made)
+        return plain.build(name, source, private=private)
+    return (building.build(building.Request.of(text), private=private),)

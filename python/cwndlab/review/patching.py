@@ -13,10 +13,10 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from cwndlab.errors import InputError
+from cwndlab.foreign import building
 from cwndlab.foreign.building import Request
 
 FILE = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ )", re.MULTILINE)
@@ -37,7 +37,7 @@ def patched(request: Request, patch: Path) -> Iterator[tuple[Request, tuple[str,
     changes = _by_file(patch)
     with tempfile.TemporaryDirectory(prefix="cwndlab-review-") as scratch:
         copied = _copied(request, Path(scratch))
-        own = {path.name: path for path in _sources(copied)}
+        own = {path.name: path for path in Path(scratch).rglob("*") if path.is_file()}
         besides: list[str] = []
         for name, change in changes.items():
             place = own.get(PurePosixPath(name).name)
@@ -78,33 +78,8 @@ def _by_file(patch: Path) -> Mapping[str, str]:
 
 
 def _copied(request: Request, scratch: Path) -> Request:
-    """The files with the headers beside them, and the folders of headers, in a directory of their own."""
-    parents = dict.fromkeys(file.parent for file in request.files)
-    places = {folder: scratch / f"source{number}" for number, folder in enumerate(parents)}
-    for folder, place in places.items():
-        _headers(folder, place)
-    for file in request.files:
-        shutil.copyfile(file, places[file.parent] / file.name)
-    folders = []
-    for number, folder in enumerate(request.folders):
-        _headers(folder, scratch / f"include{number}")
-        folders.append(scratch / f"include{number}")
-    files = tuple(places[file.parent] / file.name for file in request.files)
-    return replace(request, files=files, folders=tuple(folders))
-
-
-def _headers(folder: Path, to: Path) -> None:
-    to.mkdir()
-    for header in folder.glob("*.h"):
-        shutil.copyfile(header, to / header.name)
-
-
-def _sources(request: Request) -> Iterator[Path]:
-    for folder in request.folders:
-        yield from folder.glob("*.h")
-    for file in request.files:
-        yield from file.parent.glob("*.h")
-    yield from request.files
+    """All that compiling reads, in a directory of its own."""
+    return Request.of(f"{request.name}={building.inputs_of(request).written(scratch)}")
 
 
 def _apply(patch: Path, change: str, place: Path) -> None:

@@ -116,8 +116,10 @@ def _catalogue() -> Catalogue:
 
 
 def _change(pair: tuple[Side, Side]) -> str:
-    """The difference of two single sources."""
-    texts = [list(side.modules[0].sources.values()) if side.modules else [] for side in pair]
-    if any(len(of_side) != 1 for of_side in texts):
+    """The difference of what both were made of, where their files have the same names, or are one each."""
+    old, new = (dict(side.modules[0].sources) if side.modules else {} for side in pair)
+    if len(old) == len(new) == 1:
+        return patching.difference(*old.values(), *new.values())
+    if old.keys() != new.keys():
         return ""
-    return patching.difference(texts[0][0], texts[1][0])
+    return "".join(patching.difference(old[name], new[name]) for name in old)

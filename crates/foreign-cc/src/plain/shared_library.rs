@@ -10,10 +10,10 @@ use super::{Controller, Event, Flow, Load, Maker};
 use crate::exchange;
 use crate::library::Library;
 
-/// Loads the library that `file` was compiled for.
-pub(crate) fn load(file: PathBuf) -> Box<Load> {
+/// Loads the library that is in `file`, whose bytes have this hash.
+pub(crate) fn load(file: PathBuf, sha256: String) -> Box<Load> {
     Box::new(move |host: &Host<'_>| {
-        let library = Library::open(&file)?;
+        let library = Library::open(&file, &sha256)?;
         let clock = exchange::Host { now_ns: host.boot, hz: host.hz, ..exchange::Host::default() };
         // SAFETY: the pointer is valid during the call.
         library

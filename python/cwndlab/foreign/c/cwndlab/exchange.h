@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file. */
-#define CWNDLAB_ABI 3
+#define CWNDLAB_ABI 4
 
 /* Where a host and its clock stand. */
 struct cwndlab_host {
@@ -49,6 +49,10 @@ struct cwndlab_linux {
 	int32_t stamped_rtt_us;		/* as rtt_us, in microseconds where that is in jiffies */
 	/* For 3.9's functions: segmentation offload is on; the host's net.ipv4.tcp_tso_win_divisor and tcp_max_ssthresh. */
 	uint32_t gso, tso_win_divisor, max_ssthresh;
+	uint32_t snd_wnd, data_segs_out;
+	/* The last ACK had timestamps; the peer's, and ours that it echoes. */
+	uint32_t stamped, rcv_tsval, rcv_tsecr;
+	uint32_t snd_interval_us, rcv_interval_us, last_end_seq;
 	uint32_t reserved;
 };
 
@@ -79,6 +83,8 @@ struct cwndlab_guard {
 	uint64_t thread;
 	uint32_t installed;		/* signal handlers are */
 	volatile uint32_t quanta;	/* of processor time that the hook has used */
+	uint64_t stacked;		/* the thread whose signal handlers have a stack of their own */
+	const char *address;		/* that the hook crashed at */
 };
 
 /* How a call ended. */

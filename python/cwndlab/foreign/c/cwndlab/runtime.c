@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "runtime.h"
 
@@ -20,6 +22,111 @@ struct cwndlab_host cwndlab_host;
 
 static struct cwndlab_guard *guard;
 static const char *complaint;
+
+/* Memory: a ring of blocks. Each ends where a page ends, and behind it is memory that nobody may touch. */
+
+#define BEYOND ((size_t)256 << 10)
+#define MOST_BYTES ((size_t)64 << 20)
+/* Beyond so many at a time they are plain memory: a process has only so many mappings. */
+#define MOST_MAPPED 4096
+
+struct block {
+	struct block *next, *previous;
+	const char *what;
+	char *map;		/* NULL: plain memory */
+	size_t mapped, size;
+};
+
+static struct block blocks = { .next = &blocks, .previous = &blocks };
+static unsigned int mapped_blocks;
+
+/* Room for a block's head and its bytes, zeroed, before memory that nobody may touch. */
+static struct block *map_block(size_t size)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t room = (sizeof(struct block) + size + page - 1) / page * page;
+	char *map = mmap(NULL, room + BEYOND, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct block *block;
+
+	if (map == MAP_FAILED)
+		return NULL;
+	if (mprotect(map, room, PROT_READ | PROT_WRITE) != 0) {
+		munmap(map, room + BEYOND);
+		return NULL;
+	}
+	block = (struct block *)(map + room - size) - 1;
+	block->map = map;
+	block->mapped = room + BEYOND;
+	mapped_blocks++;
+	return block;
+}
+
+static void *alloc_block(size_t size, const char *what)
+{
+	size_t whole = (size + 7) & ~(size_t)7;
+	struct block *block = NULL;
+
+	if (whole < size || whole > MOST_BYTES)
+		return NULL;
+	if (mapped_blocks < MOST_MAPPED)
+		block = map_block(whole);
+	if (!block)
+		block = calloc(1, sizeof(*block) + whole);
+	if (!block)
+		return NULL;
+	block->what = what;
+	block->size = size;
+	block->next = blocks.next;
+	block->previous = &blocks;
+	blocks.next->previous = block;
+	blocks.next = block;
+	return block + 1;
+}
+
+void *cwndlab_alloc(size_t size)
+{
+	return alloc_block(size, "a block of memory");
+}
+
+void *cwndlab_private_block(size_t size)
+{
+	return alloc_block(size, "its private block");
+}
+
+void cwndlab_free(void *memory)
+{
+	struct block *block = (struct block *)memory - 1;
+
+	if (!memory)
+		return;
+	block->next->previous = block->previous;
+	block->previous->next = block->next;
+	if (!block->map) {
+		free(block);
+		return;
+	}
+	mapped_blocks--;
+	munmap(block->map, block->mapped);
+}
+
+/* Says so where an address is behind one of the blocks. */
+static int went_beyond(const char *address)
+{
+	static char text[100];
+	const struct block *block;
+
+	for (block = blocks.next; block != &blocks; block = block->next) {
+		const char *end = (const char *)(block + 1) + block->size;
+
+		if (!block->map || address < end || address >= block->map + block->mapped)
+			continue;
+		snprintf(text, sizeof(text), "touched byte %zu of %s, which has %zu", block->size + (size_t)(address - end),
+			 block->what, block->size);
+		complaint = text;
+		return 1;
+	}
+	return 0;
+}
 
 /* Guarded calls. */
 
@@ -38,10 +145,13 @@ static int is_inside(void)
 	return guard->jump && guard->thread == (uint64_t)pthread_self();
 }
 
-static void on_crash(int number)
+static void on_crash(int number, siginfo_t *about, void *unused)
 {
-	if (is_inside())
+	(void)unused;
+	if (is_inside()) {
+		guard->address = number == SIGSEGV || number == SIGBUS ? about->si_addr : NULL;
 		leave(number);
+	}
 	/* Not a module's: as if nobody had asked. */
 	signal(number, SIG_DFL);
 	raise(number);
@@ -60,12 +170,12 @@ static void on_time(int number)
 /* A module may overrun the stack: handlers have another. */
 static void give_stack(void)
 {
-	static __thread int given;
+	uint64_t thread = (uint64_t)pthread_self();
 	stack_t stack;
 
-	if (given)
+	if (guard->stacked == thread)
 		return;
-	given = 1;
+	guard->stacked = thread;
 	if (sigaltstack(NULL, &stack) == 0 && !(stack.ss_flags & SS_DISABLE))
 		return;
 	memset(&stack, 0, sizeof(stack));
@@ -81,10 +191,11 @@ static void install(void)
 	size_t i;
 
 	memset(&action, 0, sizeof(action));
-	action.sa_flags = SA_ONSTACK | SA_NODEFER | SA_RESTART;
-	action.sa_handler = on_crash;
+	action.sa_flags = SA_ONSTACK | SA_NODEFER | SA_RESTART | SA_SIGINFO;
+	action.sa_sigaction = on_crash;
 	for (i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
 		sigaction(crashes[i], &action, NULL);
+	action.sa_flags &= ~SA_SIGINFO;
 	action.sa_handler = on_time;
 	sigaction(SIGVTALRM, &action, NULL);
 	setitimer(ITIMER_VIRTUAL, &timer, NULL);
@@ -99,11 +210,14 @@ int cwndlab_guarded(void (*code)(void *), void *argument)
 	give_stack();
 	guard->thread = (uint64_t)pthread_self();
 	guard->quanta = 0;
+	guard->address = NULL;
 	how = sigsetjmp(jump, 0);
 	if (how == 0) {
 		guard->jump = &jump;
 		code(argument);
 		guard->jump = NULL;
+	} else if (guard->address && went_beyond(guard->address)) {
+		how = CWNDLAB_BUG;
 	}
 	return how;
 }
@@ -118,38 +232,6 @@ void cwndlab_bug(const char *what)
 const char *cwndlab_complaint(void)
 {
 	return complaint;
-}
-
-/* Memory: a ring of blocks. */
-
-struct block {
-	struct block *next, *previous;
-};
-
-static struct block blocks = { &blocks, &blocks };
-
-void *cwndlab_alloc(size_t size)
-{
-	struct block *block = size > (64u << 20) ? NULL : calloc(1, sizeof(*block) + size);
-
-	if (!block)
-		return NULL;
-	block->next = blocks.next;
-	block->previous = &blocks;
-	blocks.next->previous = block;
-	blocks.next = block;
-	return block + 1;
-}
-
-void cwndlab_free(void *memory)
-{
-	struct block *block = (struct block *)memory - 1;
-
-	if (!memory)
-		return;
-	block->next->previous = block->previous;
-	block->previous->next = block->next;
-	free(block);
 }
 
 /* Statics: what was compiled is kept aside and put back. */

@@ -16,6 +16,8 @@ void cwndlab_bug(const char *what) __attribute__((noreturn));
 
 /* Memory that `reset` takes back. */
 void *cwndlab_alloc(size_t size);
+/* The same, called a connection's private block where it is overrun. */
+void *cwndlab_private_block(size_t size);
 void cwndlab_free(void *memory);
 
 /* SplitMix64 of the host's stream. */

@@ -167,6 +167,11 @@ static void fill(struct tcp_sock *tp, const struct cwndlab_linux *x)
 	tp->mss_cache = x->mss;
 	tp->lsndtime = x->last_sent_jiffies;
 	tp->ecn_flags = x->ecn ? TCP_ECN_OK : 0;
+	tp->snd_wnd = x->snd_wnd;
+	tp->data_segs_out = x->data_segs_out;
+	tp->rx_opt.saw_tstamp = tp->rx_opt.tstamp_ok = x->stamped;
+	tp->rx_opt.rcv_tsval = x->rcv_tsval;
+	tp->rx_opt.rcv_tsecr = x->rcv_tsecr;
 	cwndlab_fill_own(tp, x);
 }
 
@@ -215,12 +220,17 @@ static int call(void *connection, void *exchange, uint32_t hook, const int64_t *
 
 	if (hook == CWNDLAB_INIT) {
 		tp->inet_conn.icsk_ca_ops = registered;
+		tp->inet_conn.cwndlab_priv = cwndlab_private_block(ICSK_CA_PRIV_SIZE);
 		tp->snd_cwnd_clamp = ~0u;
 	}
 	fill(tp, exchange);
 	how = cwndlab_guarded(carry_out, &it);
 	read_back(tp, exchange);
 	*value = it.value;
+	if (hook == CWNDLAB_RELEASE) {
+		cwndlab_free(tp->inet_conn.cwndlab_priv);
+		tp->inet_conn.cwndlab_priv = NULL;
+	}
 	return how;
 }
 

@@ -15,24 +15,41 @@ enum { CREATE, DESTROY, ON_ACK, ON_LOSS, ON_RTO, ON_ECN };
 
 static const struct cwndlab_cc_ops *loaded;
 
-/* Copies the library, as what is loaded already would not be loaded again, and opens the copy. */
+/* The library's bytes. */
+__asm__(".section .rodata\n"
+	".balign 16\n"
+	"cwndlab_library: .incbin \"" CWNDLAB_LIBRARY "\"\n"
+	"cwndlab_library_end: .byte 0\n"
+	".previous\n");
+extern const char cwndlab_library[] __attribute__((visibility("hidden")));
+extern const char cwndlab_library_end[] __attribute__((visibility("hidden")));
+
+static int write_library(const char *name)
+{
+	int to = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	const char *from = cwndlab_library;
+	ssize_t put = 1;
+
+	for (; to >= 0 && from < cwndlab_library_end && put > 0; from += put)
+		put = write(to, from, cwndlab_library_end - from);
+	return to >= 0 && close(to) == 0 && put > 0;
+}
+
+/* Opens a copy of its own, in a folder of its own: what is loaded already would not be loaded again. */
 static void *open_copy(void)
 {
-	char name[] = "/tmp/cwndlab-cc-XXXXXX", block[65536];
-	int from = open(CWNDLAB_LIBRARY, O_RDONLY | O_CLOEXEC), to = from < 0 ? -1 : mkstemp(name);
+	const char *base = getenv("TMPDIR");
+	char folder[4096], name[4128];
 	void *handle = NULL;
-	ssize_t got = 0;
 
-	if (to >= 0) {
-		while ((got = read(from, block, sizeof(block))) > 0 && write(to, block, got) == got)
-			;
-		close(to);
-		if (got == 0)
-			handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-		unlink(name);
-	}
-	if (from >= 0)
-		close(from);
+	snprintf(folder, sizeof(folder), "%s/cwndlab-cc-XXXXXX", base && *base ? base : "/tmp");
+	if (!mkdtemp(folder))
+		return NULL;
+	snprintf(name, sizeof(name), "%s/library.so", folder);
+	if (write_library(name))
+		handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	unlink(name);
+	rmdir(folder);
 	return handle;
 }
 

@@ -225,8 +225,10 @@ struct inet_connection_sock {
 	u8 icsk_ca_state;
 	u8 icsk_retransmits;
 	struct { u8 pending; } icsk_ack;
-	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
+	u64 (*cwndlab_priv)[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 };
+/* The module's own block is elsewhere, before memory that nobody may touch. */
+#define icsk_ca_priv cwndlab_priv[0]
 
 struct tcp_options_received {
 	u32 rcv_tsval, rcv_tsecr;

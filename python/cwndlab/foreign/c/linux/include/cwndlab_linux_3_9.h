@@ -24,7 +24,7 @@ struct list_head { struct list_head *next, *prev; };
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
-	u32 snd_una, snd_nxt, rcv_nxt, write_seq;
+	u32 snd_una, snd_nxt, rcv_nxt, write_seq, snd_wnd, data_segs_out;
 	u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd;
 	u32 packets_out, sacked_out, lost_out, retrans_out;
 	u32 mss_cache;

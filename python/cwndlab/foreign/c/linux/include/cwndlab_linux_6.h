@@ -44,7 +44,7 @@ enum inet_csk_ack_state_t { ICSK_ACK_SCHED = 1, ICSK_ACK_TIMER = 2, ICSK_ACK_NOW
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
-	u32 snd_una, snd_nxt, rcv_nxt, write_seq, high_seq;
+	u32 snd_una, snd_nxt, rcv_nxt, write_seq, high_seq, snd_wnd, data_segs_out;
 	u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, prior_ssthresh;
 	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out, reordering;
 	bool is_cwnd_limited;

@@ -1,0 +1,84 @@
+"""Refuses compiled code whose statics would not be each host's of each run: a copy in memory shares them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cwndlab.errors import InputError
+
+SHARED = frozenset(
+    ("rand", "srand", "random", "srandom", "drand48", "lrand48", "mrand48", "srand48", "lcong48", "strtok")
+)
+"""Functions of the C library whose state is the process's."""
+
+SYMBOL = re.compile(
+    r"^ *\d+: [0-9a-f]+ +\S+ (?P<kind>\S+) +(?P<binding>\S+) +\S+ +(?P<section>\S+) (?P<name>[^\s@]+)",
+    re.MULTILINE,
+)
+"""A line of `readelf --symbols`."""
+
+
+class Symbol(NamedTuple):
+    """A symbol of a compiled file."""
+
+    kind: str
+    binding: str
+    section: str
+    name: str
+
+
+def check(what: str, file: Path, *, resets: bool) -> None:
+    """Raises InputError that names the symbol; `resets`: statics are put back, and threads' own are not."""
+    program = shutil.which("readelf")
+    if program is None:
+        raise InputError(
+            f"{what}: there is no readelf, which shows its statics (on Debian: apt install binutils)"
+        )
+    told = subprocess.run(
+        [program, "--wide", "--segments", "--symbols", "--dyn-syms", file],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    symbols = list(_symbols(told.stdout))
+    for symbol in symbols:
+        if symbol.binding == "UNIQUE":
+            advice = "compile with -fno-gnu-unique"
+            raise InputError(
+                f"{what}: {_plain(symbol.name)} is one for the whole process, not each host's: {advice}"
+            )
+        if symbol.section == "UND" and symbol.name in SHARED:
+            advice = (
+                "draw from the kernel's functions, or from flow->seed"
+                if symbol.name != "strtok"
+                else "use strtok_r"
+            )
+            raise InputError(
+                f"{what}: {symbol.name}() has a state of the whole process, not each host's: {advice}"
+            )
+    if resets and re.search(r"^ +TLS ", told.stdout, re.MULTILINE):
+        own = sorted({_plain(symbol.name) for symbol in symbols if symbol.kind == "TLS"})
+        which = ", ".join(own) or "a static"
+        raise InputError(
+            f"{what}: {which} is each thread's (__thread), not each host's: make it a plain static"
+        )
+
+
+def _symbols(listing: str) -> Iterator[Symbol]:
+    for found in SYMBOL.finditer(listing):
+        yield Symbol(*found.group("kind", "binding", "section", "name"))
+
+
+def _plain(name: str) -> str:
+    """The name as its source has it, where c++filt is here."""
+    program = shutil.which("c++filt")
+    if program is None:
+        return name
+    told = subprocess.run([program, name], capture_output=True, text=True, check=False)
+    return told.stdout.strip() or name
