@@ -8,6 +8,7 @@ from cwndlab.plan import Plan
 from cwndlab.progress import clock
 from cwndlab.results import texttable
 from cwndlab.results.catalogue import run_id
+from cwndlab.results.labels import Labels
 
 START_S = 0.5
 """What a command costs before the first run, in s."""
@@ -27,16 +28,17 @@ def seconds(plan: Plan, jobs: int, pause_ns: int | None = None) -> float:
     return START_S + max(*cut, sum(cut) / min(jobs, len(cut)))
 
 
-def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
+def as_text(plan: Plan, jobs: int, pause_ns: int | None = None, width: int = texttable.WIDTH) -> str:
     """The plan for people: a line for each of the first runs, what to know of them all, and the totals."""
     runs = plan.runs[:MAX_RUNS]
     keys = texttable.telling(plan.keys, [run.cell for run in plan.runs])
     short = texttable.short_names(keys)
     columns = [["run", *(str(run.index) for run in runs)]]
-    columns += [[short[key], *(run.cell[key] for run in runs)] for key in keys]
+    labels = Labels({key: [run.cell[key] for run in plan.runs] for key in keys})
+    columns += [[short[key], *(str(labels.value(key, run.cell[key])) for run in runs)] for key in keys]
     columns += [["repeat", *(str(run.repeat) for run in runs)]] if plan.repeat > 1 else []
     columns += [["length", *(clock(run.scenario["duration_ns"] / 1e9) for run in runs)]]
-    lines = texttable.lines([texttable.aligned(column, right=False) for column in columns])
+    lines = texttable.lines([texttable.Column(column) for column in columns], width)
     if len(plan.runs) > len(runs):
         lines.append(f"and {len(plan.runs) - len(runs)} more runs")
     runs_in_all = (

@@ -11,9 +11,10 @@ import polars as pl
 import pyarrow as pa
 
 from cwndlab.parts.store import RunRecord
-from cwndlab.results import briefs
+from cwndlab.results import briefs, columns
 from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import Header
+from cwndlab.results.labels import Labels
 
 
 @dataclass
@@ -36,6 +37,21 @@ class MemoryResults:
     @property
     def runs(self) -> pl.DataFrame:
         return self.summary.unique("run_id", keep="first", maintain_order=True)
+
+    @property
+    def keys(self) -> list[str]:
+        return columns.swept_keys(self.summary)
+
+    def values_of(self, key: str) -> list[object]:
+        return self.summary[key].unique(maintain_order=True).to_list()
+
+    @property
+    def labels(self) -> Labels:
+        return Labels({key: self.values_of(key) for key in self.keys})
+
+    @property
+    def labelled(self) -> pl.DataFrame:
+        return self.labels.shown(self.summary)
 
     def record(self, run_id: object) -> RunRecord:
         return list(self.records())[int(str(run_id))]

@@ -242,7 +242,7 @@ def text(asked: Asked, stack: Stack, found: Sequence[Tried]) -> str:
             f"{stack.name}, {asked.cc or stack.default_cc}, at both ends:",
             "",
             *texttable.lines(
-                [texttable.aligned(column, right=place in (1, 2)) for place, column in enumerate(cells)]
+                [texttable.Column(column, right=place in (1, 2)) for place, column in enumerate(cells)]
             ),
             "",
             *(f"  {line}" for line in paste),

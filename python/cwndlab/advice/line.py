@@ -189,7 +189,7 @@ def text(line: Line, found: list[Found]) -> str:
         f"A home line, {rates}, {units.format_time(line.rtt_ns)} there and back, with an upload,",
         "a download and a call at once:",
         "",
-        *texttable.lines([texttable.aligned(column, right=place > 0) for place, column in enumerate(cells)]),
+        *texttable.lines([texttable.Column(column, right=place > 0) for place, column in enumerate(cells)]),
         "",
         f"pfifo is a router that keeps {BUFFER[:-1]} packets, at the line's whole rate. The others send at",
         f"{int(100 * SHAPED)} % of it, so that packets wait in them and not in the modem. Of the call's",

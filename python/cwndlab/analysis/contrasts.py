@@ -11,8 +11,8 @@ from cwndlab.analysis import comparison, runs
 from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError, unknown
-from cwndlab.results import columns
 from cwndlab.results.keys import distinguishing, whole_key
+from cwndlab.results.labels import Labels
 from cwndlab.results.metrics import FIRST_CHOICE
 from cwndlab.results.texttable import short_names
 
@@ -60,12 +60,14 @@ def by_key(
     nothing is left to compare.
     """
     chosen = selection or Selection()
-    keys = columns.swept_keys(results.summary)
-    key = whole_key("--by: the swept key", key, keys)
+    keys, labels = results.keys, results.labels
+    key = whole_key("--by: the swept key", key, keys, results.summary)
     found, notes = runs.of_results(results, chosen.flow, chosen.where)
     values = list(dict.fromkeys(run.cell[key] for run in found))
+    names = {value: str(labels.value(key, value)) for value in values}
+    baseline = None if baseline is None else labels.written(key, baseline)
     if baseline is not None and baseline not in values:
-        raise unknown(key, baseline, values)
+        raise unknown(key, baseline, names.values())
     if len(values) < 2:
         raise InputError(f"--by {key}: the runs have one value of it, {', '.join(values) or 'none'}")
     first = values[0] if baseline is None else baseline
@@ -77,11 +79,12 @@ def by_key(
     others = [name for name in keys if name != key and not _follows(found, key, name)]
     sides = {value: [run for run in found if run.cell[key] == value] for value in values}
     return _compared(
-        [(RunSet(one, sides[one]), RunSet(other, sides[other])) for one, other in pairs],
+        [(RunSet(names[one], sides[one]), RunSet(names[other], sides[other])) for one, other in pairs],
         others,
         chosen.metrics,
         options or Options(),
         notes,
+        labels=labels,
     )
 
 
@@ -107,7 +110,8 @@ def of_two(
     names = _labels(a.path, b.path)
     pair = RunSet(names[0], sides[0][0]), RunSet(names[1], sides[1][0])
     notes = list(dict.fromkeys([*_makers(names, a, b), *sides[0][1], *sides[1][1]]))
-    return _compared([pair], common, chosen.metrics, options or Options(), notes)
+    labels = Labels({key: [*a.values_of(key), *b.values_of(key)] for key in common})
+    return _compared([pair], common, chosen.metrics, options or Options(), notes, labels=labels)
 
 
 def _makers(names: Sequence[str], a: "ResultSet", b: "ResultSet") -> list[str]:
@@ -140,7 +144,7 @@ def of_files(
     elif len(of_a) == len(of_b) == 1:
         names = of_a[0].label, of_b[0].label
     pair = RunSet(names[0], of_a), RunSet(names[1], of_b)
-    return _compared([pair], [], metrics, options or Options(), [*notes_a, *notes_b])
+    return _compared([pair], [], metrics, options or Options(), [*notes_a, *notes_b], labels=Labels({}))
 
 
 def _compared(
@@ -149,6 +153,8 @@ def _compared(
     metrics: Sequence[str],
     options: Options,
     notes: Sequence[str],
+    *,
+    labels: Labels,
 ) -> Comparisons:
     names = _metrics(pairs, metrics)
     contrasts: list[list[Contrast]] = []
@@ -172,13 +178,13 @@ def _compared(
     averages = [comparison.average(of_pair, names) for of_pair in contrasts]
     overall = [contrast for contrast in averages if contrast is not None]
     return Comparisons(
-        comparison.compare(_told(every), names, options),
+        comparison.compare(told(every, labels), names, options),
         comparison.compare(overall, names, options),
         said,
     )
 
 
-def _told(contrasts: Sequence[Contrast]) -> list[Contrast]:
+def told(contrasts: Sequence[Contrast], labels: Labels) -> list[Contrast]:
     """The contrasts, each said to be where it is by what tells it from the others, in short names."""
     keys = list(contrasts[0].where)
     telling = distinguishing(
@@ -186,7 +192,12 @@ def _told(contrasts: Sequence[Contrast]) -> list[Contrast]:
     )
     short = short_names(telling)
     return [
-        Contrast(contrast.a, contrast.b, {short[key]: contrast.where[key] for key in telling})
+        Contrast(
+            contrast.a,
+            contrast.b,
+            {short[key]: str(labels.value(key, contrast.where[key])) for key in telling},
+            labels.words(contrast.where, telling),
+        )
         for contrast in contrasts
     ]
 

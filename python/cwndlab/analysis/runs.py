@@ -71,7 +71,7 @@ def of_results(
             raise unknown("flow", flow, flows)
         rows = rows.filter(pl.col("flow") == flow)
     for key, wanted in (where or {}).items():
-        rows = filtered(rows, key, list(wanted))
+        rows = filtered(rows, key, list(wanted), results.labels)
     keys = columns.swept_keys(rows)
     bad = rows.filter(pl.col("status").is_in([FAILED, MISSING]))["run_id"].n_unique()
     notes = [f"{results.path}: {bad} runs failed or are missing, and do not count"] if bad else []

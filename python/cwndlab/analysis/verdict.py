@@ -115,7 +115,7 @@ def table(found: Sequence[Comparison]) -> str:
     if len(pairs) > 1:
         heads.append(("a", [comparison.a.label for comparison in found], False))
         heads.append(("b", [comparison.b.label for comparison in found], False))
-    names = ("a", "b") if len(pairs) > 1 else texttable.shortened(next(iter(pairs)))
+    names = ("a", "b") if len(pairs) > 1 else next(iter(pairs))
     for name, side in zip(names, ("a", "b"), strict=True):
         means = [_amount(getattr(comparison, side).mean, comparison) for comparison in found]
         heads.append((name if len(pairs) == 1 else f"mean {name}", means, True))
@@ -126,11 +126,7 @@ def table(found: Sequence[Comparison]) -> str:
     heads.append(("verdict", [_word(comparison) for comparison in found], False))
     unit = _scale(found[0]).unit if len(metrics) == 1 else ""
     units = {name: unit if name in (*names, "mean a", "mean b") else "" for name, _, _ in heads}
-    grid = [
-        # Numbers are never cut.
-        texttable.aligned([name, units[name], *cells], right=right, whole=name in ("difference", "interval"))
-        for name, cells, right in heads
-    ]
+    grid = [texttable.Column([name, units[name], *cells], right=right) for name, cells, right in heads]
     return "\n".join(texttable.lines(grid))
 
 
@@ -212,7 +208,7 @@ def as_ministat(found: Comparisons) -> list[str]:
 
 
 def _subject(found: Comparison, sides: str = "") -> str:
-    where = ", ".join(f"{key} {value}" for key, value in found.contrast.where.items())
+    where = found.contrast.name
     if found.contrast.combinations:
         where = f"over {found.contrast.combinations} combinations"
     what = columns.describe(found.metric).words + sides

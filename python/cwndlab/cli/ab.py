@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cwndlab.cli.options import Json, Overrides, Resume, parse_optional_share
-from cwndlab.cli.output import failures, progress, remarks, say
+from cwndlab.cli.output import failures, progress, remarks, say, width
 
 if TYPE_CHECKING:
     from cwndlab.ab import Bench
@@ -78,7 +78,7 @@ def _print_plan(bench: "Bench", loaded: "Experiment") -> None:
     from cwndlab.testbeds import labs
 
     plan = runner.check(loaded, testbeds.DISTANT, None, bench.labs[bench.base])
-    print(estimate.as_text(plan, 1, order.pause_ns(loaded.spec)))
+    print(estimate.as_text(plan, 1, order.pause_ns(loaded.spec), width()))
     print("all of it with each build:")
     for turn in builds.turns(bench.base, bench.new, plan.repeat):
         print(f"  {turn.build}: repeats {', '.join(map(str, turn.repeats))}")

@@ -89,8 +89,8 @@ def failures(results: "ResultSet") -> None:
         return
     failed = [brief for brief in results.briefs if not brief.complete]
     for brief in failed[:5]:
-        cell = "".join(f", {key} {value}" for key, value in brief.cell.items())
-        say(f"run {brief.run_id}{cell} failed: {brief.error}")
+        cell = results.labels.words(brief.cell, list(brief.cell))
+        say(f"run {brief.run_id}{cell and f', {cell}'} failed: {brief.error}")
     if failed:
         raise CwndlabError(
             f"{len(failed)} of {results.runs.height} runs failed; {results.path} holds the others"
@@ -147,12 +147,10 @@ def progress(quiet: bool, *, json: bool = False) -> Iterator[Any]:
 
 
 def width() -> int:
-    """How wide a table may be."""
-    if not sys.stdout.isatty():
-        return 80
+    """How wide a table may be: what COLUMNS says, as wide as the terminal, or 80 characters."""
     import shutil
 
-    return max(80, shutil.get_terminal_size((80, 24)).columns)
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 def say(text: str) -> None:

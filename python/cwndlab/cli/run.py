@@ -15,6 +15,7 @@ from cwndlab.cli.output import (
     progress,
     remarks,
     say,
+    width,
     write_report,
 )
 from cwndlab.errors import InputError
@@ -191,7 +192,7 @@ def _print_plan(loaded: "Loaded", where: Where, jobs: int | None, *, quiet: bool
     with progress(quiet, json=json) as observer:
         plan = runner.check(loaded, where.testbed, observer, where.lab)
     workers = where.workers if jobs is None else jobs
-    print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause))
+    print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause, width()))
     if where.lab is not None and not json:
         print("\n".join(labs.commands(where.lab, where.testbed)))
 

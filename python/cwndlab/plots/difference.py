@@ -51,9 +51,9 @@ def draw(selection: Selection) -> Plot:
 
 def _key(selection: Selection) -> str:
     """Return the key whose values are compared."""
-    swept = columns.swept_keys(selection.results.summary)
+    swept = selection.results.keys
     if selection.options.by:
-        return whole_key("by", selection.options.by[0], swept)
+        return whole_key("by", selection.options.by[0], swept, selection.rows)
     for key in swept:
         if selection.rows[key].n_unique() > 1:
             return key
@@ -123,7 +123,7 @@ def _scaled(found: Comparison, *, relative: bool) -> tuple[float, float, float]:
 
 
 def _name(found: Comparison, *, several: bool) -> str:
-    where = ", ".join(f"{key} {value}" for key, value in found.contrast.where.items())
+    where = found.contrast.name
     if found.contrast.combinations:
         where = f"over {found.contrast.combinations} combinations"
     return ", ".join(text for text in (found.b.label if several else "", where) if text) or found.b.label

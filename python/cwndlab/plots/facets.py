@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from cwndlab.errors import InputError
 from cwndlab.plots import colours
-from cwndlab.plots.selection import Selection, part
+from cwndlab.plots.selection import Selection
 from cwndlab.results import columns
 from cwndlab.results.keys import whole_key
-from cwndlab.results.texttable import short_names
 
 MAX_LINES = 6
 """Lines of a panel that a reader can follow, without their repeats."""
@@ -66,15 +66,17 @@ def arrange(selection: Selection, known: Sequence[Values], *, name: str) -> list
     over = asked if asked is not None else _chosen(known, apart, name)
     inside = [key for key in apart if key not in over]
     pens = _pens(selection, known, over, inside)
-    short = {**short_names([key for key in varying if key != name]), name: name}
+    words = partial(
+        selection.results.labels.words, among=varying, alone=[name], called=selection.names.of
+    )
     panels: dict[tuple[object, ...], Panel] = {}
     found: dict[tuple[object, ...], Series] = {}
     for place, line in enumerate(known):
         where, what = tuple(line[key] for key in over), tuple(line[key] for key in inside)
-        panel = panels.setdefault(where, Panel(_words(selection, line, over, short, name)))
+        panel = panels.setdefault(where, Panel(words(line, over)))
         if (where, what) not in found:
             number, pen = pens[tuple(line[key] for key in (*over, *inside))]
-            series = Series(_words(selection, line, inside, short, name), pen, number, line)
+            series = Series(words(line, inside), pen, number, line)
             found[where, what] = series
             panel.series.append(series)
         found[where, what].members.append(place)
@@ -89,9 +91,9 @@ def split(selection: Selection) -> tuple[list[tuple[str, Selection]], list[str]]
     """Return the selection in parts by `facet`, each with its heading, and the keys; one part without it."""
     if selection.options.panels or "none" in selection.options.facet or not selection.options.facet:
         return [("", selection)], []
-    keys = [whole_key("facet", key, selection.keys) for key in selection.options.facet]
-    short = short_names(keys)
+    keys = [whole_key("facet", key, selection.keys, selection.rows) for key in selection.options.facet]
     values = {key: columns.ordered(selection.rows[key].to_list()) for key in keys}
+    words = partial(selection.results.labels.words, among=keys, called=selection.names.of)
     parts = []
     for first in values[keys[0]]:
         for second in values[keys[1]] if len(keys) > 1 else [None]:
@@ -100,16 +102,14 @@ def split(selection: Selection) -> tuple[list[tuple[str, Selection]], list[str]]
             for key, value in row.items():
                 rows = rows.filter(pl.col(key).eq_missing(pl.lit(value)))
             if rows.height:
-                called = (
-                    selection.names.of(key, value, part(short[key], value)) for key, value in row.items()
-                )
-                parts.append((", ".join(called), replace(selection, rows=rows)))
+                heading = words(row, list(row))
+                parts.append((heading, replace(selection, rows=rows)))
     return parts, keys
 
 
 def order_of(selection: Selection, key: str, known: Sequence[Values]) -> list[object]:
     """Return all values that the results have of a key, in order; those shown are only some of them."""
-    summary = selection.results.summary
+    summary = selection.results.labelled
     if key in summary.columns:
         return columns.ordered(summary[key].to_list())
     return columns.ordered(line[key] for line in known)
@@ -128,7 +128,7 @@ def _asked(selection: Selection, varying: Sequence[str], name: str) -> list[str]
         elif key in ("flow", "hop"):
             keys.append(name)
         elif key != "none":
-            keys.append(whole_key("facet", key, [*selection.keys, "run", "none"]))
+            keys.append(whole_key("facet", key, [*selection.keys, "run", "none"], selection.rows))
     return keys if options.panels else [key for key in keys if key in varying]
 
 
@@ -136,7 +136,8 @@ def asked(selection: Selection) -> list[str]:
     """Return the keys of runs that were asked to be panels."""
     special = ("run", "flow", "hop", "none")
     known = [*selection.keys, *special]
-    return [whole_key("facet", key, known) for key in selection.options.facet if key not in special]
+    rows = selection.rows
+    return [whole_key("facet", key, known, rows) for key in selection.options.facet if key not in special]
 
 
 def _telling(known: Sequence[Values], keys: Sequence[str]) -> list[str]:
@@ -217,15 +218,6 @@ def _hues(selection: Selection, key: str, known: Sequence[Values]) -> dict[objec
                 meant = colours.places(other, pairs[other].to_list())
                 return {flow: meant[value] for flow, value in pairs.iter_rows()}
     return colours.places(key, order_of(selection, key, known))
-
-
-def _words(
-    selection: Selection, line: Values, keys: Sequence[str], short: Mapping[str, str], name: str
-) -> str:
-    return ", ".join(
-        selection.names.of(key, line[key], str(line[key]) if key == name else part(short[key], line[key]))
-        for key in keys
-    )
 
 
 def refuse(selection: Selection, kind: str) -> None:

@@ -15,10 +15,10 @@ from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.plots import sizes
 from cwndlab.plots.naming import Names
 from cwndlab.results import columns, inferred
-from cwndlab.results.keys import WORDS, distinguishing, filtered, whole_key
+from cwndlab.results.keys import distinguishing, filtered, whole_key
+from cwndlab.results.labels import WORDS, Labels
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
-from cwndlab.results.texttable import short_names
 
 MAX_CELLS = 24
 """So many combinations a plot of time series shows unless runs are named; it says so when there are more."""
@@ -149,7 +149,7 @@ class Selection:
     results: ResultSet
     options: Options
     rows: pl.DataFrame
-    """The summary's rows of the runs and flows chosen, in order."""
+    """The summary's rows of the runs and flows chosen, in order, with labels in place of swept values."""
     names: Names
     """What the values of keys are called."""
 
@@ -157,7 +157,7 @@ class Selection:
     def keys(self) -> list[str]:
         """The keys that a plot can group by."""
         return [
-            *columns.swept_keys(self.results.summary),
+            *self.results.keys,
             *(name for name in WORDS if name in self.rows.columns),
         ]
 
@@ -171,7 +171,7 @@ class Selection:
                 raise InputError("there is nothing to draw: no run is complete")
             rows, note = self._readable(rows)
         shown = rows["run_id"].unique(maintain_order=True).to_list()
-        labels = run_labels(rows, self.keys)
+        labels = run_labels(rows, self.keys, self.results.labels)
         note = "; ".join(text for text in (note, self._common(rows, shown)) if text)
         flows = {run: rows.filter(pl.col("run_id") == run)["flow"].to_list() for run in shown}
         return [Run(run, labels[run], tuple(flows[run])) for run in shown], note
@@ -198,8 +198,8 @@ class Selection:
     def _common(self, rows: pl.DataFrame, shown: Sequence[object]) -> str:
         """Return what the runs shown have in common that other runs of the results do not."""
         telling = distinguishing(self.results.summary, [key for key in self.keys if key != "flow"])
-        short = short_names(telling)
-        common = ", ".join(part(short[key], rows[key][0]) for key in telling if rows[key].n_unique() == 1)
+        same = [key for key in telling if rows[key].n_unique() == 1]
+        common = self.results.labels.words(rows.row(0, named=True), same, among=telling)
         return f"run {shown[0]}: {common}" if len(shown) == 1 and common else common
 
     def series(self, run: Run, flow: str | None, table: str, *names: str) -> pl.DataFrame:
@@ -226,7 +226,7 @@ class Selection:
         if len(self.options.by) > most:
             raise InputError(f"by: this kind groups by {most} key(s) at most, not {len(self.options.by)}")
         if self.options.by:
-            return [whole_key("key", name, keys) for name in self.options.by]
+            return [whole_key("key", name, keys, self.rows) for name in self.options.by]
         return distinguishing(self.rows, [name for name in keys if name not in ("repeat", "testbed")])[
             :default
         ]
@@ -321,9 +321,9 @@ def bind(results: ResultSet, options: Options) -> Selection:
     if not rows.height:
         raise InputError("there is nothing to draw: these results hold no run")
     for key, wanted in options.where.items():
-        rows = filtered(rows, key, wanted)
+        rows = filtered(rows, key, wanted, results.labels)
     if options.either:
-        rows = rows.filter(pl.col("run_id").is_in(_either(rows, options.either)))
+        rows = rows.filter(pl.col("run_id").is_in(_either(results, rows, options.either)))
     if options.runs is not None:
         rows = _pick(rows, [_find_run(rows, run) for run in options.runs])
     if options.flows is not None:
@@ -343,16 +343,19 @@ def bind(results: ResultSet, options: Options) -> Selection:
         )
         rows = rows.sort("_run", "_flow", maintain_order=True).drop("_run", "_flow")
     caveat = inferred.note(inferred.of_rows(rows))
+    rows = results.labels.shown(rows)
     return Selection(results, replace(options, caveat=caveat), rows, Names(options.labels))
 
 
-def _either(rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]) -> list[object]:
+def _either(
+    results: ResultSet, rows: pl.DataFrame, alternatives: Sequence[Mapping[str, object]]
+) -> list[object]:
     """Return the IDs of the runs that have what one of the alternatives says."""
     found: list[object] = []
     for alternative in alternatives:
         chosen = rows
         for key, wanted in alternative.items():
-            chosen = filtered(chosen, key, wanted)
+            chosen = filtered(chosen, key, wanted, results.labels)
         found += chosen["run_id"].unique(maintain_order=True).to_list()
     return found
 
@@ -367,24 +370,11 @@ def held(counter: pl.Series) -> pl.Series:
     return counter.fill_null(strategy="forward").fill_null(0)
 
 
-def run_labels(rows: pl.DataFrame, keys: Sequence[str]) -> dict[object, str]:
+def run_labels(rows: pl.DataFrame, keys: Sequence[str], labels: Labels) -> dict[object, str]:
     """Return of each run in `rows` what tells it from the others: as few keys as do, under short names."""
     firsts = rows.unique("run_id", keep="first", maintain_order=True)
     telling = distinguishing(firsts, [key for key in keys if key != "flow"])
-    short = short_names(telling)
-    return {
-        row["run_id"]: ", ".join(part(short[key], row[key]) for key in telling)
-        for row in firsts.iter_rows(named=True)
-    }
-
-
-def part(name: str, value: object) -> str:
-    """Return what a legend says of a key's value: of a congestion control and a stack the value alone."""
-    if value is None:
-        return f"no {name}"
-    if name == "results":
-        return str(value)
-    return inferred.marked(value) if name.rpartition(".")[2] in ("cc", "stack") else f"{name} {value}"
+    return {row["run_id"]: labels.words(row, telling) for row in firsts.iter_rows(named=True)}
 
 
 def _find_run(rows: pl.DataFrame, wanted: object) -> object:

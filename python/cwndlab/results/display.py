@@ -15,34 +15,37 @@ from cwndlab.results import inferred, metrics, texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY, summary_columns
 from cwndlab.results.metrics import Metric
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.texttable import Column
 
 MAX_ROWS = 40
 """Rows shown unless all are asked for."""
 
-WIDTH = 80
-"""Columns of characters a table fits in unless the terminal is wider."""
-
+LEAST = (3, 2)
+"""So many metrics are always shown if the keys of a row leave room for them over several lines; the last
+of these numbers also if words of theirs have to be broken for it."""
 
 _CALL = ("goodput_mbps", "mos", "one_way_p95_ms", "drop_rate")
 """What gets room before all others where there is a call."""
 
 
-def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, columns: Sequence[str] = ()) -> str:
+def table(
+    results: ResultSet, *, width: int = texttable.WIDTH, every: bool = False, columns: Sequence[str] = ()
+) -> str:
     """The summary as lines of text.
 
     Repeats of a cell are averaged over those there (`n` says how many). What is the same in all rows
     is said once above them. Without `every`, a long table shows its first rows, and below them the smallest,
     the median and the largest of each metric over all rows of an application, and of a loadlatency scenario
     only the row of its pinger, which has the scenario's metrics. `columns` names columns of the summary to
-    show, a row per flow of each run, instead of as many as fit in `width` characters; an unknown one raises
-    InputError.
+    show, behind what names the row, a row per flow of each run, instead of as many as fit in `width`
+    characters; an unknown one raises InputError.
     """
+    rows = _flows(results, columns) if columns else _cells(results, every=every)
+    once, labels = _labels(results, rows)
     if columns:
-        rows = _Rows.of(_checked(results, columns), [*columns, "app"])
-        once, labels, measured = list[str](), list(columns), list[str]()
+        once, labels = [], [name for name in labels if name != ("run" if "run_id" in columns else "status")]
+        measured = [name for name in columns if name not in labels]
     else:
-        rows = _cells(results, every=every)
-        once, labels = _labels(results, rows)
         # What is zero everywhere gets room last.
         known = [name for name in metrics.SHOWN if any(value is not None for value in rows[name])]
         if len(results.arrow["run_id"].unique()) == results.arrow.num_rows:  # each run has one flow
@@ -56,12 +59,16 @@ def table(results: ResultSet, *, width: int = WIDTH, every: bool = False, column
     grid = []
     for place, name in enumerate(labels):
         ends = _ends_of_rows(alike, named="app" not in labels[1:]) if place == 0 else _ends(name, alike)
-        head = metrics.SHOWN.get(name) or Metric(name, name, head=heads[name])
+        values = [results.labels.value(name, value) for value in _marked(name, rows[name])]
         numbers = place > 0 and name in rows.numeric
-        grid.append(_column(_marked(name, rows[name]), head, ends, numbers=numbers))
+        grid.append(_column(values, Metric(name, name, head=heads[name]), ends, numbers=numbers))
+    behind = []
     for name in measured:
-        column = _column(rows[name], metrics.SHOWN[name], _ends(name, alike))
-        if len(texttable.GAP.join([*(other[0] for other in grid), column[0]])) <= width:
+        head = metrics.SHOWN.get(name) or Metric(name, name, head=heads.get(name, name))
+        behind.append(_column(rows[name], head, _ends(name, alike), numbers=name in rows.numeric))
+    grid = _beside(grid, [behind] if columns else [behind[:least] for least in LEAST], width)
+    for place, column in enumerate(behind):
+        if place == 0 or columns or texttable.width_of([*grid, column]) <= width:
             grid.append(column)
     lines = [", ".join(once)] if once else []
     lines += texttable.lines(grid)
@@ -123,6 +130,26 @@ class _Rows:
         return inferred.among(value for key in keys for value in self[key])
 
 
+def _beside(grid: list[Column], others: Sequence[Sequence[Column]], width: int) -> list[Column]:
+    """The columns of the keys, so narrow that some other columns have room beside them, the first of these
+    that can be, or else the last."""
+    for wanted in others:
+        room = width - sum(len(texttable.GAP) + column.width for column in wanted)
+        found = texttable.fitted(grid, room, texttable.PARTS[:1])
+        if texttable.width_of(found) <= room:
+            return found
+    return texttable.fitted(grid, room)
+
+
+def _flows(results: ResultSet, columns: Sequence[str]) -> _Rows:
+    """A row per flow and run."""
+    table = _checked(results, columns)
+    names = [*results.keys, "flow", "app", "stack", "cc", "repeat", "status", *columns]
+    rows = _Rows.of(table, list(dict.fromkeys(names)))
+    runs = [str(name).partition("-")[0] for name in table["run_id"].to_pylist()]
+    return _Rows({**rows.columns, "run": runs, "repeats": [1] * len(runs)}, rows.numeric)
+
+
 def _cells(results: ResultSet, *, every: bool) -> _Rows:
     """A row per cell and flow, the metrics averaged over the repeats that are there."""
     table = results.arrow
@@ -169,6 +196,8 @@ def _labels(results: ResultSet, rows: _Rows) -> tuple[list[str], list[str]]:
     keys = _telling(results.keys, rows)
     labels += keys
     before = list(keys)
+    if "repeat" in rows.columns and len(set(rows["repeat"])) > 1:
+        labels.append("repeat")
     for name in ("flow", "app", "stack", "cc"):
         swept = any(key.endswith(f".{name}") for key in keys)
         if len(set(rows[name])) == 1:
@@ -193,8 +222,8 @@ def _telling(names: Sequence[str], rows: _Rows) -> list[str]:
     return texttable.telling(names, [dict(zip(names, cell, strict=True)) for cell in cells])
 
 
-def _column(values: list[Any], head: Metric, ends: Sequence[Any], *, numbers: bool = True) -> list[str]:
-    """The cells of a column, all as wide: two lines of head, the rows and, where these are cut, the ends.
+def _column(values: list[Any], head: Metric, ends: Sequence[Any], *, numbers: bool) -> Column:
+    """A column: two lines of head, the rows and, where these are cut, the ends.
 
     They are shown as text unless `numbers`."""
     cells = [*(values[:MAX_ROWS] if ends else values), *ends]
@@ -202,7 +231,7 @@ def _column(values: list[Any], head: Metric, ends: Sequence[Any], *, numbers: bo
         texts = _numbers(values, head.factor, cells)
     else:
         texts = ["" if value is None else str(value) for value in cells]
-    return texttable.aligned([head.head, head.unit, *texts], right=numbers)
+    return Column([head.head, head.unit, *texts], right=numbers)
 
 
 def _ends_of_rows(alike: Sequence[_Rows], *, named: bool) -> list[str]:

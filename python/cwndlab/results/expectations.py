@@ -17,7 +17,6 @@ from cwndlab.experiment import condition, locate
 from cwndlab.experiment.condition import Condition
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.units import BadValue
-from cwndlab.results import texttable
 from cwndlab.results.metrics import NUMBERS
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
@@ -47,6 +46,8 @@ class Outcome:
 
     expectation: Expectation
     cell: dict[str, str]
+    where: str
+    """The cell in words; empty for the only one there is."""
     against: tuple[str, ...]
     """For each flow of each run that is not as expected: which it is, and what was found."""
 
@@ -78,11 +79,12 @@ def outcomes(results: ResultSet) -> list[Outcome]:
     if not wanted:
         return []
     cells = results.summary.partition_by(keys, maintain_order=True) if keys else [results.summary]
-    return [
-        Outcome(each, {key: str(rows[key][0]) for key in keys}, tuple(_against(each, rows)))
-        for rows in cells
-        for each in wanted
-    ]
+    found = []
+    for rows in cells:
+        cell = {key: str(rows[key][0]) for key in keys}
+        where = results.labels.words(cell, keys)
+        found += [Outcome(each, cell, where, tuple(_against(each, rows))) for each in wanted]
+    return found
 
 
 def text(found: Sequence[Outcome]) -> str:
@@ -105,8 +107,7 @@ def failed(outcome: Outcome) -> str:
 
 def label(outcome: Outcome) -> str:
     """The swept values of a cell, ready to stand before a sentence; empty for the only cell there is."""
-    names = texttable.short_names(list(outcome.cell))
-    return "".join(f"{names[key]} {value}, " for key, value in outcome.cell.items())
+    return outcome.where and f"{outcome.where}, "
 
 
 def _of(results: ResultSet) -> list[Expectation]:

@@ -6,41 +6,50 @@ import polars as pl
 
 from cwndlab.errors import InputError, unknown
 from cwndlab.results import columns
-
-WORDS = ("stack", "app", "cc", "flow", "repeat", "testbed")
-"""Columns of the summary that runs and flows can be told apart by, besides the swept keys."""
+from cwndlab.results.labels import WORDS, Labels
 
 
-def filtered(rows: pl.DataFrame, key: str, wanted: object) -> pl.DataFrame:
-    """Return the rows of a summary whose `key` has a value, or one of a list, as text.
+def filtered(rows: pl.DataFrame, key: str, wanted: object, labels: Labels) -> pl.DataFrame:
+    """Return the rows of a summary whose `key` has a value, or one of a list, as text or as its label.
 
     `key` may be the end of a swept key (`whole_key`). Raises InputError, with the nearest names, for a key or
     a value that does not exist.
     """
     names = [*columns.swept_keys(rows), *WORDS]
-    key = whole_key("key", key, [name for name in names if name in rows.columns])
-    values = [str(value) for value in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
+    key = whole_key("key", key, [name for name in names if name in rows.columns], rows, equal=True)
+    given = wanted if isinstance(wanted, list | tuple) else [wanted]
+    values = [labels.written(key, str(value)) for value in given]
     text = rows[key].cast(pl.String)
     present = set(text.to_list())
     for value in values:
         if value not in present:
-            raise unknown(key, value, columns.ordered(rows[key].to_list()))
+            raise unknown(key, value, [labels.value(key, each) for each in columns.ordered(rows[key])])
     return rows.filter(text.is_in(values))
 
 
-def whole_key(what: str, key: str, keys: Sequence[str]) -> str:
+def whole_key(what: str, key: str, keys: Sequence[str], rows: pl.DataFrame, *, equal: bool = False) -> str:
     """Return the one of `keys` that is `key` or, as tables and legends shorten them, ends with it.
 
-    Raises InputError, which begins with `what`, for a key that does not exist or that several end with.
+    Of several that end with it and are swept together (`zip`), so that each tells `rows` apart as the others
+    do, it is the first; with `equal` only if they have the same values. Raises InputError, which begins with
+    `what`, for a key that does not exist or that several end with.
     """
     if key in keys:
         return key
     ending = [name for name in keys if name.endswith(f".{key}")]
-    if len(ending) > 1:
+    if len(ending) > 1 and not _together(rows.select(ending), equal=equal):
         raise InputError(f"{what}: {key} may be {' or '.join(ending)}; give the whole key")
     if not ending:
         raise unknown(what, key, keys)
     return ending[0]
+
+
+def _together(rows: pl.DataFrame, *, equal: bool) -> bool:
+    """Whether each column of rows tells them apart as the others do."""
+    columns = rows.get_columns()
+    if equal:
+        return all(column.equals(columns[0], null_equal=True) for column in columns)
+    return rows.n_unique() > 1 and all(column.n_unique() == rows.n_unique() for column in columns)
 
 
 def distinguishing(rows: pl.DataFrame, keys: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from cwndlab.parts.sums import Sums, damaged
 from cwndlab.results import briefs, catalogue
 from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import FAILED, MISSING, Header
+from cwndlab.results.labels import Labels
 
 if TYPE_CHECKING:
     import polars as pl  # takes long to import, and a run that prints its table needs none of it
@@ -74,6 +75,20 @@ class ResultSet:
         """A row per planned run: run_id, run_index, repeat, the swept keys, status, part, scenario_hash."""
         columns = ["run_id", "run_index", "repeat", *self.keys, "status", "part", "scenario_hash"]
         return self._frame.unique("run_id", keep="first", maintain_order=True).select(columns)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What the values of swept keys are called where people read them."""
+        return Labels({key: self.values_of(key) for key in self.keys})
+
+    def values_of(self, key: str) -> list[object]:
+        """The values of a swept key, each once."""
+        return list(self.arrow[key].unique().to_pylist())
+
+    @cached_property
+    def labelled(self) -> pl.DataFrame:
+        """The summary with the labels of values in place of these."""
+        return self.labels.shown(self.summary)
 
     @property
     def complete(self) -> bool:

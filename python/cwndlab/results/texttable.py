@@ -1,11 +1,19 @@
 """Tables of text for a terminal: which keys tell rows apart, short names for them, columns of equal width."""
 
+import itertools
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from cwndlab.text import printable
 
-WIDEST = 24
-"""Characters of a cell of text; a longer one loses its middle."""
+WIDTH = 80
+"""Characters of a line of a table unless the terminal is wider."""
+
+PARTS = tuple(map(re.compile, (r"\S+\s*", r"[^\s/.-]+[/.-]*\s*|[/.-]+\s*", r"\S{1,8}\s*")))
+"""What a cell is cut into that goes on in a new line: words; what ends in a hyphen, a slash or a dot; and at
+last any eight characters."""
 
 GAP = "  "
 
@@ -33,32 +41,78 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return short
 
 
-def shortened(texts: Sequence[str]) -> list[str]:
-    """The texts, long ones without their middle; as much of it stays as tells them apart."""
-    longest = max(map(len, texts), default=0)
-    for width in range(WIDEST, longest + 1):
-        cut = {text: without_middle(text, width) for text in texts}
-        if len(set(cut.values())) == len(cut):
-            return [cut[text] for text in texts]
-    return list(texts)
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its cells, heads among them, at the left unless they are numbers."""
+
+    cells: Sequence[str]
+    right: bool = False
+
+    @cached_property
+    def width(self) -> int:
+        """Number of characters of its widest line."""
+        return max(len(line) for cell in self._distinct for line in _lines(cell))
+
+    def narrowed(self, width: int, parts: re.Pattern[str]) -> "Column":
+        """The column with its cells over several lines where they are wider."""
+        made = {cell: _wrapped(cell, width, parts) for cell in self._distinct}
+        return Column([made[cell] for cell in self.cells], self.right)
+
+    def least(self, parts: re.Pattern[str]) -> int:
+        """Number of characters of the longest part of a cell; of numbers, of a cell."""
+        if self.right:
+            return self.width
+        found = (part for cell in self._distinct for part in parts.findall(printable(cell)))
+        return max((len(part.rstrip()) for part in found), default=0)
+
+    @cached_property
+    def _distinct(self) -> list[str]:
+        return list(dict.fromkeys(self.cells))
 
 
-def without_middle(text: str, width: int) -> str:
-    """At most `width` characters of a text, from both of its ends."""
-    if len(text) <= width:
-        return text
-    end = (width - 1) // 2
-    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+def width_of(columns: Sequence[Column]) -> int:
+    """Number of characters of a line of a table."""
+    return sum(column.width for column in columns) + len(GAP) * (len(columns) - 1)
 
 
-def aligned(cells: Sequence[str], *, right: bool, whole: bool = False) -> list[str]:
-    """The cells of a column, shortened unless `whole`, and padded to the same width."""
-    texts = [printable(cell) for cell in cells]
-    cut = texts if whole else shortened(texts)
-    width = max(map(len, cut))
-    return [cell.rjust(width) if right else cell.ljust(width) for cell in cut]
+def fitted(columns: Sequence[Column], width: int, parts: Sequence[re.Pattern[str]] = PARTS) -> list[Column]:
+    """The columns, the widest ones of text made narrower until all have room: by words first, then inside
+    words. They stay too wide if that is not enough."""
+    found = list(columns)
+    for each in parts:
+        least = [column.least(each) for column in columns]
+        while width_of(found) > width:
+            room = [column.width - most for column, most in zip(found, least, strict=True)]
+            places = [place for place, more in enumerate(room) if more > 0]
+            if not places:
+                break
+            place = max(places, key=lambda place: found[place].width)
+            found[place] = columns[place].narrowed(found[place].width - 1, each)
+    return found
 
 
-def lines(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned columns side by side, as lines."""
-    return [GAP.join(cells).rstrip() for cells in zip(*columns, strict=True)]
+def lines(columns: Sequence[Column], width: int | None = None) -> list[str]:
+    """The columns side by side, as lines of at most `width` characters, if that can be."""
+    chosen = list(columns) if width is None else fitted(columns, width)
+    widths = [column.width for column in chosen]
+    found = []
+    for row in zip(*(column.cells for column in chosen), strict=True):
+        for texts in itertools.zip_longest(*map(_lines, row), fillvalue=""):
+            cells = zip(texts, widths, chosen, strict=True)
+            padded = (text.rjust(wide) if of.right else text.ljust(wide) for text, wide, of in cells)
+            found.append(GAP.join(padded).rstrip())
+    return found
+
+
+def _lines(cell: str) -> list[str]:
+    """The lines of a cell, as a terminal can show them."""
+    return [printable(line) for line in cell.split("\n")]
+
+
+def _wrapped(cell: str, width: int, parts: re.Pattern[str]) -> str:
+    lines = [""]
+    for part in parts.findall(printable(cell)):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)

@@ -120,16 +120,16 @@ def _contrasts(question: Question, results: Mapping[str, ResultSet]) -> Iterator
         sides.append(found)
     frame = results[question.old].summary
     telling = distinguishing(frame, results[question.old].keys)
-    short = short_names(telling)
+    short, labels = short_names(telling), results[question.old].labels
     cells = list(dict.fromkeys(tuple(run.cell[key] for key in telling) for run in sides[0]))
     for cell in cells:
         old, new = (
             [run for run in side if tuple(run.cell[key] for key in telling) == cell] for side in sides
         )
-        where = {"path": question.where} | {
-            short[key]: value for key, value in zip(telling, cell, strict=True)
-        }
-        yield Contrast(RunSet("old", old), RunSet("new", new), where)
+        at = dict(zip(telling, cell, strict=True))
+        where = {"path": question.where} | {short[key]: str(labels.value(key, at[key])) for key in at}
+        name = ", ".join(text for text in (f"path {question.where}", labels.words(at, telling)) if text)
+        yield Contrast(RunSet("old", old), RunSet("new", new), where, name)
 
 
 def _with(contrast: Contrast, question: Question) -> Contrast:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.experiment.condition import Condition
 from cwndlab.results.expectations import Expectation, Outcome, outcomes
+from cwndlab.results.labels import Labels
 from cwndlab.results.resultset import ResultSet
 from cwndlab.validation.compare import ALL, METRICS, Metric, Row
 
@@ -29,6 +30,7 @@ def judged(rows: Sequence[Row], allowed: Mapping[str, float]) -> list[Outcome]:
     As of `expect:`, a metric without a value is not as it should be.
     """
     found = []
+    labels = Labels({key: [row.cell[key] for row in rows] for key in (rows[0].cell if rows else ())})
     for name, share in allowed.items():
         text = f"within {100 * share:g} % of the kernel's"
         wanted = Expectation(None, name, Condition(text, ((">=", -share), ("<=", share))))
@@ -36,14 +38,21 @@ def judged(rows: Sequence[Row], allowed: Mapping[str, float]) -> list[Outcome]:
             if row.flow != ALL:
                 metric = row.metrics[name]
                 against = () if within(metric, share) else (_apart(metric),)
-                found.append(Outcome(wanted, {**row.cell, "flow": row.flow}, against))
+                cell = {**row.cell, "flow": row.flow}
+                found.append(Outcome(wanted, cell, labels.words(cell, list(cell)), against))
     return found
 
 
 def expected(results: ResultSet, side: str) -> list[Outcome]:
     """What came of what the experiment itself expects, on one side."""
     return [
-        Outcome(each.expectation, {"side": side, **each.cell}, each.against) for each in outcomes(results)
+        Outcome(
+            each.expectation,
+            {"side": side, **each.cell},
+            f"side {side}{each.where and f', {each.where}'}",
+            each.against,
+        )
+        for each in outcomes(results)
     ]
 
 

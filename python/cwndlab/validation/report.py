@@ -19,6 +19,7 @@ from cwndlab.plots import colours, paint
 from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.selection import Options
 from cwndlab.results import texttable
+from cwndlab.results.labels import Labels
 from cwndlab.results.resultset import ResultSet
 from cwndlab.validation.compare import ALL, METRICS, WANTED, Metric, Row, median_errors
 from cwndlab.validation.judging import within
@@ -63,21 +64,22 @@ def _in_full(rows: Sequence[Row], allowed: Allowed) -> Iterator[str]:
             ["apart", *(_marked(one, allowed) for one in metrics)],
             ["95 % of the difference" if any(spans) else "", *spans],
         ]
-        aligned = [texttable.aligned(column, right=place > 0) for place, column in enumerate(columns)]
-        yield from (f"  {line}" for line in texttable.lines(aligned))
+        grid = [texttable.Column(column, right=place > 0) for place, column in enumerate(columns)]
+        yield from (f"  {line}" for line in texttable.lines(grid))
 
 
 def _errors(rows: Sequence[Row], allowed: Allowed) -> Iterator[str]:
     """A line for each flow: how far the model is from the kernel in each metric."""
     keys = texttable.telling(list(rows[0].cell), [row.cell for row in rows])
     short = texttable.short_names(keys)
-    columns = [[short[key], *(row.cell[key] for row in rows)] for key in keys]
+    labels = Labels({key: [row.cell[key] for row in rows] for key in keys})
+    columns = [[short[key], *(str(labels.value(key, row.cell[key])) for row in rows)] for key in keys]
     columns += [["flow", *(row.flow for row in rows)]]
-    aligned = [texttable.aligned(column, right=False) for column in columns]
+    grid = [texttable.Column(column) for column in columns]
     for name, title in METRICS.items():
         cells = [title.partition(",")[0], *(_marked(row.metrics[name], allowed) for row in rows)]
-        aligned.append(texttable.aligned(cells, right=True))
-    yield from texttable.lines(aligned)
+        grid.append(texttable.Column(cells, right=True))
+    yield from texttable.lines(grid)
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:

@@ -33,8 +33,8 @@ class Facts:
     def __init__(self, results: ResultSet) -> None:
         """What is asked of the results more than once."""
         self.results = results
-        self.summary = inferred.with_marks(results.summary)
-        self.keys = columns.swept_keys(self.summary)
+        self.summary = inferred.with_marks(results.labelled)
+        self.keys = results.keys
         self.telling = distinguishing(self.summary, self.keys)
         """The swept keys that tell combinations apart; the others vary along with them."""
         self.short = short_names(self.telling)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.plots import colours
 from cwndlab.plots.report.facts import Facts, capital, rounded
-from cwndlab.plots.selection import floats, part
+from cwndlab.plots.selection import floats
 from cwndlab.results import columns, together
 from cwndlab.results.metrics import BY_NAME, FIRST_CHOICE, TOTALS
 
@@ -138,12 +138,9 @@ def _rows(facts: Facts, metric: str) -> list[_Row]:
     rows = []
     for cell, own in found:
         mean, half = mean_interval(floats(own[metric]) * factor)
-        words = [
-            str(value) if key == "flow" else part(facts.short.get(key, key), value)
-            for key, value in cell.items()
-        ]
+        words = facts.results.labels.words(cell, list(cell), among=facts.telling, alone=["flow"])
         colour = hue.get(cell.get(meant[0]), 0) if meant else 0
-        rows.append(_Row(", ".join(words) or "all runs", mean, half, colour % len(colours.PALETTE)))
+        rows.append(_Row(words or "all runs", mean, half, colour % len(colours.PALETTE)))
     return rows
 
 

@@ -198,7 +198,7 @@ def _limits(facts: Facts) -> dict[str, object]:
     Only those count of which some limit was measured: datagrams have none.
     """
     known = facts.complete.filter(pl.sum_horizontal(pl.col(list(_LIMITS)).fill_null(0.0)) > 0)
-    labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"])
+    labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"], facts.results.labels)
     sentences, mains = [], []
     for row in known.iter_rows(named=True):
         shares = sorted(((row[name] or 0.0, words) for name, words in _LIMITS.items()), reverse=True)

@@ -11,7 +11,7 @@ import polars as pl
 from cwndlab.contract.scenario import Scenario
 from cwndlab.plots.report.facts import MAX_ROWS, Facts, some
 from cwndlab.plots.report.html import Table
-from cwndlab.results import columns
+from cwndlab.results import columns, inferred
 from cwndlab.results.briefs import Brief
 from cwndlab.scenario.queries import is_datagrams
 
@@ -40,11 +40,13 @@ def _flows(scenario: Scenario) -> list[Mapping[str, Any]]:
 def _parameters(facts: Facts) -> Table:
     rows: list[list[object]] = []
     for key in facts.keys:
-        values = columns.ordered(facts.summary[key].to_list())
+        values = columns.ordered(facts.results.values_of(key))
         how = "swept" if key in facts.telling else "follows from the others"
         if len(values) == 1:
             how = "the same in all"
-        rows.append([key, ", ".join("–" if value is None else str(value) for value in values), how])
+        rows.append(
+            [key, ", ".join("–" if value is None else inferred.marked(value) for value in values), how]
+        )
     if (scenario := facts.scenario) is not None:
         repeats = facts.summary["repeat"].n_unique()
         measure = scenario["measure"]

@@ -82,7 +82,8 @@ def _box_data(facts: Facts) -> dict[str, object]:
 def series(facts: Facts) -> tuple[list[tuple[str, str]], list[dict[str, object]]]:
     """Return (of each packed run its number and its series, of each what its lines are)."""
     rows = facts.summary.filter(pl.col("run_id").is_in(facts.packed_runs))
-    labels = run_labels(rows, [*facts.telling, "stack", "cc", "repeat"]) if rows.height else {}
+    keys = [*facts.telling, "stack", "cc", "repeat"]
+    labels = run_labels(rows, keys, facts.results.labels) if rows.height else {}
     texts: list[tuple[str, str]] = []
     runs: list[dict[str, object]] = []
     for run_id in facts.packed_runs:
