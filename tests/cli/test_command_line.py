@@ -138,7 +138,7 @@ def test_json_lines_hold_the_whole_summary(cwndlab, small):
 def test_show_the_columns_asked_for(cwndlab, small):
     ran = cwndlab("show", small, "--columns", "run_id, repeat,goodput_mbps", "--verify")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[0].split() == ["run_id", "repeat", "goodput"]
+    assert ran.out.splitlines()[0].split() == ["cc", "repeat", "run_id", "goodput"]
     assert len(ran.out.splitlines()) == 2 + 10
 
 

@@ -38,7 +38,6 @@ class Labels:
     def __init__(self, values: Mapping[str, Iterable[object]]) -> None:
         """Find them for all values of each key."""
         self._labels = {key: found for key, given in values.items() if (found := of_values(given))}
-        self._made = {key: set(labels.values()) - set(labels) for key, labels in self._labels.items()}
 
     def value(self, key: str, value: object) -> object:
         """Return what stands for a value: itself unless it is a mapping or a list."""
@@ -80,7 +79,7 @@ class Labels:
         label = str(self.value(key, value))
         text = inferred.marked(label) if inferred.is_stack_key(key) else label
         # A name that needs the word before its last one is not the only key that ends so.
-        itself = name in ITSELF or label in self._made.get(key, ()) or _is_level(key, label)
+        itself = name in ITSELF or key in self._labels or _is_level(key, label)
         return text if itself and "." not in name else f"{name} {text}"
 
 
