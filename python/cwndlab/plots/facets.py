@@ -66,9 +66,7 @@ def arrange(selection: Selection, known: Sequence[Values], *, name: str) -> list
     over = asked if asked is not None else _chosen(known, apart, name)
     inside = [key for key in apart if key not in over]
     pens = _pens(selection, known, over, inside)
-    words = partial(
-        selection.results.labels.words, among=varying, alone=[name], called=selection.names.of
-    )
+    words = partial(selection.results.labels.words, among=varying, alone=[name], called=selection.names.of)
     panels: dict[tuple[object, ...], Panel] = {}
     found: dict[tuple[object, ...], Series] = {}
     for place, line in enumerate(known):
