@@ -21,6 +21,12 @@ from cwndlab.foreign.store import Compiled
 
 ABIS = {
     "linux-3.9": "-DCWNDLAB_LINUX=30900",
+    "linux-4.9": "-DCWNDLAB_LINUX=40900",
+    "linux-4.19": "-DCWNDLAB_LINUX=41900",
+    "linux-5.4": "-DCWNDLAB_LINUX=50400",
+    "linux-5.10": "-DCWNDLAB_LINUX=51000",
+    "linux-5.15": "-DCWNDLAB_LINUX=51500",
+    "linux-6.1": "-DCWNDLAB_LINUX=60100",
     "linux-6.8": "-DCWNDLAB_LINUX=60800",
     "linux-6.12": "-DCWNDLAB_LINUX=61200",
     "linux-6.18": "-DCWNDLAB_LINUX=61800",
@@ -255,14 +261,22 @@ def _compile(request: Request, abi: str, compiler: str, inputs: Inputs) -> Compi
         return store.put(_digest(inputs, abi, compiler), library)
 
 
+CORE = re.compile(
+    r"struct \w+.* has no member named|(?:undefined|incomplete) type .*struct"
+    r"|fatal error: (?:linux|net|trace|asm|uapi)/.*: No such file|assertion failed: .*ICSK_CA_PRIV_SIZE"
+)
+"""An error that asks for more of the kernel than there is here."""
+
+
 def _reason(errors: str, abi: str) -> str:
     """The first error, in one line."""
     offers = f"the headers for {abi} do not have it: give the file that defines it, or include=DIR"
+    core = "what is not here of the kernel's core needs a real kernel"
     for line in errors.splitlines():
         if found := re.search(r"undefined reference to .(\w+)", line):
-            return f"{found[1]}: {offers}"
+            return f"{found[1]}: {offers}; {core}"
         if found := re.search(r"implicit declaration of function .(\w+)", line):
-            return f"{found[1]}: {offers} ({line.partition(': error')[0]})"
+            return f"{found[1]}: {offers} ({line.partition(': error')[0]}); {core}"
         if " error: " in line:
-            return line
+            return f"{line}; {core}" if CORE.search(line) else line
     return errors.strip().splitlines()[-1] if errors.strip() else "the compiler failed"

@@ -53,7 +53,7 @@ struct cwndlab_linux {
 	/* The last ACK had timestamps; the peer's, and ours that it echoes. */
 	uint32_t stamped, rcv_tsval, rcv_tsecr;
 	uint32_t snd_interval_us, rcv_interval_us, last_end_seq;
-	uint32_t reserved;
+	uint32_t unsent;		/* bytes that were written and not yet sent */
 };
 
 /* Events that cwnd_event hears of, of all interfaces. */

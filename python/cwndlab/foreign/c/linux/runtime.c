@@ -43,6 +43,20 @@ u32 tcp_current_ssthresh(const struct sock *sk)
 	return max(tp->snd_ssthresh, (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2));
 }
 
+static int set_option(struct sock *sk, int level, int option, sockptr_t value, unsigned int size)
+{
+	(void)sk;
+	(void)level;
+	(void)option;
+	(void)value;
+	(void)size;
+	return -ENOPROTOOPT;
+}
+
+struct net cwndlab_net;
+struct proto tcp_prot = { .name = "TCP", .setsockopt = set_option };
+struct proto tcpv6_prot = { .name = "TCPv6", .setsockopt = set_option };
+
 /* The library. */
 
 u32 int_sqrt(unsigned long x)
@@ -144,10 +158,12 @@ static void fill(struct tcp_sock *tp, const struct cwndlab_linux *x)
 
 	cwndlab_host = x->host;
 	cwndlab_hz = x->host.hz;
+	cwndlab_net.ipv4.sysctl_tcp_min_tso_segs = x->min_tso_segs;
 	icsk->sk.sk_state = TCP_ESTABLISHED;
+	icsk->sk.sk_family = AF_INET;
 	icsk->sk.sk_pacing_status = x->pacing ? SK_PACING_NEEDED : SK_PACING_NONE;
-	icsk->sk.sk_pacing_rate = x->pacing_rate;
-	icsk->sk.sk_max_pacing_rate = ~0UL;
+	icsk->sk.sk_max_pacing_rate = -1;
+	icsk->sk.sk_pacing_rate = min_t(u64, x->pacing_rate, icsk->sk.sk_max_pacing_rate);
 	icsk->sk.sk_pacing_shift = 10;
 	icsk->sk.sk_gso_max_size = x->gso_max_size;
 	icsk->sk.sk_gso_max_segs = x->gso_max_segs;

@@ -39,16 +39,55 @@ typedef unsigned int gfp_t;
 #define U16_MAX UINT16_MAX
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
+#define S8_MAX INT8_MAX
+#define S8_MIN INT8_MIN
+#define S16_MAX INT16_MAX
+#define S16_MIN INT16_MIN
 #define S32_MAX INT32_MAX
+#define S32_MIN INT32_MIN
 #define S64_MAX INT64_MAX
+#define S64_MIN INT64_MIN
 #define U32_C(x) UINT32_C(x)
+#define BITS_PER_BYTE 8
+#define BITS_PER_TYPE(type) ((int)sizeof(type) * BITS_PER_BYTE)
+#define BITS_PER_LONG BITS_PER_TYPE(long)
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u64 __be64;
+typedef u16 __sum16;
+typedef struct { int counter; } atomic_t;
 #define LINUX_VERSION_CODE (((CWNDLAB_LINUX / 10000) << 16) + ((CWNDLAB_LINUX / 100 % 100) << 8))
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
+
+/* Options of a kernel (linux/kconfig.h): 1 where it is built in, as a macro that is not there is none. */
+#define CWNDLAB_SECOND(first, second, ...) second
+#define CWNDLAB_IS(first) CWNDLAB_SECOND(first 1, 0)
+#define CWNDLAB_WORD_1 0,
+#define CWNDLAB_PASTE(value) CWNDLAB_IS(CWNDLAB_WORD_##value)
+#define IS_BUILTIN(option) CWNDLAB_PASTE(option)
+#define IS_ENABLED(option) IS_BUILTIN(option)
+#define IS_REACHABLE(option) IS_BUILTIN(option)
+#define IS_MODULE(option) 0
+#define CONFIG_IPV6 1
+#define CONFIG_INET 1
+#define CONFIG_64BIT 1
 
 /* Compilers and annotations. */
 #define __init
 #define __exit
 #define __read_mostly
+#define __ro_after_init
+#define __initdata
+#define __user
+#define __force
+#define __rcu
+#define __percpu
+#define __must_check __attribute__((warn_unused_result))
+#define __always_inline inline __attribute__((always_inline))
+#define __aligned(x) __attribute__((aligned(x)))
+#define __bpf_kfunc_nothing
+#define ____cacheline_aligned
+#define barrier() __asm__ volatile("" : : : "memory")
 #define __always_unused __attribute__((unused))
 #define __maybe_unused __attribute__((unused))
 #define __packed __attribute__((packed))
@@ -61,9 +100,13 @@ typedef unsigned int gfp_t;
 #define fallthrough __attribute__((fallthrough))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#define READ_ONCE(x) (x)
+#define WRITE_ONCE(x, value) ((x) = (value))
+#define ACCESS_ONCE(x) (*(volatile __typeof__(x) *)&(x))
 #define cmpxchg(where, before, after) \
 	({ __typeof__(*(where)) _was = *(where); if (_was == (before)) *(where) = (after); _was; })
 #define BUILD_BUG_ON(x) _Static_assert(!(x), "BUILD_BUG_ON: " #x)
+#define BUILD_BUG_ON_MSG(x, text) _Static_assert(!(x), text)
 #define BUG() cwndlab_bug("BUG()")
 #define BUG_ON(x) do { if (unlikely(x)) cwndlab_bug("BUG_ON: " #x); } while (0)
 #define WARN_ON(x) unlikely(!!(x))
@@ -73,6 +116,24 @@ typedef unsigned int gfp_t;
 #define EXPORT_SYMBOL_GPL(x) extern int cwndlab_exported_##x
 #define ARRAY_SIZE(x) (sizeof(x) / sizeof((x)[0]))
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+#define KERN_DEBUG ""
+#define KERN_INFO ""
+#define KERN_NOTICE ""
+#define KERN_WARNING ""
+#define KERN_ERR ""
+#define KERN_ALERT ""
+#define pr_devel(...) do { } while (0)
+#define pr_debug_ratelimited(...) do { } while (0)
+#define pr_info_ratelimited(...) do { } while (0)
+#define pr_warn_ratelimited(...) do { } while (0)
+#define pr_info_once(...) do { } while (0)
+#define pr_err_once(...) do { } while (0)
+#define pr_alert(...) do { } while (0)
+#define pr_crit(...) do { } while (0)
+#define net_info_ratelimited(...) do { } while (0)
+#define printk_ratelimited(...) do { } while (0)
+#define printk_once(...) do { } while (0)
+#define trace_printk(...) do { } while (0)
 #define pr_debug(...) do { } while (0)
 #define pr_info(...) do { } while (0)
 #define pr_notice(...) do { } while (0)
@@ -103,6 +164,11 @@ typedef unsigned int gfp_t;
 #define do_div(n, by) ({ u32 _by = (by); u32 _rest = (u64)(n) % _by; (n) = (u64)(n) / _by; _rest; })
 #define BIT(n) (1UL << (n))
 
+static inline u64 div_u64_rem(u64 a, u32 b, u32 *rest) { *rest = a % b; return a / b; }
+static inline u64 div64_u64_rem(u64 a, u64 b, u64 *rest) { *rest = a % b; return a / b; }
+static inline u64 mul_u64_u32_shr(u64 a, u32 b, unsigned int by) { return ((unsigned __int128)a * b) >> by; }
+static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int by) { return ((unsigned __int128)a * b) >> by; }
+static inline u64 mul_u64_u64_div_u64(u64 a, u64 b, u64 by) { return ((unsigned __int128)a * b) / by; }
 static inline u64 div_u64(u64 a, u32 b) { return a / b; }
 static inline s64 div_s64(s64 a, s32 b) { return a / b; }
 static inline u64 div64_u64(u64 a, u64 b) { return a / b; }
@@ -112,6 +178,12 @@ static inline u64 mul_u32_u32(u32 a, u32 b) { return (u64)a * b; }
 #define div64_long(a, b) div64_s64(a, b)
 static inline int fls(unsigned int x) { return x ? 32 - __builtin_clz(x) : 0; }
 static inline int fls64(u64 x) { return x ? 64 - __builtin_clzll(x) : 0; }
+static inline unsigned long __fls(unsigned long x) { return 63 - __builtin_clzl(x); }
+static inline unsigned long __ffs(unsigned long x) { return __builtin_ctzl(x); }
+static inline int ffs_of(int x) { return __builtin_ffs(x); }
+static inline unsigned int hweight32(u32 x) { return __builtin_popcount(x); }
+static inline unsigned long roundup_pow_of_two(unsigned long x) { return x < 2 ? 1 : 1UL << (64 - __builtin_clzl(x - 1)); }
+static inline unsigned long rounddown_pow_of_two(unsigned long x) { return 1UL << __fls(x); }
 static inline int ilog2(u64 x) { return fls64(x) - 1; }
 static inline bool is_power_of_2(unsigned long x) { return x && !(x & (x - 1)); }
 u32 int_sqrt(unsigned long x);
@@ -126,6 +198,12 @@ u32 int_sqrt(unsigned long x);
 #define kcalloc(n, size, flags) cwndlab_alloc((size_t)(n) * (size))
 #define kmalloc_array(n, size, flags) cwndlab_alloc((size_t)(n) * (size))
 #define kfree(p) cwndlab_free((void *)(p))
+#define kvmalloc(size, flags) cwndlab_alloc(size)
+#define kvzalloc(size, flags) cwndlab_alloc(size)
+#define kvfree(p) kfree(p)
+#define vmalloc(size) cwndlab_alloc(size)
+#define vzalloc(size) cwndlab_alloc(size)
+#define vfree(p) kfree(p)
 
 /* Time: the host's clock. `#if HZ < 1000` sees 0, so that a module takes the way that is right for any frequency. */
 extern int cwndlab_hz;
@@ -142,6 +220,9 @@ extern int cwndlab_hz;
 #define time_before(a, b) time_after(b, a)
 #define time_after_eq(a, b) ((long)((a) - (b)) >= 0)
 #define time_before_eq(a, b) time_after_eq(b, a)
+static inline u64 get_jiffies_64(void) { return cwndlab_host.ticks; }
+#define jiffies_64 ((u64)cwndlab_host.ticks)
+static inline u64 sched_clock(void) { return cwndlab_host.now_ns; }
 static inline u64 local_clock(void) { return cwndlab_host.now_ns; }
 static inline unsigned long usecs_to_jiffies(unsigned int us) { return DIV_ROUND_UP((u64)us, USEC_PER_JIFFY); }
 static inline unsigned long msecs_to_jiffies(unsigned int ms) { return DIV_ROUND_UP((u64)ms * HZ, 1000u); }
@@ -192,12 +273,37 @@ int cwndlab_set_param(struct cwndlab_variable *variable, int64_t value);
 #define module_param_cb(knob, operations, place, mode) \
 	CWNDLAB_KNOB(knob, place, CWNDLAB_SORT(place), cwndlab_set_param, operations)
 
+/* Options of sockets are never set here; a module that takes one has the function for it, and nobody calls it. */
+typedef struct { void *user; } sockptr_t;
+#define _LINUX_SOCKPTR_H
+#define _TRANSP_V6_H
+static inline int copy_from_sockptr(void *to, sockptr_t from, size_t size) { (void)to; (void)from; (void)size; return -EFAULT; }
+static inline unsigned long copy_from_user(void *to, const void *from, unsigned long n) { (void)to; (void)from; return n; }
+static inline unsigned long copy_to_user(void *to, const void *from, unsigned long n) { (void)to; (void)from; return n; }
+struct sock;
+struct proto {
+	char name[32];
+	int (*setsockopt)(struct sock *sk, int level, int option, sockptr_t value, unsigned int size);
+	int (*getsockopt)(struct sock *sk, int level, int option, char *value, int *size);
+};
+extern struct proto tcp_prot, tcpv6_prot;
+enum { AF_INET = 2, AF_INET6 = 10, IPPROTO_TCP = 6 };
+
 /* Sockets. Memory of one is that of all: a tcp_sock begins with an inet_connection_sock, that with a sock. */
-struct net;
+struct net {
+	struct { int sysctl_tcp_min_tso_segs, sysctl_tcp_ecn; } ipv4;
+};
+struct dst_entry;
 struct sock {
+	u16 sk_family;
 	u8 sk_state;
+	struct proto *sk_prot;
 	u32 sk_pacing_status;
+#if CWNDLAB_LINUX < 42000
+	u32 sk_pacing_rate, sk_max_pacing_rate;			/* bytes a second */
+#else
 	unsigned long sk_pacing_rate, sk_max_pacing_rate;	/* bytes a second */
+#endif
 	u8 sk_pacing_shift;
 	u32 sk_gso_max_size;
 	u16 sk_gso_max_segs;
@@ -208,6 +314,8 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 
 #if CWNDLAB_LINUX < 40000
 #define ICSK_CA_PRIV_SIZE 64
+#elif CWNDLAB_LINUX < 42000
+#define ICSK_CA_PRIV_SIZE 88
 #else
 #define ICSK_CA_PRIV_SIZE 104
 #endif
@@ -238,8 +346,16 @@ struct tcp_options_received {
 #define tcp_sk(s) ((struct tcp_sock *)(s))
 #define inet_csk(s) ((struct inet_connection_sock *)(s))
 #define inet_csk_ca(s) ((void *)inet_csk(s)->icsk_ca_priv)
-#define sock_net(s) ((struct net *)0)
+extern struct net cwndlab_net;
+#define sock_net(s) ((void)(s), &cwndlab_net)
+#define dev_net(device) (&cwndlab_net)
+static inline struct dst_entry *__sk_dst_get(const struct sock *sk) { (void)sk; return NULL; }
+#define sk_dst_get(s) __sk_dst_get(s)
+#define dst_metric(dst, what) ((void)(dst), 0u)
+#define RTAX_INITCWND 11
 #define TCP_INIT_CWND 10
+#define TCP_MIN_MSS 88U
+#define TCP_MSS_DEFAULT 536U
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 #define MAX_TCP_HEADER 320
 #define TCP_CONG_NON_RESTRICTED 1
@@ -258,7 +374,7 @@ static inline bool between(u32 x, u32 low, u32 high) { return high - low >= x - 
 #if CWNDLAB_LINUX < 40000
 #include "cwndlab_linux_3_9.h"
 #else
-#include "cwndlab_linux_6.h"
+#include "cwndlab_linux_4.h"
 #endif
 
 /* What a module may ask and do in every release. */

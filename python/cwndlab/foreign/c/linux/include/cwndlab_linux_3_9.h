@@ -2,8 +2,6 @@
 #ifndef CWNDLAB_LINUX_3_9_H
 #define CWNDLAB_LINUX_3_9_H
 
-#define ACCESS_ONCE(x) (*(volatile __typeof__(x) *)&(x))
-
 /* Time: TCP's is in jiffies, and a ktime_t is a structure. */
 #define tcp_time_stamp ((u32)jiffies)
 typedef union { s64 tv64; } ktime_t;

@@ -1,4 +1,4 @@
-/* Linux 6's side of a compiled module: growth that counts packets, windowed minima, and the hooks of its releases. */
+/* The side of a compiled module for Linux since 4.9: growth that counts packets, windowed minima, and the hooks. */
 #include "calls.h"
 
 #if CWNDLAB_LINUX >= 40000
@@ -38,10 +38,17 @@ void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 	tp->snd_cwnd = min(tp->snd_cwnd, tp->snd_cwnd_clamp);
 }
 
-u32 tcp_reno_undo_cwnd(struct sock *sk)
+static u32 undo_cwnd(struct sock *sk)
 {
 	return max(tcp_sk(sk)->snd_cwnd, tcp_sk(sk)->prior_cwnd);
 }
+
+#if CWNDLAB_LINUX >= 41000
+u32 tcp_reno_undo_cwnd(struct sock *sk)
+{
+	return undo_cwnd(sk);
+}
+#endif
 
 void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
@@ -63,7 +70,7 @@ struct tcp_congestion_ops tcp_reno = {
 	.name = "reno",
 	.ssthresh = tcp_reno_ssthresh,
 	.cong_avoid = tcp_reno_cong_avoid,
-	.undo_cwnd = tcp_reno_undo_cwnd,
+	.undo_cwnd = undo_cwnd,
 };
 
 /* The engine reduces when the hook has returned. */
@@ -124,9 +131,35 @@ u32 minmax_running_min(struct minmax *m, u32 window, u32 t, u32 value)
 
 /* Calls of the engine. */
 
+static bool has_segments(const struct tcp_congestion_ops *ops)
+{
+#if CWNDLAB_LINUX < 50000
+	if (ops->tso_segs_goal)
+		return true;
+#endif
+	return ops->min_tso_segs || ops->tso_segs;
+}
+
+/* How many packets a burst has at least; hooks of other names say how many it has. */
+static u32 segments(struct sock *sk, const struct tcp_congestion_ops *ops)
+{
+	u32 goal = 0;
+
+#if CWNDLAB_LINUX < 50000
+	/* A module that has no goal yet says 0, and the kernel takes its own. */
+	if (ops->tso_segs_goal)
+		goal = ops->tso_segs_goal(sk);
+#endif
+	if (!goal && ops->tso_segs)
+		goal = ops->tso_segs(sk, tcp_sk(sk)->mss_cache);
+	if (!goal && ops->min_tso_segs)
+		goal = ops->min_tso_segs(sk);
+	return max(goal, 1u);
+}
+
 bool cwndlab_complete(const struct tcp_congestion_ops *ops)
 {
-	return ops->ssthresh && ops->undo_cwnd && (ops->cong_avoid || ops->cong_control);
+	return ops->ssthresh && (ops->undo_cwnd || CWNDLAB_LINUX < 41000) && (ops->cong_avoid || ops->cong_control);
 }
 
 uint32_t cwndlab_hooks_of(const struct tcp_congestion_ops *ops)
@@ -136,8 +169,8 @@ uint32_t cwndlab_hooks_of(const struct tcp_congestion_ops *ops)
 	       HAS(cong_avoid, CWNDLAB_CONG_AVOID) | HAS(cong_control, CWNDLAB_CONG_CONTROL) |
 	       HAS(set_state, CWNDLAB_SET_STATE) | HAS(cwnd_event, CWNDLAB_CWND_EVENT) |
 	       HAS(in_ack_event, CWNDLAB_IN_ACK_EVENT) | HAS(pkts_acked, CWNDLAB_PKTS_ACKED) |
-	       HAS(undo_cwnd, CWNDLAB_UNDO_CWND) | HAS(sndbuf_expand, CWNDLAB_SNDBUF_EXPAND) |
-	       HAS(min_tso_segs, CWNDLAB_MIN_TSO_SEGS) | HAS(get_info, CWNDLAB_GET_INFO) |
+	       1u << CWNDLAB_UNDO_CWND | HAS(sndbuf_expand, CWNDLAB_SNDBUF_EXPAND) |
+	       (uint32_t)has_segments(ops) << CWNDLAB_MIN_TSO_SEGS | HAS(get_info, CWNDLAB_GET_INFO) |
 	       (uint32_t)!!(ops->flags & TCP_CONG_NEEDS_ECN) << 31;
 #undef HAS
 }
@@ -148,16 +181,27 @@ void cwndlab_fill_own(struct tcp_sock *tp, const struct cwndlab_linux *x)
 	tp->is_cwnd_limited = x->cwnd_limited;
 	tp->srtt_us = x->srtt8_us;
 	tp->tcp_clock_cache = x->host.now_ns;
-	tp->tcp_mstamp = x->host.now_ns / NSEC_PER_USEC;
+	tp->tcp_mstamp = cwndlab_stamp_of(x->host.now_ns / NSEC_PER_USEC);
+	tp->advmss = x->mss;
+	tp->tcp_header_len = x->stamped ? 32 : 20;
+	tp->write_seq = x->nxt + x->unsent;
+	tp->cwndlab_head.skb.len = min(x->unsent, x->mss);
+	tp->cwndlab_head.cb.seq = x->nxt;
+	tp->cwndlab_head.cb.end_seq = x->nxt + min(x->unsent, x->mss);
 	tp->tcp_wstamp_ns = x->departure_ns;
 	tp->delivered = x->delivered;
 	tp->delivered_ce = x->delivered_ce;
-	tp->delivered_mstamp = x->delivered_mstamp;
-	tp->first_tx_mstamp = x->first_tx_mstamp;
+	tp->delivered_mstamp = cwndlab_stamp_of(x->delivered_mstamp);
+	tp->first_tx_mstamp = cwndlab_stamp_of(x->first_tx_mstamp);
 	tp->lost = x->lost;
 	tp->app_limited = x->app_limited;
 	tp->cwndlab_min_rtt_us = x->min_rtt_us;
 	tp->cwndlab_cwr = false;
+#if CWNDLAB_LINUX < 41300
+	/* TCP itself paces since 4.13; before, modules with a rate asked for the queue discipline fq. */
+	if (tp->inet_conn.icsk_ca_ops->cong_control)
+		tp->inet_conn.sk.sk_pacing_status = SK_PACING_FQ;
+#endif
 }
 
 void cwndlab_read_own(const struct tcp_sock *tp, struct cwndlab_linux *x)
@@ -170,7 +214,7 @@ static void tell_sample(struct sock *sk, const struct tcp_congestion_ops *ops, c
 			const int64_t *arguments)
 {
 	struct rate_sample rs = {
-		.prior_mstamp = x->prior_mstamp,
+		.prior_mstamp = cwndlab_stamp_of(x->prior_mstamp),
 		.prior_delivered = x->prior_delivered,
 		.delivered = x->sample_delivered,
 		.interval_us = x->interval_us,
@@ -237,13 +281,14 @@ void cwndlab_call_own(struct cwndlab_call *call, const struct tcp_congestion_ops
 		ops->pkts_acked(sk, &sample);
 		break;
 	case CWNDLAB_UNDO_CWND:
-		call->value = ops->undo_cwnd(sk);
+		/* 4.9: a module without one has the kernel's. */
+		call->value = ops->undo_cwnd ? ops->undo_cwnd(sk) : max(tcp_sk(sk)->snd_cwnd, tcp_sk(sk)->snd_ssthresh << 1);
 		break;
 	case CWNDLAB_SNDBUF_EXPAND:
 		call->value = ops->sndbuf_expand(sk);
 		break;
 	case CWNDLAB_MIN_TSO_SEGS:
-		call->value = ops->min_tso_segs(sk);
+		call->value = segments(sk, ops);
 		break;
 	case CWNDLAB_GET_INFO:
 		ops->get_info(sk, ~0u, &kind, &info);

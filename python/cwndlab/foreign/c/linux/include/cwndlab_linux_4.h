@@ -1,21 +1,53 @@
-/* What a congestion control written for Linux 6 finds: the connection, its samples and hooks, and what came since 3.9. */
-#ifndef CWNDLAB_LINUX_6_H
-#define CWNDLAB_LINUX_6_H
+/* What a congestion control written for Linux 4.9 to 6.18 finds: the connection, its samples and hooks. */
+#ifndef CWNDLAB_LINUX_4_H
+#define CWNDLAB_LINUX_4_H
 
-#define READ_ONCE(x) (x)
-#define WRITE_ONCE(x, value) ((x) = (value))
-
-/* Time. */
+/* Time. 4.9's TCP counts jiffies, and has a structure for times of packets. */
 #define tcp_jiffies32 ((u32)cwndlab_host.ticks)
 #define TCP_TS_HZ 1000
+static inline u64 ktime_get_ns(void) { return cwndlab_host.now_ns; }
+static inline u64 ktime_get_real_ns(void) { return cwndlab_host.now_ns; }
+#if CWNDLAB_LINUX < 41000
+typedef union { s64 tv64; } ktime_t;
+static inline ktime_t ktime_get(void) { return (ktime_t){ cwndlab_host.now_ns }; }
+static inline ktime_t ktime_sub(ktime_t later, ktime_t earlier) { return (ktime_t){ later.tv64 - earlier.tv64 }; }
+static inline s64 ktime_to_ns(ktime_t t) { return t.tv64; }
+#else
 typedef s64 ktime_t;
 static inline ktime_t ktime_get(void) { return cwndlab_host.now_ns; }
-static inline u64 ktime_get_ns(void) { return cwndlab_host.now_ns; }
+static inline ktime_t ktime_sub(ktime_t later, ktime_t earlier) { return later - earlier; }
+static inline s64 ktime_to_ns(ktime_t t) { return t; }
+#endif
+static inline ktime_t ktime_get_real(void) { return ktime_get(); }
+static inline s64 ktime_to_us(ktime_t t) { return ktime_to_ns(t) / NSEC_PER_USEC; }
+static inline s64 ktime_to_ms(ktime_t t) { return ktime_to_ns(t) / NSEC_PER_MSEC; }
+static inline s64 ktime_us_delta(ktime_t later, ktime_t earlier) { return ktime_to_us(ktime_sub(later, earlier)); }
+static inline s64 ktime_ms_delta(ktime_t later, ktime_t earlier) { return ktime_to_ms(ktime_sub(later, earlier)); }
+#if CWNDLAB_LINUX < 41300
+#define tcp_time_stamp ((u32)jiffies)
+struct skb_mstamp {
+	union {
+		u64 v64;
+		struct { u32 stamp_us, stamp_jiffies; };
+	};
+};
+typedef struct skb_mstamp cwndlab_stamp;
+static inline struct skb_mstamp cwndlab_stamp_of(u64 us)
+{
+	return (struct skb_mstamp){ .stamp_us = us, .stamp_jiffies = us * HZ / USEC_PER_SEC };
+}
+static inline void skb_mstamp_get(struct skb_mstamp *t) { *t = cwndlab_stamp_of(cwndlab_host.now_ns / NSEC_PER_USEC); }
+static inline u32 skb_mstamp_us_delta(const struct skb_mstamp *later, const struct skb_mstamp *earlier)
+{
+	return max_t(s32, later->stamp_us - earlier->stamp_us, 0);
+}
+#else
+typedef u64 cwndlab_stamp;
+static inline u64 cwndlab_stamp_of(u64 us) { return us; }
 static inline u64 tcp_clock_ns(void) { return cwndlab_host.now_ns; }
 static inline u64 tcp_clock_us(void) { return cwndlab_host.now_ns / NSEC_PER_USEC; }
-static inline s64 ktime_to_ns(ktime_t t) { return t; }
-static inline s64 ktime_to_us(ktime_t t) { return t / NSEC_PER_USEC; }
-static inline s64 ktime_us_delta(ktime_t later, ktime_t earlier) { return ktime_to_us(later - earlier); }
+static inline u64 tcp_clock_ms(void) { return cwndlab_host.now_ns / NSEC_PER_MSEC; }
+#endif
 
 /* Randomness: the connection's stream. */
 static inline u32 get_random_u32(void) { return cwndlab_random() >> 32; }
@@ -23,10 +55,32 @@ static inline u32 get_random_u32_below(u32 n) { return ((unsigned __int128)cwndl
 static inline u32 prandom_u32_max(u32 n) { return get_random_u32_below(n); }
 static inline u32 prandom_u32(void) { return get_random_u32(); }
 
-/* BPF's names for a module's functions. */
+/* BPF's names for a module's functions, as several releases write them. */
 struct btf_id_set8 { u32 count; };
+struct btf_id_set { u32 count; };
+#if CWNDLAB_LINUX < 60000
+struct btf_kfunc_id_set { struct module *owner; struct btf_id_set *check_set; };
+#define BTF_SET_START(name) static struct btf_id_set name __attribute__((unused));
+#define BTF_SET_END(name)
+#define BTF_ID(kind, name)
+struct kfunc_btf_id_set { int unused; };
+struct kfunc_btf_id_list { int unused; };
+static struct kfunc_btf_id_list bpf_tcp_ca_kfunc_list __attribute__((unused));
+#define DEFINE_KFUNC_BTF_ID_SET(set, name) struct kfunc_btf_id_set name __attribute__((unused))
+static inline void register_kfunc_btf_id_set(struct kfunc_btf_id_list *list, struct kfunc_btf_id_set *set)
+{
+	(void)list;
+	(void)set;
+}
+static inline void unregister_kfunc_btf_id_set(struct kfunc_btf_id_list *list, struct kfunc_btf_id_set *set)
+{
+	register_kfunc_btf_id_set(list, set);
+}
+#else
 struct btf_kfunc_id_set { struct module *owner; struct btf_id_set8 *set; };
+#endif
 #define BPF_PROG_TYPE_STRUCT_OPS 0
+#define BTF_KFUNC_HOOK_STRUCT_OPS 0
 #define BPF_SOCK_OPS_BASE_RTT 0
 #define BTF_SET8_START(name) static struct btf_id_set8 name __attribute__((unused));
 #define BTF_SET8_END(name)
@@ -42,22 +96,31 @@ static inline int register_btf_kfunc_id_set(int type, const struct btf_kfunc_id_
 
 enum inet_csk_ack_state_t { ICSK_ACK_SCHED = 1, ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 
+/* What is to be sent next, as far as it is known: its sequence numbers and length. */
+struct sk_buff { unsigned int len; };
+struct tcp_skb_cb { u32 seq, end_seq; };
+struct cwndlab_skb { struct sk_buff skb; struct tcp_skb_cb cb; };
+#define TCP_SKB_CB(s) (&container_of(s, struct cwndlab_skb, skb)->cb)
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_una, snd_nxt, rcv_nxt, write_seq, high_seq, snd_wnd, data_segs_out;
 	u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, prior_ssthresh;
-	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out, reordering;
+	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out, reordering, prior_in_flight;
 	bool is_cwnd_limited;
-	u32 mss_cache;
+	u32 mss_cache, advmss;
 	u32 srtt_us;		/* times 8 */
-	u64 tcp_mstamp, tcp_clock_cache, tcp_wstamp_ns;
+	u64 tcp_clock_cache, tcp_wstamp_ns;
+	cwndlab_stamp tcp_mstamp;
 	u32 delivered, delivered_ce, lost, app_limited;
-	u64 delivered_mstamp, first_tx_mstamp;
+	cwndlab_stamp delivered_mstamp, first_tx_mstamp;
 	u32 lsndtime;
 	u8 ecn_flags;
 	struct tcp_options_received rx_opt;
+	u32 tcp_header_len;
 	u32 cwndlab_min_rtt_us;
 	bool cwndlab_cwr;
+	struct cwndlab_skb cwndlab_head;
 };
 
 #define INET_ECN_xmit(s) ((void)(s))
@@ -74,6 +137,12 @@ static inline void __tcp_send_ack(struct sock *sk, u32 rcv_nxt, u16 flags)
 
 /* Congestion control (include/net/tcp.h; Documentation/networking says what it is for). */
 #define GSO_LEGACY_MAX_SIZE 65536u
+#if CWNDLAB_LINUX < 51900
+#define GSO_MAX_SIZE GSO_LEGACY_MAX_SIZE
+#else
+#define GSO_MAX_SIZE (8 * 65535u)
+#endif
+#define GSO_MAX_SEGS 65535u
 #define TCP_CONG_NEEDS_ECN 2
 
 enum tcp_ca_event {
@@ -88,7 +157,7 @@ struct ack_sample {
 	u32 in_flight;
 };
 struct rate_sample {
-	u64 prior_mstamp;
+	cwndlab_stamp prior_mstamp;
 	u32 prior_delivered, prior_delivered_ce;
 	s32 delivered, delivered_ce;
 	long interval_us;
@@ -115,7 +184,11 @@ struct tcp_congestion_ops {
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
 	void (*in_ack_event)(struct sock *sk, u32 flags);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+#if CWNDLAB_LINUX < 50000
+	u32 (*tso_segs_goal)(struct sock *sk);			/* before 4.17, in place of min_tso_segs */
+#endif
 	u32 (*min_tso_segs)(struct sock *sk);
+	u32 (*tso_segs)(struct sock *sk, unsigned int mss);	/* of Google's kernels, likewise */
 #if CWNDLAB_LINUX >= 61000
 	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
 #else
@@ -133,18 +206,46 @@ struct tcp_congestion_ops {
 
 u32 tcp_slow_start(struct tcp_sock *tp, u32 acked);
 void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked);
+#if CWNDLAB_LINUX >= 41000
 u32 tcp_reno_undo_cwnd(struct sock *sk);
+#endif
 void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked);
 void tcp_enter_cwr(struct sock *sk);
 bool tcp_is_cwnd_limited(const struct sock *sk);
 
+static inline struct sk_buff *tcp_send_head(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return tp->cwndlab_head.skb.len ? (struct sk_buff *)&tp->cwndlab_head.skb : NULL;
+}
+static inline u32 tcp_wnd_end(const struct tcp_sock *tp) { return tp->snd_una + tp->snd_wnd; }
+static inline int tcp_mss_to_mtu(struct sock *sk, int mss) { return mss + tcp_sk(sk)->tcp_header_len + 20; }
+static inline u32 tcp_init_cwnd(const struct tcp_sock *tp, const struct dst_entry *dst)
+{
+	(void)tp;
+	(void)dst;
+	return TCP_INIT_CWND;
+}
+static inline bool tcp_needs_internal_pacing(const struct sock *sk) { return sk->sk_pacing_status == SK_PACING_NEEDED; }
+static inline u32 tcp_tso_autosize(const struct sock *sk, unsigned int mss, int least)
+{
+	u32 bytes = min_t(u64, sk->sk_pacing_rate >> sk->sk_pacing_shift, sk->sk_gso_max_size - 1 - MAX_TCP_HEADER);
+
+	return max_t(u32, bytes / mss, least);
+}
 static inline u32 tcp_snd_cwnd(const struct tcp_sock *tp) { return tp->snd_cwnd; }
 static inline void tcp_snd_cwnd_set(struct tcp_sock *tp, u32 packets) { tp->snd_cwnd = packets; }
 static inline bool tcp_in_slow_start(const struct tcp_sock *tp) { return tp->snd_cwnd < tp->snd_ssthresh; }
 static inline u32 tcp_min_rtt(const struct tcp_sock *tp) { return tp->cwndlab_min_rtt_us; }
+static inline u32 tcp_max_tso_deferred_mss(const struct tcp_sock *tp) { (void)tp; return 3; }
+#if CWNDLAB_LINUX >= 41300
 static inline u32 tcp_stamp_us_delta(u64 later, u64 earlier) { return max_t(s64, later - earlier, 0); }
 static inline u32 tcp_time_stamp(const struct tcp_sock *tp) { return tp->tcp_mstamp / USEC_PER_MSEC; }
+static inline u32 tcp_time_stamp_ms(const struct tcp_sock *tp) { return tcp_time_stamp(tp); }
 static inline u32 tcp_time_stamp_ts(const struct tcp_sock *tp) { return tcp_time_stamp(tp); }
+static inline u32 tcp_time_stamp_raw(void) { return tcp_clock_us() / USEC_PER_MSEC; }
+#endif
 
 /* Windowed minimum and maximum (linux/win_minmax.h). */
 struct minmax_sample { u32 t, v; };

@@ -1,0 +1,101 @@
+"""Modules for Linux as they are written out of tree, through the interface of each release since 4.9."""
+
+from pathlib import Path
+
+import pytest
+
+import cwndlab as api
+from cwndlab.errors import InputError
+from cwndlab.foreign import sources
+from cwndlab.foreign.building import ABIS
+from experiments import dumbbell
+
+MODULES = Path(__file__).parent / "modules"
+RELEASES = [abi for abi in ABIS if abi.startswith("linux-") and abi != "linux-3.9"]
+
+EXPERIMENT = dumbbell(
+    "own",
+    duration="3s",
+    a="stack: linux-6.18, cc: new",
+    b="stack: linux-6.18",
+    bottleneck="rate: 20mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}",
+    flow="name: f, from: a, to: b",
+)
+
+
+def rows(results):
+    return results.rows(0).drop_columns(["run_id"]).to_pylist()
+
+
+def run(tmp_path, file, abi, *sets):
+    loaded = api.load(EXPERIMENT, list(sets), cc=[f"new={MODULES}/{file},abi={abi}"])
+    return loaded.run(out=tmp_path / "out")
+
+
+def error(results):
+    return next(iter(results.records())).error
+
+
+@pytest.mark.parametrize("abi", RELEASES)
+@pytest.mark.slow
+def test_reno_out_of_tree_is_the_engines_and_reads_the_peers_timestamps(tmp_path, abi):
+    foreign = run(tmp_path, "tcp_out_of_tree.c", abi)
+    assert error(foreign) is None
+    assert rows(foreign) == rows(api.load(EXPERIMENT, ["hosts.a.cc=reno"]).run(out=tmp_path / "built-in"))
+
+
+@pytest.mark.slow
+def test_what_waits_to_be_sent_is_seen(tmp_path):
+    failed = run(tmp_path, "tcp_out_of_tree.c", "linux-5.10", "hosts.a.sysctl.module.tcp_out_of_tree.fails=1")
+    assert "pkts_acked stopped: BUG_ON" in error(failed)
+
+
+@pytest.mark.slow
+def test_without_timestamps_there_are_none(tmp_path):
+    without = run(tmp_path, "tcp_out_of_tree.c", "linux-5.10", "hosts.b.sysctl.net.ipv4.tcp_timestamps=0")
+    assert "pkts_acked stopped: BUG_ON: own->acks == 500 && own->stamped < own->acks" in str(error(without))
+
+
+@pytest.mark.parametrize("abi", RELEASES)
+@pytest.mark.slow
+def test_a_rate_of_its_own_is_kept(tmp_path, abi):
+    paced = run(tmp_path, "tcp_paced.c", abi)
+    assert error(paced) is None
+    # 1,000,000 bytes of payload a second, and the first two segments at once.
+    assert 7.9 < paced.summary["goodput_mbps"][0] < 8.1
+
+
+@pytest.mark.parametrize("file", ["tcp_out_of_tree.c", "tcp_paced.c"])
+@pytest.mark.slow
+def test_the_newest_release_is_taken(file):
+    (module,) = sources.build(f"new={MODULES}/{file}")
+    assert module.abi == RELEASES[-1]
+
+
+CORE = "what is not here of the kernel's core needs a real kernel"
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("#include <trace/events/tcp.h>", r"trace/events/tcp\.h: No such file"),
+        ("int f(struct tcp_sock *tp) { return tp->fast_ack_mode; }", "has no member named 'fast_ack_mode'"),
+        ("int f(struct net_device *d) { return d->mtu; }", "undefined type 'struct net_device'"),
+        (
+            "char f[ICSK_CA_PRIV_SIZE == 104 ? 1 : -1]; BUILD_BUG_ON(144 > ICSK_CA_PRIV_SIZE);",
+            "ICSK_CA_PRIV_SIZE",
+        ),
+        (
+            "void f(void) { tcp_push_pending_frames(0); }",
+            "tcp_push_pending_frames: the headers for linux-6.12",
+        ),
+    ],
+)
+@pytest.mark.slow
+def test_what_needs_the_core_is_refused_by_a_line_that_says_what(tmp_path, line, wrong):
+    text = (MODULES / "tcp_own_reno.c").read_text()
+    (tmp_path / "tcp_core.c").write_text(text.replace("static struct", line + "\nstatic struct", 1))
+    with pytest.raises(InputError, match=wrong) as refused:
+        sources.build(f"new={tmp_path}/tcp_core.c,abi=linux-6.12")
+    assert CORE in str(refused.value)
+    assert "\n" not in str(refused.value)
