@@ -35,6 +35,10 @@ class InputError(CwndlabError):
     exit_code = 2
 
 
+class RunError(CwndlabError):
+    """What made a run fail: a machine, an agent or the engine. Exit code 1."""
+
+
 class StoppedError(CwndlabError):
     """Stopped by Ctrl-C or a signal that asks for the end; what is whole is kept. Exit code 130."""
 

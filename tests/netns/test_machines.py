@@ -143,8 +143,8 @@ def test_a_plan_of_two_builds_says_their_turns_and_commands(
     text = dumbbell("x", duration="1s", a="stack: linux", bottleneck="rate: 10mbit", more="repeat: 2\n")
     loaded = cwndlab.load(text)
     monkeypatch.setattr(ab.Bench, "ready", lambda bench: None)
-    monkeypatch.setattr("cwndlab.interface.load", lambda *given: loaded)
-    monkeypatch.setattr("cwndlab.runner.check", lambda *given: loaded.plan())
+    monkeypatch.setattr("cwndlab.interface.load", lambda *given, **named: loaded)
+    monkeypatch.setattr("cwndlab.runner.check", lambda *given, **named: loaded.plan())
     cli_ab.ab(str(tmp_path / "x.yaml"), lab=lab, base="old", new="new", dry_run=True)
     plan = capsys.readouterr().out
     assert "  old: repeats 0\n  new: repeats 0, 1\n  old: repeats 1\n" in plan

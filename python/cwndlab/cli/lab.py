@@ -7,6 +7,7 @@ import typer
 
 from cwndlab.cli.output import say
 from cwndlab.errors import CwndlabError, InputError
+from cwndlab.text import printable
 
 lab = typer.Typer(
     name="lab", help="Machines of your own: the lab file of testbed ssh.", rich_markup_mode=None
@@ -50,10 +51,11 @@ def check(
             all_found.append(asdict(found))
             continue
         if found.machine != before:
-            print(("\n" if before else "") + found.machine)
+            print(("\n" if before else "") + printable(found.machine))
             before = found.machine
         mark = {True: "+", False: "-", None: " "}[found.there]
-        print(f"  {mark} {found.what:<20} {found.detail}".rstrip())
+        # Whatever a machine says is shown, and never carried out by the terminal.
+        print(printable(f"  {mark} {found.what:<20} {found.detail}".rstrip()))
     if json:
         print(notation.dumps(all_found, indent=2))
     if bad:

@@ -33,7 +33,7 @@ class Tables:
 def measure(recording: Recording, draw: int) -> Metrics:
     """Metrics of the model for what was recorded; `draw` seeds everything that is drawn.
 
-    Raises InputError where the recording cannot be read, RuntimeError where the engine fails.
+    Raises InputError where the recording cannot be read, RunError where the engine fails.
     """
     if isinstance(recording.what, Module):
         return _module(recording.what)

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from cwndlab.errors import RunError
 from cwndlab.testbeds.live import user_programs
 from cwndlab.testbeds.live.addresses import Ends
+from cwndlab.testbeds.live.by_shell import parsed
 from cwndlab.testbeds.live.lab import Lab, Process
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
@@ -20,6 +22,8 @@ PROGRAM = "cwndlab.testbeds.live.traffic.agent"
 
 ANSWER_S = 20.0
 """Seconds that an agent has to answer, beyond what its order takes."""
+MOST_OF_AN_ANSWER = 256 << 20
+"""Size in bytes of an agent's answer."""
 LOOK_S = 0.05
 """Seconds between two looks at whether the run is cancelled."""
 
@@ -105,7 +109,7 @@ class Agents:
     def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
         """Give hosts their orders at the same time and wait for all answers.
 
-        Raises RuntimeError, one line, when an agent reports an error, ends, or does not answer in time.
+        Raises RunError, one line, when an agent reports an error, ends, or does not answer in time.
         """
         for host, order in orders.items():
             pipe = self._processes[host].stdin
@@ -114,12 +118,12 @@ class Agents:
                 pipe.write(json.dumps(order).encode() + b"\n")
                 pipe.flush()
             except BrokenPipeError:
-                raise RuntimeError(f"the agent of host {host} ended") from None
+                raise RunError(f"the agent of host {host} ended") from None
         lines = self._lines(orders, time.monotonic() + ANSWER_S + takes_s)
-        answers = {host: json.loads(line) for host, line in lines.items()}
+        answers = {host: parsed(line, f"the agent of host {host}") for host, line in lines.items()}
         for host, answer in answers.items():
             if "error" in answer:
-                raise RuntimeError(f"host {host}: {answer['error']}")
+                raise RunError(f"host {host}: {answer['error']}")
         return answers
 
     def close(self) -> None:
@@ -149,15 +153,19 @@ class Agents:
                     host = str(key.data)
                     data = os.read(key.fd, 1 << 20)
                     if not data:
-                        raise RuntimeError(f"the agent of host {host} ended")
+                        raise RunError(f"the agent of host {host} ended")
                     self._held[host] += data
+                    if len(self._held[host]) > MOST_OF_AN_ANSWER:
+                        raise RunError(
+                            f"the agent of host {host} says more than {MOST_OF_AN_ANSWER >> 20} MiB at once"
+                        )
                     line, newline, rest = self._held[host].partition(b"\n")
                     if newline:
                         lines[host], self._held[host] = line, rest
                         selector.unregister(key.fileobj)
             silent = [str(key.data) for key in selector.get_map().values()]
         if silent:
-            raise RuntimeError(f"the agent of host {silent[0]} does not answer")
+            raise RunError(f"the agent of host {silent[0]} does not answer")
         return lines
 
     def _out(self, host: str) -> int:

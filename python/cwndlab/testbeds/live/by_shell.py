@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Protocol
+
+from cwndlab.errors import RunError
 
 SECRETS = ("_key", "_secret", "_password")
 """Ends of the names of sysctls that hold secrets: of TCP Fast Open, of IPv6's stable addresses, of the hash
@@ -26,6 +29,15 @@ that was just touched (stat(1), `%Fm`), to the microsecond unless vfs.timestamp_
 
 WRITABLE = r"\( -perm -200 -o -perm -020 -o -perm -002 \)"
 """find(1): files that anybody may write."""
+
+
+def parsed(text: str | bytes, source: str) -> Any:
+    """Return the JSON that a program of a machine printed; raises RunError, one line, where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        begins = text[:40] if isinstance(text, str) else text[:40].decode(errors="replace")
+        raise RunError(f"{source} prints no JSON, but {begins!r}") from None
 
 
 class Shell(Protocol):

@@ -86,7 +86,7 @@ class Lab(Protocol):
         """
 
     def watch(self) -> None:
-        """Raises RuntimeError, one line, where a machine is lost; asked while a run goes on."""
+        """Raises RunError, one line, where a machine is lost; asked while a run goes on."""
 
     def traffic(self, limit_s: float, look: Callable[[], None]) -> Traffic:
         """Begin what carries the ends of flows out at each host, for so long at most.
@@ -129,7 +129,7 @@ class Traffic(Protocol):
         """End it, with all that it started."""
 
     def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
-        """Give hosts their orders at the same time and wait for all answers; raises RuntimeError."""
+        """Give hosts their orders at the same time and wait for all answers; raises RunError."""
 
 
 class Reach(Protocol):

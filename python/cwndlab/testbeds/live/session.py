@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cwndlab.errors import RunError
 from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.live import agents, clock, collect, host_state, samples, summary
@@ -53,7 +54,7 @@ def carry_out(
             if error.errno in DISK:
                 raise
             # Of sockets, interfaces and tools: this run failed, and the next may not.
-            raise RuntimeError(str(error)) from None
+            raise RunError(str(error)) from None
 
 
 def set_up(scenario: LiveScenario, lab: Lab, system: HostSystem) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from cwndlab import _native, foreign
 from cwndlab.contract.scenario import Scenario
-from cwndlab.errors import CwndlabError
+from cwndlab.errors import CwndlabError, RunError
 from cwndlab.foreign import Module
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.sim.support import SUPPORT
@@ -55,7 +55,7 @@ class Sim:
         except BaseException as error:
             # A panic of the engine arrives as an exception that no `except Exception` sees.
             if type(error).__name__ == "PanicException":
-                raise RuntimeError(f"the engine failed: {error}") from None
+                raise RunError(f"the engine failed: {error}") from None
             raise
 
 

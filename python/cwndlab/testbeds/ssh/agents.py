@@ -10,11 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import RunError
 from cwndlab.scenario.queries import is_datagrams
 from cwndlab.testbeds.live import agents
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Lab
 from cwndlab.testbeds.live.linux import tcp_info
+from cwndlab.testbeds.ssh.connection import ANSWER_ERRORS
 from cwndlab.testbeds.ssh.machine import Machine
 
 PROGRAM = "cwndlab-agent"
@@ -119,24 +121,36 @@ class AgentSampler:
 
 def batches(data: bytes) -> list[tuple[str, pa.Table]]:
     """The batches of a file that an agent wrote, each with its table's name (crates/agent/src/samples.rs)."""
-    found, place = [], 0
+    try:
+        return list(_batches(data))
+    except ANSWER_ERRORS as error:
+        raise RunError(f"what an agent recorded cannot be read ({type(error).__name__}: {error})") from None
+
+
+def _batches(data: bytes) -> Iterator[tuple[str, pa.Table]]:
+    place = 0
     while place < len(data):
         end = data.index(b"\n", place)
         head = json.loads(data[place:end])
         place, rows, columns = end + 1, head["rows"], {}
         for column in head["columns"]:
             kind, width = _KINDS[column["kind"]]
+            if not 0 <= rows * width <= len(data) - place:
+                raise ValueError(f"{rows} rows in {len(data) - place} bytes")
             values, place = pa.py_buffer(data[place : place + rows * width]), place + rows * width
             valid = None
             if column["nulls"]:
                 size = -(-rows // 8)
+                if size > len(data) - place:
+                    raise ValueError(f"marks of {rows} rows in {len(data) - place} bytes")
                 valid, place = pa.py_buffer(data[place : place + size]), place + size
             array = pa.Array.from_buffers(kind, rows, [valid, values])
             if column["kind"] == "dict":
                 array = pa.DictionaryArray.from_arrays(array, pa.array(column["values"], pa.utf8()))
             columns[column["name"]] = array
-        found.append((head["table"], pa.table(columns)))
-    return found
+        table = pa.table(columns)
+        table.validate(full=True)
+        yield head["table"], table
 
 
 def _config(

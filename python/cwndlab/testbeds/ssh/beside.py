@@ -64,7 +64,7 @@ class Captures:
             if not machine.wait([job], FLUSH_S):
                 self.warnings.append(f"{machine.name}: tcpdump for {point} did not end")
             files[point] = Path(self._directory.name, f"{number}.pcap")
-            files[point].write_bytes(machine.get(f"{job}.out"))
+            machine.save(f"{job}.out", files[point])
             dropped = _DROPPED.search(machine.complained(job))
             if dropped and int(dropped[1]):
                 self.warnings.append(f"{machine.name}: tcpdump for {point} lost {dropped[1]} packets")

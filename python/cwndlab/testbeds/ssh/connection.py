@@ -9,7 +9,7 @@ import secrets
 import shlex
 import subprocess
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import IO, Any, TypeVar
 
 import asyncssh
 
+from cwndlab.errors import RunError
 from cwndlab.testbeds.ssh import lab_file
 
 _T = TypeVar("_T")
@@ -41,7 +42,21 @@ _BEGIN = "LC_ALL=C; export LC_ALL; err=$(mktemp) || exit 9; trap 'rm -f \"$err\"
 """What the kept shell begins with: a place for what commands say of errors."""
 
 
-class LostError(RuntimeError):
+MOST_SAID = 16 << 20
+"""Size in bytes of what a command may print that is asked a question."""
+
+ANSWER_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
+"""Errors of reading what a machine says, which may be anything."""
+
+
+def one_line_of(error: Exception) -> str:
+    """Return what to say of an answer that could not be read: our own words, or that it makes no sense."""
+    if type(error) is ValueError:
+        return str(error)
+    return f"its answer makes no sense ({type(error).__name__}: {error})"
+
+
+class LostError(RunError):
     """A machine that cannot be reached, or no longer: one line with its name."""
 
 
@@ -58,16 +73,6 @@ class Done:
     def said(self) -> str:
         """What it said of its failure, in one line."""
         return " ".join((self.err or self.out).split())[:500] or f"exit status {self.status}"
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """What a command left whose output is bytes."""
-
-    status: int
-    data: bytes
-    said: str
-    """What it said of its failure."""
 
 
 class Connection:
@@ -121,9 +126,26 @@ class Connection:
         """The same of a command that reads bytes, by a channel of its own."""
         return self._await(self._send(argv, data), limit_s, f"{Path(argv[0]).name}")
 
-    def fetch(self, argv: Sequence[str], limit_s: float) -> Fetched:
-        """The bytes that a command prints, by a channel of its own."""
-        return self._await(self._fetch(argv), limit_s, f"{Path(argv[0]).name}")
+    def fetch(self, argv: Sequence[str], take: Callable[[bytes], object], limit_s: float) -> Done:
+        """Hand the bytes that a command prints to `take` as they come, by a channel of its own.
+
+        Whatever `take` raises ends the command.
+        """
+        ours: list[OSError] = []
+
+        def taken(data: bytes) -> None:
+            try:
+                take(data)
+            except OSError as error:  # of our own disk, not of the connection
+                ours.append(error)
+                raise LostError(str(error)) from None
+
+        try:
+            return self._await(self._fetch(argv, taken), limit_s, f"{Path(argv[0]).name}")
+        except LostError:
+            if ours:
+                raise ours[0] from None
+            raise
 
     def begin(self, argv: Sequence[str]) -> Pipe:
         """Begin a command whose input stays open."""
@@ -196,17 +218,38 @@ class Connection:
         return self._shell
 
     async def _send(self, argv: Sequence[str], data: bytes) -> Done:
-        # Of no bytes, asyncssh would leave the input open.
-        given: dict[str, Any] = {"input": data} if data else {"stdin": asyncssh.DEVNULL}
-        done = await self._stands().run(self._command(argv), encoding=None, **given)
-        status = done.exit_status if done.exit_status is not None else -1
-        return Done(status, _text(done.stdout), _text(done.stderr))
+        process = await self._stands().create_process(self._command(argv), encoding=None)
+        process.stdin.write(data)
+        process.stdin.write_eof()
+        out = bytearray()
+        return await self._drained(process, out.extend, out)
 
-    async def _fetch(self, argv: Sequence[str]) -> Fetched:
-        done = await self._stands().run(self._command(argv), encoding=None)
-        data, err = done.stdout or b"", _line(_text(done.stderr))
-        assert isinstance(data, bytes)  # no encoding was asked for
-        return Fetched(done.exit_status if done.exit_status is not None else -1, data, err)
+    async def _fetch(self, argv: Sequence[str], take: Callable[[bytes], object]) -> Done:
+        process = await self._stands().create_process(
+            self._command(argv), stdin=asyncssh.DEVNULL, encoding=None
+        )
+        return await self._drained(process, take)
+
+    async def _drained(
+        self,
+        process: asyncssh.SSHClientProcess[bytes],
+        take: Callable[[bytes], object],
+        out: bytearray | None = None,
+    ) -> Done:
+        """Hand on what a command prints, which is bounded by `take`, or by us where it is kept in `out`."""
+        try:
+            while data := await process.stdout.read(1 << 16):
+                take(data)
+                if out is not None and len(out) > MOST_SAID:
+                    raise LostError(
+                        f"{self.name}: prints more than {MOST_SAID >> 20} MiB where few bytes belong"
+                    )
+            err = await process.stderr.read(1 << 16)
+            await process.wait()
+        finally:
+            process.close()
+        status = process.exit_status if process.exit_status is not None else -1
+        return Done(status, _text(bytes(out or b"")), _text(err))
 
     async def _begin(self, argv: Sequence[str]) -> asyncssh.SSHClientProcess[bytes]:
         return await self._stands().create_process(self._command(argv), encoding=None)

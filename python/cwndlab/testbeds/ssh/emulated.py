@@ -8,13 +8,13 @@ takes it from the other end through the link, and hands it to `b`, from where it
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
 from cwndlab.scenario.queries import of_engine
 from cwndlab.testbeds.live.addresses import Ends, flow_keys
+from cwndlab.testbeds.live.by_shell import parsed
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.ssh.agents import AgentTraffic, batches
@@ -71,7 +71,7 @@ def lay(reach: Reach, made: MadeLink, mtu: int) -> dict[str, str | None]:
 def _routes(reach: Reach, interface: str) -> list[str]:
     """Where packets go that leave by an interface."""
     told = reach.run(["ip", "-4", "-j", "route", "show", "table", "main", "dev", interface])
-    return [route["dst"] for route in json.loads(told or "[]")]
+    return [route["dst"] for route in parsed(told or "[]", "ip route")]
 
 
 class EmulatedLinks:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cwndlab.errors import InputError
+from cwndlab.errors import CwndlabError
 from cwndlab.testbeds.ssh import scripts, site
-from cwndlab.testbeds.ssh.connection import LostError
+from cwndlab.testbeds.ssh.connection import ANSWER_ERRORS, LostError, one_line_of
 from cwndlab.testbeds.ssh.machine import Machine
 from cwndlab.testbeds.ssh.site import Site
 from cwndlab.testbeds.ssh.traffic import PING
@@ -71,9 +71,20 @@ def of(lab: Path) -> Iterator[Found]:
             yield machine.name, "ssh", False, str(error)
             continue
         reached.append(machine)
-        yield from _machine(machine)
-        yield from _system(there, machine)
-    yield from _network(there, [machine.name for machine in reached])
+        yield from _answered(machine.name, _machine(machine))
+        yield from _answered(machine.name, _system(there, machine))
+    for machine in reached:
+        yield from _answered(machine.name, _network(there, machine.name, [each.name for each in reached]))
+
+
+def _answered(name: str, looked: Iterator[Found]) -> Iterator[Found]:
+    """Let whatever goes wrong with one machine be a line of that machine: it may say anything, or nothing."""
+    try:
+        yield from looked
+    except (CwndlabError, OSError) as error:
+        yield name, "answers", False, str(error).removeprefix(f"{name}: ")
+    except ANSWER_ERRORS as error:
+        yield name, "answers", False, one_line_of(error)
 
 
 def _machine(machine: Machine) -> Iterator[Found]:
@@ -130,28 +141,29 @@ def _system(there: Site, machine: Machine) -> Iterator[Found]:
             yield name, interface, False, f"not there; there is {', '.join(shown)}"
 
 
-def _network(there: Site, reached: list[str]) -> Iterator[Found]:
-    """Route and round trip between all pairs of hosts."""
-    hosts = {name: host for name, host in there.file.hosts.items() if name in reached}
-    for name, host in hosts.items():
-        others = {other: each.address for other, each in hosts.items() if other != name}
-        machine = there.machines[name]
+def _network(there: Site, name: str, reached: list[str]) -> Iterator[Found]:
+    """Route and round trip from a host to each other host that was reached."""
+    hosts = {each: host for each, host in there.file.hosts.items() if each in reached}
+    if name not in hosts:
+        return  # a router
+    machine = there.machines[name]
+    try:
+        interface = machine.interface()
+    except OSError:
+        return  # which was said
+    if machine.connection.remote_address == hosts[name].address:
+        yield name, "control", False, "its ssh address is that of the test network"
+    others = {other: each.address for other, each in hosts.items() if other != name}
+    for other, address in others.items():
         try:
-            interface = machine.interface()
-        except OSError:
-            continue  # which was said
-        if machine.connection.remote_address == host.address:
-            yield name, "control", False, "its ssh address is that of the test network"
-        for other, address in others.items():
-            try:
-                route = machine.shell(f"ip -o route get {address} 2>/dev/null || route -n get {address}\n")
-                pings = machine.shell(PING, "3", "0.2", address)
-            except (OSError, InputError) as error:
-                yield name, f"to {other}", False, str(error)
-                continue
-            trips = [float(found) for found in re.findall(r"time[=<]([0-9.]+) ms", pings)]
-            over = interface in route
-            words = " ".join(route.split())
-            way = f"over {interface}" if over else f"not over {interface}: {words}"
-            detail = f"{min(trips):.3f} ms, {way}" if trips else f"no answer, {way}"
-            yield name, f"to {other}", bool(trips) and over, detail
+            route = machine.shell(f"ip -o route get {address} 2>/dev/null || route -n get {address}\n")
+            pings = machine.shell(PING, "3", "0.2", address)
+        except OSError as error:
+            yield name, f"to {other}", False, str(error)
+            continue
+        trips = [float(found) for found in re.findall(r"time[=<]([0-9.]+) ms", pings)]
+        over = interface in route
+        words = " ".join(route.split())
+        way = f"over {interface}" if over else f"not over {interface}: {words}"
+        detail = f"{min(trips):.3f} ms, {way}" if trips else f"no answer, {way}"
+        yield name, f"to {other}", bool(trips) and over, detail

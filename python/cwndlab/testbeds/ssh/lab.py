@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import RunError
 from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.live import addresses
 from cwndlab.testbeds.live.addresses import Addresses, Ends
@@ -163,10 +164,10 @@ class SshLab:
         return made
 
     def watch(self) -> None:
-        """Raises RuntimeError where a connection is lost."""
+        """Raises RunError where a connection is lost."""
         for machine in self._taken:
             if not machine.connection.is_open:
-                raise RuntimeError(f"{machine.name}: the connection was lost during the run")
+                raise RunError(f"{machine.name}: the connection was lost during the run")
 
     def warnings(self, idle: Mapping[str, Sequence[int]]) -> list[str]:
         """Hosts that had too much to do, a path that is another than described, clocks that were set."""
@@ -267,7 +268,7 @@ class SshLab:
         found = self._site.each(names, _give_back)
         troubles = [trouble for own in found.values() for trouble in own]
         if troubles:
-            raise RuntimeError("; ".join(troubles))
+            raise RunError("; ".join(troubles))
 
     def _clocks_now(self) -> dict[str, Clock]:
         """The clocks once more, when the run is over."""
@@ -308,6 +309,6 @@ def _give_back(machine: Machine) -> list[str]:
     for command in machine.described.after_run if machine.connection.is_open else ():
         try:
             machine.shell(f"{command}\n")
-        except (OSError, RuntimeError) as error:
+        except (OSError, RunError) as error:
             troubles.append(f"after_run: {error}")
     return [*troubles, *machine.restore()]

@@ -7,14 +7,18 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from getpass import getuser
+from pathlib import Path
+from typing import IO
 
-from cwndlab.errors import CwndlabError
+from cwndlab.errors import CwndlabError, RunError
 from cwndlab.testbeds.live.by_shell import NOW
 from cwndlab.testbeds.ssh import lab_file, scripts
 from cwndlab.testbeds.ssh.connection import COMMAND_S, Connection, Conversation, Done, LostError, Pipe
@@ -47,6 +51,15 @@ PUT = 'umask 077; cat > "$1"'
 GET_S = 600.0
 """Seconds that a file may take."""
 
+MOST_OF_A_LOG = 1 << 30
+"""Size in bytes of a file that is read whole."""
+
+MOST_OF_A_CAPTURE = 16 << 30
+"""Size in bytes of a file that is kept as it is."""
+
+KEPT_FREE = 1 << 30
+"""Number of bytes of our disk that files of machines leave free."""
+
 BOOT = (
     "cat /proc/sys/kernel/random/boot_id 2>/dev/null"
     " || sysctl -n kern.boot_id 2>/dev/null || sysctl -n kern.boottime\n"
@@ -58,6 +71,31 @@ BOOT_S = 900.0
 """Seconds that a machine has to come back."""
 RETRY_S = 2.0
 """Seconds between two looks at whether it has."""
+
+
+class _Arriving:
+    """A file on its way: a line with its SHA-256, then its bytes, which go into a file of ours."""
+
+    def __init__(self, name: str, into: IO[bytes], most: int) -> None:
+        self._name, self._into, self._most = name, into, most
+        self._line: bytes | None = None
+        self._count = 0
+        self._hash = hashlib.sha256()
+
+    def take(self, data: bytes) -> None:
+        """Take the next bytes; raises RunError when there are too many."""
+        if self._line is None:
+            self._line, _, data = data.partition(b"\n")
+        self._count += len(data)
+        if self._count > self._most:
+            raise RunError(f"{self._name}: is larger than {self._most >> 20} MiB, and was left there")
+        self._hash.update(data)
+        self._into.write(data)
+
+    def check(self) -> None:
+        """Raises OSError unless the file has come as it was sent."""
+        if self._hash.hexdigest().encode() != self._line:
+            raise OSError(f"{self._name}: was damaged on its way (SHA-256)")
 
 
 @dataclass(frozen=True)
@@ -197,14 +235,29 @@ class Machine:
             raise OSError(f"{self.name}: {name}: {done.said}")
 
     def get(self, name: str) -> bytes:
-        """A file of the run's directory, as it is now; raises OSError, also where it came damaged."""
-        done = self.connection.fetch(["sh", "-c", scripts.GET, "sh", self.path(name)], GET_S)
+        """A file of the run's directory, as it is now.
+
+        Raises OSError, also where it came damaged, and RunError where it is too large.
+        """
+        with tempfile.TemporaryFile() as kept:
+            self._fetch(name, kept, MOST_OF_A_LOG)
+            kept.seek(0)
+            return kept.read()
+
+    def save(self, name: str, into: Path) -> None:
+        """Put a file of the run's directory into a file of ours; raises as `get`."""
+        with into.open("wb") as kept:
+            self._fetch(name, kept, MOST_OF_A_CAPTURE)
+
+    def _fetch(self, name: str, into: IO[bytes], most: int) -> None:
+        file = f"{self.name}: {name}"
+        free = shutil.disk_usage(tempfile.gettempdir()).free - KEPT_FREE
+        arriving = _Arriving(file, into, max(0, min(most, free)))
+        words = ["sh", "-c", scripts.GET, "sh", self.path(name)]
+        done = self.connection.fetch(words, arriving.take, GET_S)
         if done.status:
-            raise OSError(f"{self.name}: {name}: {done.said}")
-        checksum, _, data = done.data.partition(b"\n")
-        if hashlib.sha256(data).hexdigest() != checksum.decode(errors="replace"):
-            raise OSError(f"{self.name}: {name}: was damaged on its way (SHA-256)")
-        return data
+            raise OSError(f"{file}: {done.said}")
+        arriving.check()
 
     def path(self, name: str) -> str:
         """Where a file of the run is on the machine."""

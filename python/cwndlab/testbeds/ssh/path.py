@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from cwndlab.contract.scenario import Link, Scenario
 from cwndlab.contract.summary import LinkSummary
+from cwndlab.errors import RunError
 from cwndlab.tables import SCHEMAS
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.links import LinkMaker
@@ -97,7 +98,7 @@ class MadeLinks:
             zero = self._zero + self._clocks[machine.name].offset_ns
             looks = self._made[name].maker.looks(machine.said(job))
             if not looks or looks[-1][0] < zero:
-                raise RuntimeError(f"{machine.name}: shows no counters of link {name} since the run began")
+                raise RunError(f"{machine.name}: shows no counters of link {name} since the run began")
             first = next((leaf for at, leaf in reversed(looks) if at < zero), looks[0][1])
             last = looks[-1][1]
             links.append(

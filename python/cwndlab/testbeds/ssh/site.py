@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from cwndlab.errors import CwndlabError, InputError
 from cwndlab.testbeds.ssh import agents, lab_file, scripts, traffic
-from cwndlab.testbeds.ssh.connection import LostError
+from cwndlab.testbeds.ssh.connection import ANSWER_ERRORS, LostError, one_line_of
 from cwndlab.testbeds.ssh.driven import Driven, driven
 from cwndlab.testbeds.ssh.lab_file import LabFile
 from cwndlab.testbeds.ssh.machine import Machine
@@ -70,8 +70,10 @@ class Site:
             error = answer.exception()
             if error is None:
                 found[name] = answer.result()
-            elif isinstance(error, CwndlabError | RuntimeError | OSError | ValueError):
+            elif isinstance(error, CwndlabError | OSError):
                 troubles.append(str(error))
+            elif isinstance(error, ANSWER_ERRORS):
+                troubles.append(f"{name}: {one_line_of(error)}")
             else:
                 raise error
         if troubles:

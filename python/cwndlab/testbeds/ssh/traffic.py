@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from cwndlab.errors import RunError
 from cwndlab.testbeds.ssh import tool_reports
 from cwndlab.testbeds.ssh.connection import COMMAND_S
 from cwndlab.testbeds.ssh.machine import Machine
@@ -113,7 +114,7 @@ class ToolTraffic:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
-        """Carry out the orders of all hosts at the same time; raises RuntimeError, one line."""
+        """Carry out the orders of all hosts at the same time; raises RunError, one line."""
         self._look()
         if any(order["do"] == "end" for order in orders.values()):
             # What sends is told to end everywhere before what receives is.
@@ -131,7 +132,7 @@ class ToolTraffic:
         try:
             return {name: answer.result() for name, answer in asked.items()}
         except OSError as error:
-            raise RuntimeError(str(error)) from None
+            raise RunError(str(error)) from None
 
 
 class _Host:

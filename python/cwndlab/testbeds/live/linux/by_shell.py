@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
-from cwndlab.testbeds.live.by_shell import WRITABLE, Shell, ShellReach, chrony
+from cwndlab.testbeds.live.by_shell import WRITABLE, Shell, ShellReach, chrony, parsed
 from cwndlab.testbeds.programs import PACKAGES
 
 BUSY_LOOP = 'while :; do grep "^cpu" /proc/stat >&2; sleep 1; done'
@@ -61,9 +60,9 @@ class ByShell(ShellReach):
         links, disciplines, features = self._shell.shell(script).split("=\n", 2)
         offloads = _features(features)
         found = {}
-        for link in json.loads(links):
+        for link in parsed(links, "ip -j link show"):
             name = link["ifname"]
-            own = [each for each in json.loads(disciplines) if each["dev"] == name]
+            own = [each for each in parsed(disciplines, "tc -j qdisc show") if each["dev"] == name]
             found[name] = {
                 "mtu": link.get("mtu"),
                 "tx_queue": link.get("txqlen", 0),
