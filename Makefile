@@ -331,7 +331,7 @@ $(STAMPS)/web-release $(STAMPS)/web-$(PROFILE): $(STAMPS)/web-%: $(STAMPS)/nativ
     $(shell find python/cwndlab -name '*.py' -o -name '*.yaml')
 	$(SAY) 'The engine for a browser, profile $* (the first build takes a minute or two)'
 	@$(call has-target,$(WASM)) || { echo "Rust's target $(WASM) is not here" >&2; exit 1; }
-	cargo build --locked --quiet --profile $* --target $(WASM) -p cwndlab-web
+	cargo build --locked --profile $* --target $(WASM) -p cwndlab-web
 	cargo run --locked --quiet --manifest-path crates/web/bind/Cargo.toml --target-dir target/bind -- \
 	    $${CARGO_TARGET_DIR:-target}/$(WASM)/$*/web.wasm $(PAGE)
 	$(BIN)/python -m cwndlab.web.templates $(PAGE)/templates.json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -101,7 +102,9 @@ def test_opens_without_complaint_and_asks_for_its_own_files_only(page: Browser, 
     assert page.complaints() == []
     assert [asked for asked in page.requests() if not asked.startswith(site)] == []
     assert min(page.evaluate(COLOURED)) > 50
-    assert page.evaluate("document.querySelectorAll('#words p').length") == 4
+    assert page.evaluate("document.querySelectorAll('#words p').length") == 6
+    said = page.evaluate("document.getElementById('words').textContent")
+    assert "What limited f1: the path (its congestion window) " in said and "What limited f2: " in said
 
 
 def test_the_hash_is_that_of_the_command_line(page: Browser) -> None:
@@ -173,7 +176,10 @@ def test_what_is_taken_along(page: Browser) -> None:
 def test_keys_move_the_cursor_and_zoom(page: Browser) -> None:
     page.evaluate("document.getElementById('cursor').focus()")
     page.page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.getElementById('readout').textContent").startswith("2.04 sf1 cwnd ")
+    said = page.evaluate("document.getElementById('readout').textContent")
+    assert said.startswith("2.04 sf1 cwnd ")
+    waiting = re.search(r"queue ([0-9]+) packets, ([0-9.]+) (µs|ms)$", said)
+    assert waiting and float(waiting[2]) == pytest.approx(int(waiting[1]) * 1514 * 8e3 / SHORT.rate, rel=0.05)
     page.page.keyboard.press("+")
     assert page.evaluate("[lab.picture.span().from, lab.picture.span().to]") == pytest.approx([1.04, 3.04])
     page.page.keyboard.press("0")
@@ -265,6 +271,48 @@ def test_a_wrong_value_is_said_beside_its_field(page: Browser) -> None:
     )
     assert "from 100kbit" in page.evaluate("document.querySelector('.note.wrong').textContent")
     assert page.evaluate("lab.settings.rate") == SHORT.rate
+
+
+def test_a_rate_without_a_unit_is_told_what_it_lacks(page: Browser, site: str) -> None:
+    page.evaluate("""(() => {
+        const input = document.querySelector('#rate').closest('.row').querySelector('input[type=text]');
+        input.value = '10';
+        input.dispatchEvent(new Event('change', {bubbles: true}));
+    })()""")
+    said = page.evaluate("document.querySelector('.note.wrong').textContent")
+    assert said.startswith("the unit is missing, such as 10mbit (bit, kbit, mbit, gbit); from 100kbit")
+    opened = shown(page, site, "duration=1s&rate=10")
+    assert "rate: 10 (the unit is missing, such as 10mbit" in opened.evaluate(
+        "document.getElementById('trouble').textContent"
+    )
+
+
+def test_the_rate_changes_in_mid_run(page: Browser, site: str) -> None:
+    before = page.evaluate(RESULT)
+    page.evaluate("""(() => {
+        const input = document.getElementById('rate_then');
+        input.value = '2mbit';
+        input.dispatchEvent(new Event('change', {bubbles: true}));
+    })()""")
+    assert another(page, before) == expected(yaml_of(replace(SHORT, rate_then=2_000_000, rate_at=2 * 10**9)))
+    page.wait("location.hash.includes('rate_then=2mbit&rate_at=2s')")
+    late = page.evaluate("""(() => {
+        const [times, rates] = lab.series.throughput(0, 0.5, 3, 4);
+        return rates.at(-1);
+    })()""")
+    assert 0 < late < 2.1
+
+
+def test_a_preset_has_what_was_published_beside_what_is_seen(page: Browser) -> None:
+    page.evaluate("""[...document.querySelectorAll('#presets button')]
+        .find((button) => button.textContent.includes('patch')).click()""")
+    page.wait(
+        "/Seen here: [0-9]+ Mbit.*pinned: [0-9]+/.test(document.getElementById('published').textContent)", 60
+    )
+    said = page.evaluate("document.getElementById('published').textContent")
+    assert "693 Mbit/s with the patch, 715 before it" in said
+    page.evaluate("document.getElementById('buffer').dispatchEvent(new Event('input', {bubbles: true}))")
+    assert page.evaluate("document.getElementById('published').hidden")
 
 
 def test_a_run_is_drawn_as_it_comes(page: Browser, site: str) -> None:

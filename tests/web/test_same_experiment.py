@@ -46,8 +46,11 @@ def random_settings(number: int) -> Settings:
                 names=draw.choice([None, (f"flow-{place}", f"sender_{place}", f"R{place}")]),
             )
         )
+    rate_then = draw.choice([None, None, 2_000_000, draw.randrange(200_000, 20_000_000)])
     return Settings(
         tuple(flows),
+        rate_then=rate_then,
+        rate_at=0 if rate_then is None else draw.randrange(duration),
         rate=draw.choice([10_000_000, 1_500_000, draw.randrange(200_000, 20_000_000)]),
         rtt=draw.choice([40_000_000, 300_000, draw.randrange(200_000_000)]),
         buffer=draw.choice([1, 3, 90, 1000, draw.randrange(1, 300)]),
@@ -193,6 +196,8 @@ def test_the_plan_takes_whatever_the_page_lets_one_set(page: Path) -> None:
         "tcp=1ms",
         "tcp=1s",
         "measure=999ms",
+        "rate_then=100kbit&rate_at=0s",
+        "rate_then=10gbit&rate_at=999ms",
         "start_jitter=600s",
     ]
     edges += [

@@ -19,8 +19,10 @@ def live(
     """Open the live lab: an experiment on one screen, simulated while its sliders move."""
     import webbrowser
 
+    from cwndlab.cli.output import say
     from cwndlab.web import serve
 
+    serve.build(say)
     with serve.server(serve.PORT if port is None else port) as server:
         address = f"http://127.0.0.1:{server.server_port}/"
         if experiment:

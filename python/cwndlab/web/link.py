@@ -37,6 +37,7 @@ def _settings(scenario: Scenario) -> Settings:
     queue: Any = bottleneck["queue"]
     loss: Any = bottleneck["loss"] or {}
     record: Any = scenario["record"]
+    change: Any = scenario["schedule"][0] if scenario["schedule"] else {"rate_bps": None, "at_ns": 0}
     return Settings(
         tuple(
             Flow(
@@ -57,6 +58,8 @@ def _settings(scenario: Scenario) -> Settings:
         ecn=hosts[flows[0]["from"]]["ecn"] == "on",
         buffers=flows[0]["sndbuf"],
         merge=hosts[flows[0]["to"]]["ack_every"] or 0,
+        rate_then=change["rate_bps"],
+        rate_at=change["at_ns"],
         duration=scenario["duration_ns"],
         measure=scenario["measure"]["from_ns"],
         seed=scenario["seed"],

@@ -39,6 +39,7 @@ HOST = {
 FLOW = "  - {name: {name}, from: {from}, to: {to}, cc: {cc}, start: {start}}\n"
 ACCESS = "{from}: {delay: {extra}}"
 LOSS = ", loss: {random: {loss}}"
+CHANGE = ", schedule: [{at: {rate_at}, set: {rate: {rate_then}}}]"
 
 EXPERIMENT = """\
 experiment: {experiment}
@@ -50,7 +51,7 @@ hosts:
     right: [{right}]
     access: {rate: {access}}
     access_of: {{access_of}}
-    bottleneck: {rate: {rate}, delay: {delay}, queue: {kind: {kind}, {queue}}{loss}}
+    bottleneck: {rate: {rate}, delay: {delay}, queue: {kind: {kind}, {queue}}{loss}{change}}
 flows:
 {flows}start_jitter: {start_jitter}
 seed: {seed}
@@ -94,6 +95,9 @@ class Settings:
     """Socket buffers at both ends; None: autotuning."""
     merge: int = 0
     """Segments that receivers hand to their stacks at once; 0: as they come."""
+    rate_then: int | None = None
+    """Rate of the bottleneck on the way of the data from `rate_at` on; None: unchanged."""
+    rate_at: int = 0
     duration: int = 60_000_000_000
     measure: int = 0
     """Where the summary begins."""
@@ -121,6 +125,8 @@ def numbers(settings: Settings) -> dict[str, int | None]:
         "loss": settings.loss,
         "buffers": settings.buffers,
         "merge": settings.merge,
+        "rate_then": settings.rate_then,
+        "rate_at": settings.rate_at,
         "duration": settings.duration,
         "measure": settings.measure,
         "seed": settings.seed,
@@ -147,9 +153,11 @@ def yaml_text(settings: Settings, families: Mapping[str, str]) -> str:
         **{name: units.format_size(values[name] or 0) for name in ("limit_bytes", "red_min", "red_max")},
         **{
             name: units.format_time(values[name] or 0)
-            for name in ("delay", "duration", "measure", "start_jitter", "tcp", "queue_every")
+            for name in ("delay", "rate_at", "duration", "measure", "start_jitter", "tcp", "queue_every")
         },
     }
+    if settings.rate_then is not None:
+        words["rate_then"] = units.format_rate(settings.rate_then)
     queue = QUEUES[settings.queue] + (", ecn: true" if settings.ecn and settings.queue in WITH_ECN else "")
     named = [flow.named(number) for number, flow in enumerate(settings.flows, 1)]
     own = [
@@ -172,6 +180,7 @@ def yaml_text(settings: Settings, families: Mapping[str, str]) -> str:
         "access_of": ", ".join(fill(ACCESS, each) for each in own),
         "queue": fill(queue, words),
         "loss": fill(LOSS, {"loss": units.format_share(settings.loss)}) if settings.loss else "",
+        "change": fill(CHANGE, words) if settings.rate_then is not None else "",
         "flows": "".join(fill(FLOW, each) for each in own),
     }
     return fill(EXPERIMENT, {**words, **pieces})
@@ -221,6 +230,8 @@ _WRITTEN = {
     "buffer": lambda count: f"{count}p",
     "loss": units.format_share,
     "buffers": units.format_size,
+    "rate_then": units.format_rate,
+    "rate_at": units.format_time,
     "duration": units.format_time,
     "measure": units.format_time,
     "start_jitter": units.format_time,

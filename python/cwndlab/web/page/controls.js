@@ -1,6 +1,6 @@
 // The form: sliders with their exact values beside them, and the flows. Says what changed; knows nothing of runs.
 
-import { bounds, MAX_FLOWS, namesOf, newFlow, quantity, settle, written } from './settings.js';
+import { fault, MAX_FLOWS, namesOf, newFlow, quantity, settle, written } from './settings.js';
 
 /** Values of sliders, as texts. */
 const STEPS = {
@@ -15,6 +15,7 @@ const STEPS = {
     start: ['0s', '0.5s', '1s', '2s', '3s', '5s', '7.5s', '10s', '15s', '20s', '25s', '30s', '40s', '50s', '60s', '90s', '120s'],
     extra: ['0s', '1ms', '2ms', '5ms', '10ms', '20ms', '30ms', '40ms', '60ms', '80ms', '100ms', '150ms', '200ms', '300ms'],
 };
+const BEFORE_END = new Set(['measure', 'rate_at']);
 const LIKE = { start: 'measure', extra: 'rtt' }; // whose units and bounds they have
 
 export class Controls {
@@ -49,6 +50,8 @@ export class Controls {
         const more = document.querySelector('#more > div');
         more.append(this.checkRow('ecn', 'ECN', 'both ends ask for it'));
         more.append(this.textRow('buffers', 'Socket buffers', 'auto'), this.textRow('merge', 'Merged', '0', 'segments that a receiver hands up at once'));
+        more.append(this.textRow('rate_then', 'Rate then', 'unchanged', 'of the bottleneck, on the way of the data, from the time below on'));
+        more.append(this.textRow('rate_at', 'from', '0s'));
         more.append(this.textRow('measure', 'Sum from', '0s'), this.textRow('seed', 'Seed', '1'));
         document.getElementById('add').addEventListener('click', () => {
             const last = this.settings.flows.at(-1);
@@ -99,12 +102,14 @@ export class Controls {
         input.addEventListener('change', () => {
             const empty = input.value.trim() === '' || input.value.trim() === usual;
             const value = empty ? this.templates.defaults[key] : quantity(key, input.value);
-            const fits = empty || (!Number.isNaN(value) && (key !== 'measure' || value < this.settings.duration));
+            const fits = empty || (!Number.isNaN(value) && (!BEFORE_END.has(key) || value < this.settings.duration));
             input.setAttribute('aria-invalid', String(!fits));
             note.className = fits ? 'note' : 'note wrong';
-            note.textContent = fits ? words ?? '' : `${usual}, or ${bounds(key)}`;
+            note.textContent = fits ? words ?? '' : `${usual}, or ${Number.isNaN(value) ? fault(key, input.value) : 'before the end of the run'}`;
             if (fits) {
                 this.settings[key] = value;
+                // A change that is new comes in the middle, where it is seen.
+                if (key === 'rate_then' && !this.settings.rate_at) this.settings.rate_at = Math.floor(this.settings.duration / 2e9) * 1e9;
                 this.tell();
             }
         });
@@ -206,7 +211,7 @@ function quantityRow(key, title, of, changed, note, suffix = '', end = () => Inf
         text.setAttribute('aria-invalid', 'true');
         said.className = 'note wrong';
         said.hidden = false;
-        said.textContent = Number.isNaN(value) ? bounds(like) : 'before the end of the run';
+        said.textContent = Number.isNaN(value) ? fault(like, text.value) : 'before the end of the run';
     });
     return { element: row, show };
 }

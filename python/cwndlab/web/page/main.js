@@ -147,8 +147,18 @@ class Page {
         if (!this.complete) return;
         const now = metricsOf(this.complete);
         const pinned = this.pinned?.summary ? metricsOf(this.pinned) : null;
+        this.sayPublished(now, pinned);
         $('words').replaceChildren(...sentences(now, pinned).map((pieces) => element('p', {}, ...pieces.map(pieceOf))));
         document.querySelector('#numbers > div').replaceChildren(tableOf(now, pinned));
+    }
+
+    /** Beside what was published, the goodput of this run and of the pinned one. */
+    sayPublished(now, pinned) {
+        const { preset } = this;
+        if (!preset?.published) return;
+        const goodput = ({ flows }) => rate(flows.reduce((sum, flow) => sum + flow.goodput, 0));
+        const seen = goodput(now) + (pinned ? ` (pinned: ${goodput(pinned)})` : '');
+        $('published').textContent = `Published: ${preset.published}. Seen here: ${seen}, over ${digits(this.complete.duration)} s.`;
     }
 
     sayHash() {
@@ -165,7 +175,10 @@ class Page {
         for (const [place, button] of [...$('presets').children].entries()) {
             button.setAttribute('aria-pressed', String(this.templates.presets[place] === preset));
         }
+        this.preset = preset;
         $('look').hidden = !preset;
+        $('published').textContent = '';
+        $('published').hidden = !preset?.published;
         if (!preset) return;
         $('look').replaceChildren(preset.look, ' ', element('span', { className: 'soft' },
             `The suite ${preset.suite} has all of it (cwndlab run ${preset.suite}). Here: ${preset.differs}.`));

@@ -3,7 +3,7 @@
 import { draw, layout, scaleX, windowLength } from './plot.js';
 import { placeOf, valueAt } from './series.js';
 import { CanvasSurface } from './surface.js';
-import { digits, rate, time } from './words.js';
+import { digits, rate, rateAt, time } from './words.js';
 
 const APART_MS = 40; // between two drawings of a run that is going on: the processor is the engine's
 
@@ -114,7 +114,10 @@ export class Picture {
             groups.push([flow.name, parts.join(', '), number]);
         });
         const waiting = valueAt(series.queue.t, series.queue.packets, t);
-        if (!Number.isNaN(waiting)) groups.push(['queue', `${waiting} packets`, null]);
+        if (!Number.isNaN(waiting)) {
+            const bytes = valueAt(series.queue.t, series.queue.bytes, t);
+            groups.push(['queue', `${waiting} packets, ${time(bytes * 8e3 / rateAt(series.scenario, t))}`, null]);
+        }
         this.readout.replaceChildren(...groups.map((group) => {
             const span = document.createElement('span');
             span.className = 'group';

@@ -1,5 +1,7 @@
 // Draws the four panels over one time axis: cwnd with ssthresh, RTT, queue, throughput; events in a strip above a panel.
 
+import { PACKET } from './settings.js';
+
 const MARGIN = { left: 50, right: 34, top: 4, bottom: 24 };
 const HEAD = { cwnd: 27, rtt: 19, queue: 27, throughput: 19 }; // above a panel's area: the title, and where events are, their strip
 const GAP = 7;
@@ -50,6 +52,7 @@ function drawPanel(surface, name, runs, view, place, theme, time) {
         surface.line({ x: [place.left, place.right], y: [at, at] }, { stroke: tick === 0 ? theme.axis : theme.grid, width: 1 });
         surface.text(place.left - 6, at + 3.5, String(tick), { fill: theme.soft, anchor: 'end' });
     }
+    if (name === 'queue') drawWaits(surface, ticks, runs.at(-1).series, place, theme, y);
     surface.text(place.left, top - HEAD[name] + 13, unit.title, { fill: theme.text, bold: true, size: 12 });
     drawStrip(surface, name, runs, view, place, theme, time);
     surface.clip(place.left, top - 1, place.right - place.left, height + 2);
@@ -60,6 +63,17 @@ function drawPanel(surface, name, runs, view, place, theme, time) {
     }
     surface.unclip();
     if (name === 'cwnd') label(surface, lines, view, place, theme, y);
+}
+
+/** How long so many full packets wait, beside the packets; not where the rate changes. */
+function drawWaits(surface, ticks, { settings }, place, theme, y) {
+    if (settings.rate_then !== null) return;
+    for (const tick of ticks.slice(1)) {
+        const ms = tick * PACKET * 8e3 / settings.rate;
+        const text = ms < 10 ? String(Number(ms.toPrecision(2))) : ms.toFixed(0);
+        surface.text(place.right + 4, y(tick) + 4, text, { fill: theme.soft });
+    }
+    surface.text(place.right + 4, place.panels.queue.top - HEAD.queue + 13, 'ms', { fill: theme.text, bold: true, size: 12 });
 }
 
 const STYLES = {

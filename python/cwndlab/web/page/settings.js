@@ -2,7 +2,7 @@
 
 import { format, parse, PACKETS, RATES, SHARES, SIZES, TIMES } from './units.js';
 
-const PACKET = 1514; // bytes of a full packet with its Ethernet header
+export const PACKET = 1514; // bytes of a full packet with its Ethernet header
 const AVPKT = 1000; // RED's average packet
 export const MAX_FLOWS = 4;
 
@@ -13,6 +13,8 @@ const QUANTITIES = {
     buffer: [PACKETS, 1, 1e6],
     loss: [SHARES, 0, 5e8],
     buffers: [SIZES, 4096, 1 << 30],
+    rate_then: [RATES, 1e5, 1e10],
+    rate_at: [TIMES, 0, 6e11],
     duration: [TIMES, 1e9, 6e11],
     measure: [TIMES, 0, 6e11],
     start_jitter: [TIMES, 0, 6e11],
@@ -47,6 +49,15 @@ export function bounds(key) {
     return `from ${written(key, QUANTITIES[key][1])} to ${written(key, QUANTITIES[key][2])}`;
 }
 
+/** What a text lacks to be the value of a key: its unit, or a value within bounds. */
+export function fault(key, text) {
+    const bare = key in QUANTITIES && /^[0-9]+(\.[0-9]+)?$/.test(text.trim());
+    if (!bare) return bounds(key);
+    const units = Object.keys(QUANTITIES[key][0]);
+    const meant = { rate: 'mbit', rate_then: 'mbit', access: 'mbit' }[key] ?? units.find((unit) => unit === 'ms' || unit === 'KB') ?? units[0];
+    return `the unit is missing, such as ${text.trim()}${meant} (${units.join(', ')}); ${bounds(key)}`;
+}
+
 /** Settings of an address (the part after #), with sentences on what in it was not understood. */
 export function fromAddress(address, templates) {
     const settings = { ...templates.defaults, flows: [] };
@@ -54,7 +65,7 @@ export function fromAddress(address, templates) {
     for (const piece of address.split('&').filter(Boolean)) {
         const at = piece.indexOf('=');
         const [key, text] = [piece.slice(0, at), decoded(piece.slice(at + 1))];
-        if (!setKey(settings, key, text, templates)) wrong.push(`${key}: ${text}`);
+        if (!setKey(settings, key, text, templates)) wrong.push(key in QUANTITIES ? `${key}: ${text} (${fault(key, text)})` : `${key}: ${text}`);
     }
     if (!settings.flows.length) settings.flows.push(newFlow('linux-6.8', 'cubic'));
     settle(settings);
@@ -65,9 +76,10 @@ export function fromAddress(address, templates) {
     return { settings, wrong };
 }
 
-/** Has what would begin behind the end begin at once. */
+/** Has what would begin behind the end begin at once, and no change of the rate there. */
 export function settle(settings) {
     if (settings.measure >= settings.duration) settings.measure = 0;
+    if (settings.rate_then === null || settings.rate_at >= settings.duration) Object.assign(settings, { rate_then: null, rate_at: 0 });
     for (const flow of settings.flows) if (flow.start >= settings.duration) flow.start = 0;
 }
 
@@ -201,6 +213,7 @@ export function scenarioOf(settings, templates) {
         if (link.queue === '@queue') link.queue = queue;
         if (link.loss === '@loss') link.loss = settings.loss ? filled(templates.loss, values, words) : null;
     }
+    if (settings.rate_then !== null) whole.schedule = filled(templates.change, values, words);
     whole.hosts = settings.flows.flatMap((flow, place) => {
         const [, from, to] = namesOf(settings, place);
         return [hostOf(settings, templates, values, flow.stack, from, false),
@@ -237,7 +250,7 @@ export function yamlOf(settings, templates) {
     for (const key of ['rate', 'access']) words[key] = format(values[key], RATES);
     for (const key of ['limit', 'red_burst']) words[key] = `${values[key]}p`;
     for (const key of ['limit_bytes', 'red_min', 'red_max']) words[key] = format(values[key], SIZES);
-    for (const key of ['delay', 'duration', 'measure', 'start_jitter', 'tcp', 'queue_every']) {
+    for (const key of ['delay', 'rate_at', 'duration', 'measure', 'start_jitter', 'tcp', 'queue_every']) {
         words[key] = format(values[key], TIMES);
     }
     const named = settings.flows.map((_, place) => namesOf(settings, place));
@@ -248,6 +261,8 @@ export function yamlOf(settings, templates) {
     const marks = settings.ecn && text.withEcn.includes(settings.queue);
     words.queue = fill(text.queues[settings.queue] + (marks ? ', ecn: true' : ''), words);
     words.loss = settings.loss ? fill(text.loss, { loss: format(settings.loss, SHARES) }) : '';
+    if (settings.rate_then !== null) words.rate_then = format(settings.rate_then, RATES);
+    words.change = settings.rate_then !== null ? fill(text.change, words) : '';
     words.left = named.map(([, from]) => from).join(', ');
     words.right = named.map(([, , to]) => to).join(', ');
     words.access_of = own.map((each) => fill(text.access, each)).join(', ');

@@ -3,8 +3,6 @@
 /** Metrics of a run, as `cwndlab show` has them; null where there is none. */
 export function metricsOf(series) {
     const { scenario, summary } = series;
-    const seconds = (scenario.measure.to_ns - scenario.measure.from_ns) / 1e9;
-    const rate = scenario.links.find((link) => link.name === 'bottleneck').rate_bps;
     const flows = summary.flows.map((flow) => ({
         name: flow.flow,
         goodput: ratio(flow.goodput_bytes * 8e3, flow.active_ns),
@@ -17,13 +15,14 @@ export function metricsOf(series) {
         segments: flow.segments_sent ?? 0,
         wire: flow.wire_bytes ?? 0,
         cwnd: flow.cwnd_mean_bytes,
+        limits: limitsOf(flow),
         recoveries: flow.fast_recoveries,
         timeouts: flow.rtos,
     }));
     const sum = (key) => flows.reduce((total, flow) => total + flow[key], 0);
     return {
         flows,
-        utilisation: sum('wire') * 8 / (rate * seconds),
+        utilisation: sum('wire') * 8 / capacity(scenario),
         wait50: Math.max(...flows.map((flow) => flow.wait50 ?? 0)),
         wait95: Math.max(...flows.map((flow) => flow.wait95 ?? 0)),
         jain: jain(flows.map((flow) => flow.goodput).filter((goodput) => goodput !== null)),
@@ -33,6 +32,52 @@ export function metricsOf(series) {
         recoveries: sum('recoveries'),
         timeouts: sum('timeouts'),
     };
+}
+
+/** Rates of the bottleneck and from when on, ns: as it begins, and as its schedule changes it. */
+function rates(scenario) {
+    const { rate_bps } = scenario.links.find((link) => link.name === 'bottleneck');
+    return [{ at_ns: 0, rate_bps }, ...scenario.schedule];
+}
+
+/** The rate of the bottleneck at a time in s, bit/s. */
+export function rateAt(scenario, t) {
+    return rates(scenario).findLast((each) => each.at_ns <= t * 1e9).rate_bps;
+}
+
+/** Bits that the bottleneck can carry in the measurement window. */
+function capacity(scenario) {
+    const { from_ns, to_ns } = scenario.measure;
+    return rates(scenario).reduce((bits, { at_ns, rate_bps }, place, all) => {
+        const until = Math.min(all[place + 1]?.at_ns ?? to_ns, to_ns);
+        return bits + rate_bps * Math.max(0, until - Math.max(at_ns, from_ns)) / 1e9;
+    }, 0);
+}
+
+/** What limited a flow, most of the time first: `[what, share of the time, what holds it]`. */
+function limitsOf(flow) {
+    const all = Object.entries(flow.limited_ns ?? {}).filter(([what, ns]) => ns && what in LIMITS);
+    const total = all.reduce((sum, [, ns]) => sum + ns, 0);
+    const held = { sndbuf: flow.send_buffer?.held_by, rwnd: flow.receive_buffer?.held_by };
+    return all.map(([what, ns]) => [what, ns / total, held[what] ?? null]).sort((a, b) => b[1] - a[1]);
+}
+
+const LIMITS = {
+    cwnd: 'the path (its congestion window)',
+    rwnd: 'the receiver’s window',
+    sndbuf: 'the send buffer',
+    app: 'the application',
+    host: 'its hosts’ processing',
+    pacing: 'the pacing rate',
+};
+const LEAST = 0.05; // share of the time from which a second limit is named
+
+/** What limited a flow, in words; empty where nothing tells. */
+export function limitWords({ limits }) {
+    return limits.filter(([, share], place) => !place || share >= LEAST).map(([what, share, held], place) => {
+        const words = `${LIMITS[what]}${held ? `, held by ${held},` : ''}`;
+        return `${words} ${share > 0.995 ? 'all of the time' : `${(share * 100).toFixed(0)} %${place ? '' : ' of the time'}`}`;
+    }).join(', then ');
 }
 
 function ratio(part, whole) {
@@ -65,6 +110,11 @@ export function sentences(now, pinned) {
     all.push(['Of all segments, ', of((m) => percent(m.retransmitted)), ' are sent again; ',
         number('drops', 'packet'), ' dropped', ...(now.marks ? [', ', of((m) => String(m.marks)), ' marked'] : []),
         ', ', number('recoveries', 'recovery', 'recoveries'), ', ', number('timeouts', 'timeout'), '.']);
+    now.flows.forEach((flow, place) => {
+        if (!flow.limits.length) return;
+        const before = pinned?.flows[place];
+        all.push([`What limited ${flow.name}: `, { value: limitWords(flow), pinned: before?.limits.length ? limitWords(before) : null }, '.']);
+    });
     return all;
 }
 
