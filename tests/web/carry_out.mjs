@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 const page = pathToFileURL(`${process.argv[2]}/`);
 const { initSync, Run } = await import(new URL('engine.js', page));
 const { fromAddress, scenarioOf, toAddress, yamlOf } = await import(new URL('settings.js', page));
-const { metricsOf } = await import(new URL('words.js', page));
+const { limitWords, metricsOf } = await import(new URL('words.js', page));
 initSync({ module: readFileSync(new URL('engine_bg.wasm', page)) });
 const templates = JSON.parse(readFileSync(new URL('templates.json', page)));
 
@@ -20,5 +20,5 @@ for await (const address of createInterface({ input: process.stdin })) {
     const hashes = JSON.parse(run.hashes());
     const metrics = metricsOf({ scenario, summary: JSON.parse(run.summary()) });
     run.free();
-    console.log(JSON.stringify({ wrong, again: toAddress(settings, templates), yaml: yamlOf(settings, templates), scenario, hashes, metrics }));
+    console.log(JSON.stringify({ wrong, again: toAddress(settings, templates), yaml: yamlOf(settings, templates), scenario, hashes, metrics, limits: metrics.flows.map(limitWords) }));
 }

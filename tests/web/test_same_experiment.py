@@ -136,11 +136,25 @@ def compare_metrics(ours: Any, theirs: dict[str, dict[str, Any]]) -> None:
     pairs = [
         (flow[name], theirs[flow["name"]][metric]) for flow in ours["flows"] for name, metric in names.items()
     ]
+    pairs += [
+        (100 * share, theirs[flow["name"]][f"limited_{what}_pct"])
+        for flow in ours["flows"]
+        for what, share, _ in flow["limits"]
+    ]
     pairs += [(ours["jain"], rows[0]["jain"])]
     pairs += [(ours["utilisation"], sum(row["utilisation"] for row in rows))]
     for shown, expected in pairs:
         assert (shown is None) == (expected is None)
         assert shown is None or shown == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_what_limited_a_flow_is_said(page: Path) -> None:
+    path = "rate=100mbit&rtt=20ms&buffer=1000p&duration=5s&f=linux-6.8,cubic"
+    small, plain = carried_out(page, [f"{path}&buffers=64KiB", path])
+    assert small["limits"][0].startswith(("the receiver’s window", "the send buffer"))
+    assert plain["limits"][0].startswith("the path (its congestion window) ")
+    assert plain["limits"][0].count("of the time") == 1
 
 
 @pytest.mark.slow

@@ -50,8 +50,8 @@ export class Controls {
         const more = document.querySelector('#more > div');
         more.append(this.checkRow('ecn', 'ECN', 'both ends ask for it'));
         more.append(this.textRow('buffers', 'Socket buffers', 'auto'), this.textRow('merge', 'Merged', '0', 'segments that a receiver hands up at once'));
-        more.append(this.textRow('rate_then', 'Rate then', 'unchanged', 'of the bottleneck, on the way of the data, from the time below on'));
-        more.append(this.textRow('rate_at', 'from', '0s'));
+        more.append(this.textRow('rate_then', 'New rate', 'unchanged', 'of the bottleneck, on the way of the data'));
+        more.append(this.textRow('rate_at', 'New rate at', '0s'));
         more.append(this.textRow('measure', 'Sum from', '0s'), this.textRow('seed', 'Seed', '1'));
         document.getElementById('add').addEventListener('click', () => {
             const last = this.settings.flows.at(-1);

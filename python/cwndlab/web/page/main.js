@@ -158,7 +158,7 @@ class Page {
         if (!preset?.published) return;
         const goodput = ({ flows }) => rate(flows.reduce((sum, flow) => sum + flow.goodput, 0));
         const seen = goodput(now) + (pinned ? ` (pinned: ${goodput(pinned)})` : '');
-        $('published').textContent = `Published: ${preset.published}. Seen here: ${seen}, over ${digits(this.complete.duration)} s.`;
+        $('published').textContent = `Published: ${preset.published}. Seen here: ${seen}, over ${digits(this.complete.duration)} s. ${preset.beside}.`;
     }
 
     sayHash() {

@@ -51,7 +51,7 @@ export function bounds(key) {
 
 /** What a text lacks to be the value of a key: its unit, or a value within bounds. */
 export function fault(key, text) {
-    const bare = key in QUANTITIES && /^[0-9]+(\.[0-9]+)?$/.test(text.trim());
+    const bare = Object.hasOwn(QUANTITIES, key) && /^[0-9]+(\.[0-9]+)?$/.test(text.trim());
     if (!bare) return bounds(key);
     const units = Object.keys(QUANTITIES[key][0]);
     const meant = { rate: 'mbit', rate_then: 'mbit', access: 'mbit' }[key] ?? units.find((unit) => unit === 'ms' || unit === 'KB') ?? units[0];
@@ -65,7 +65,7 @@ export function fromAddress(address, templates) {
     for (const piece of address.split('&').filter(Boolean)) {
         const at = piece.indexOf('=');
         const [key, text] = [piece.slice(0, at), decoded(piece.slice(at + 1))];
-        if (!setKey(settings, key, text, templates)) wrong.push(key in QUANTITIES ? `${key}: ${text} (${fault(key, text)})` : `${key}: ${text}`);
+        if (!setKey(settings, key, text, templates)) wrong.push(Object.hasOwn(QUANTITIES, key) ? `${key}: ${text} (${fault(key, text)})` : `${key}: ${text}`);
     }
     if (!settings.flows.length) settings.flows.push(newFlow('linux-6.8', 'cubic'));
     settle(settings);
