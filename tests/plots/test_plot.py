@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -473,6 +474,27 @@ def test_headings_of_panels_are_whole_and_fit():
     titles = [axis._left_title.get_window_extent() for axis in figure.axes]  # of which there is no other way
     assert all(title.width < 0.5 * figure.bbox.width for title in titles)
     assert not titles[0].overlaps(titles[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bar", "box", "heat", "difference", "delay"])
+def test_long_names_are_whole_and_apart(kind: str):
+    names = [f"freebsd-15-of-somebody/rack-with-{count}-changes (inferred)" for count in range(6)]
+    by = ["cc"] if kind == "difference" else ["hosts.a.cc", "delay"] if kind in ("heat", "delay") else ["cc"]
+    figure = plots.plot(sweep(ccs=names, delays=["0ms", "9ms"], repeats=2), kind, by=by)
+    figure.canvas.draw()
+    (axis, *_) = figure.axes
+    written = axis.get_yticklabels() if kind == "difference" else axis.get_xticklabels()
+    if kind == "delay":
+        written = figure.legends[0].get_texts()
+    shown = [text for text in written if text.get_text()]
+    whole = " ".join(text.get_text().replace("\n", "") for text in shown)
+    assert all(name.replace(" ", "") in whole.replace(" ", "") for name in names[1:])
+    boxes = [text.get_window_extent() for text in shown]
+    if not shown[0].get_rotation():  # boxes of slanted names overlap where the names do not
+        assert not [(one, two) for one, two in itertools.combinations(boxes, 2) if one.overlaps(two)]
+    assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert axis.get_window_extent().height > 0.9 * figure.dpi
 
 
 def test_outliers_that_cannot_be_told_apart_are_drawn_once():

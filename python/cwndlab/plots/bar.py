@@ -31,16 +31,19 @@ def draw(selection: Selection) -> Plot:
     layout = grouped.layout(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
     bracket: dict[str, Any] = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
-    width = figure.get_figwidth() / paint.grid(options, len(panels))[1]
+    # Edges of many narrow bars would leave nothing of them.
+    edge = min(0.8, 12 / (len(layout.places) * max(1, len(layout.series))))
     for axis, panel in zip(axes, panels, strict=True):
         for group in panel.groups:
             x, wide, place = layout.slot(group)
             mean, half = mean_interval(group.values, options.confidence)
-            axis.bar(x, mean, wide, edgecolor="white", **colours.fill(place))
+            axis.bar(x, mean, wide, edgecolor="white", linewidth=edge, **colours.fill(place))
             if not np.isnan(half):
                 axis.errorbar(x, mean, yerr=half, color="#202020", **bracket)
-        grouped.label_axis(axis, layout, keys, width)
+        axis.grid(visible=False, axis="x")
+        axis.set_xlim(-0.6, len(layout.places) - 0.4)
         paint.heading(axis, panel.heading)
+    grouped.label_axes(figure, axes, list(layout.places.values()))
     shown = columns.describe(column)
     paint.outer(options, axes, x=grouped.in_words(keys[:-1] or keys), y=shown.label)
     figure.data = grouped.table(

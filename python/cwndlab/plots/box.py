@@ -33,13 +33,14 @@ def draw(selection: Selection) -> Plot:
     panels, keys = grouped.panels(selection, column, keys)
     layout = grouped.layout(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
-    width = figure.get_figwidth() / paint.grid(options, len(panels))[1]
     for axis, panel in zip(axes, panels, strict=True):
         for group in panel.groups:
             x, wide, place = layout.slot(group)
             _box(axis, group.values, x, wide, colours.fill(place), dots=options.points)
-        grouped.label_axis(axis, layout, keys, width)
+        axis.grid(visible=False, axis="x")
+        axis.set_xlim(-0.6, len(layout.places) - 0.4)
         paint.heading(axis, panel.heading)
+    grouped.label_axes(figure, axes, list(layout.places.values()))
     shown = columns.describe(column.rpartition(".")[2])
     paint.outer(options, axes, x=grouped.in_words(keys[:-1] or keys), y=shown.label)
     figure.data = grouped.table(panels, keys, **{name: partial(_statistic, name) for name in _STATISTICS})

@@ -65,9 +65,12 @@ def _drawn(selection: Selection, key: str, shown: Sequence[Comparison]) -> Plot:
     relative = all(verdict.is_relative(each) for each in shown)
     scaled = [_scaled(each, relative=relative) for each in shown]
     figure, (axis,) = paint.canvas(options)
-    line = 1.7 * paint.type_size() / 72
-    figure.set_figheight(max(figure.get_figheight() * 0.6, 1.1 + line * len(shown)))
     several = len({(each.a.label, each.b.label) for each in shown}) > 1
+    # Names take less than half of the width.
+    most = int(0.45 * figure.get_figwidth() * 72 / (0.58 * paint.type_size()))
+    names = [paint.in_lines(_name(each, several=several), most) for each in shown]
+    line = (0.5 + 1.2 * max(name.count("\n") + 1 for name in names)) * paint.type_size() / 72
+    figure.set_figheight(max(figure.get_figheight() * 0.6, 1.1 + line * len(shown)))
     hues = colours.places(key, facets.order_of(selection, key, []))
     for place, (each, (middle, low, high)) in enumerate(zip(shown, scaled, strict=True)):
         colour = colours.pen(hues.get(each.b.label, 0))["color"]
@@ -83,7 +86,7 @@ def _drawn(selection: Selection, key: str, shown: Sequence[Comparison]) -> Plot:
             markerfacecolor=colour if proven else "white",
         )
     axis.axvline(0, color="#606060", linewidth=0.8)
-    axis.set_yticks(range(len(shown)), [_name(each, several=several) for each in shown])
+    axis.set_yticks(range(len(shown)), names)
     axis.set_ylim(len(shown) - 0.4, -0.6)
     axis.grid(visible=False, axis="y")
     words = columns.describe(shown[0].metric)

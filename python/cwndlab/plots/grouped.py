@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import matplotlib as mpl
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
 from cwndlab.analysis.numeric import Floats
 from cwndlab.errors import InputError
-from cwndlab.plots import colours, facets, naming
+from cwndlab.plots import colours, facets, naming, paint, sizes
+from cwndlab.plots.paint import Plot
 from cwndlab.plots.selection import Selection
 from cwndlab.results import columns, inferred
 from cwndlab.results.texttable import short_names
@@ -175,26 +175,41 @@ def table(found: Sequence[Panel], keys: Sequence[str], **drawn: Callable[[Group]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def label_axis(axis: Axes, layout: Layout, keys: Sequence[str], width: float) -> None:
-    """Write the values of the keys along the axis below it, slanted if they would run into each other.
+MAX_LINES = 6
+"""Lines of a name below the axis; longer ones are slanted."""
 
-    `width` is that of the panel in inches.
+SMALLER = 0.85
+"""Share of its size to which type is reduced before names are slanted."""
+
+
+def label_axes(figure: Plot, axes: Sequence[Axes], places: Sequence[str], share: float = 0.87) -> None:
+    """Write the names of the places along the axis below the panels, which are `share` of the width.
+
+    They are smaller, or else slanted, where they would run into each other; then the plot grows, so that the
+    panels keep their height.
     """
-    names = list(layout.places.values())
-    axis.set_xticks(range(len(names)), names)
-    longest = max(len(line) for name in names for line in name.splitlines() or [""])
-    # A character is about 0.6 em wide.
-    em = float(mpl.rcParams["font.size"]) / 72
-    if longest * len(names) * 0.6 * em > 0.75 * width:
-        flat = [name.replace("\n", ", ") for name in names]
-        upright = len(names) * 2 * em > width
-        axis.set_xticks(
-            range(len(flat)), flat, rotation=90 if upright else 35, ha="center" if upright else "right"
-        )
-        for label in axis.get_xticklabels():
-            label.set_rotation_mode("default" if upright else "anchor")
-    axis.grid(visible=False, axis="x")
-    axis.set_xlim(-0.6, len(names) - 0.4)
+    _, cols = paint.grid(figure.options, len(axes))
+    room = share * figure.get_figwidth() / cols / (len(places) + 0.2)
+    for size in (1.0, SMALLER):
+        most = max(1, int(room * 72 / (0.7 * size * paint.type_size())))
+        names = [paint.in_lines(name, most) for name in places]
+        lines = max(name.count("\n") + 1 for name in names)
+        for axis in axes:
+            axis.set_xticks(range(len(names)), names, fontsize=size * paint.type_size())
+        widest = max(label.get_window_extent().width / figure.dpi for label in axes[0].get_xticklabels())
+        if 1.1 * widest <= room and lines <= MAX_LINES:
+            break
+    else:
+        flat = [name.replace("\n", ", ") for name in places]
+        upright = 1.5 * paint.type_size() / 72 > room
+        how: dict[str, Any] = {"rotation": 90} if upright else {"rotation": 35, "ha": "right"}
+        how["rotation_mode"] = "default" if upright else "anchor"
+        how["fontsize"] = min(SMALLER * paint.type_size(), 72 * room / 1.2)
+        for axis in axes:
+            axis.set_xticks(range(len(flat)), flat, **how)
+    height = max(label.get_window_extent().height / figure.dpi for label in axes[0].get_xticklabels())
+    if sizes.parse(figure.options.size).grows:
+        figure.set_figheight(figure.get_figheight() + max(0.0, height - 2.5 * paint.type_size() / 72))
 
 
 def in_words(keys: Sequence[str]) -> str:

@@ -55,13 +55,7 @@ def draw(selection: Selection) -> Plot:
         ink = "black" if norm(value) > 0.55 else "white"
         axis.text(column_number, row, written(value), ha="center", va="center", color=ink, fontsize=points)
     ticks = [{group.cell[number]: group.names[number] for group in found} for number in (0, 1)]
-    longest = max(map(len, ticks[0].values())) * len(across) > 60
-    axis.set_xticks(
-        list(across.values()),
-        [ticks[0][value] for value in across],
-        rotation=35 if longest else 0,
-        ha="right" if longest else "center",
-    )
+    grouped.label_axes(figure, [axis], [ticks[0][value] for value in across], share=0.7)
     axis.set_yticks(list(upwards.values()), [ticks[1][value] for value in upwards])
     across_words, upwards_words = grouped.words(keys)
     axis.set_xlabel(across_words)

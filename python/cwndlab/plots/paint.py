@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import textwrap
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -210,7 +210,31 @@ def _fit_headings(figure: Figure, axes: Sequence[Axes], options: Options) -> Non
         text.set_fontsize(size * float(text.get_fontsize()))
         if own < size:
             whole = text.get_text()
-            text.set_text("\n".join(textwrap.wrap(whole, max(4, int(0.95 * len(whole) * own / size)))))
+            text.set_text(in_lines(whole, int(0.95 * len(whole) * own / size)))
+
+
+def _fit_labels(figure: Figure, axes: Sequence[Axes], options: Options) -> None:
+    """Make the names of the axes at the left no longer than their panels are high."""
+    room = 0.8 * figure.get_figheight() / grid(options, len(axes))[0] * figure.dpi
+    written = [axis.yaxis.label for axis in axes if axis.get_ylabel()]
+    share = min([1.0, *(room / text.get_window_extent().height for text in written)])
+    for text in written if share < 1 else ():
+        text.set_fontsize(max(SMALLEST, share) * float(text.get_fontsize()))
+        if share < SMALLEST:
+            whole = text.get_text()
+            text.set_text(in_lines(whole, int(0.95 * len(whole) * share / SMALLEST)))
+
+
+def in_lines(name: str, most: int) -> str:
+    """Return a name in lines of at most `most` letters, broken behind spaces and marks in words."""
+    lines: list[str] = []
+    for line in name.splitlines():
+        lines.append("")
+        for part in re.split(r"(?<=[/_ ])|(?<=[-.])(?=[A-Za-z])", line):
+            if lines[-1] and len(lines[-1]) + len(part.rstrip()) > most:
+                lines.append("")
+            lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def outer(options: Options, axes: Sequence[Axes], *, x: str, y: str) -> None:
@@ -251,6 +275,7 @@ def title(figure: Figure, axes: Sequence[Axes], options: Options, heading: str, 
     if heading:
         figure.suptitle(heading, wrap=True)
     _fit_headings(figure, axes, options)
+    _fit_labels(figure, axes, options)
     # An em is about 1.8 characters wide.
     short = len(note) < 1.8 * 72 * figure.get_figwidth() / float(mpl.rcParams["font.size"])
     if note and short and len(axes) == 1:
@@ -306,9 +331,10 @@ def legend(figure: Figure, entries: Mapping[str, Artist], options: Options) -> N
     # Fill columns as evenly as the number of rows allows.
     rows = -(-len(entries) // count)
     count = -(-len(entries) // rows)
+    most = max(12, int(1.6 * (width * 72 / size - 5.0)))
     figure.legend(
         list(entries.values()),
-        list(entries),
+        [name if len(name) <= most else in_lines(name, most) for name in entries],
         loc="lower center",
         bbox_to_anchor=(0.5, 0.0),
         ncols=count,

@@ -109,7 +109,8 @@ def draw(
         if len(panels) > 1:
             paint.heading(axis, panel.heading)
     for axis in axes if "y" not in options.log and options.ylim is None else []:
-        axis.set_ylim(bottom=0)  # once all is drawn, as panels have a common axis
+        # Once all is drawn, as panels have a common axis; of zeros alone up to 1.
+        axis.set_ylim(0, None if any((line.y > 0).any() for line in lines) else 1)
     paint.outer(options, axes, x=time_label(selection), y=ylabel)
     figure.data = pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame()
     said = [selection.runs()[1]]
@@ -119,8 +120,10 @@ def draw(
     direct = len(panels) == 1 and not alone and paint.labelled(axes[0], ends, options)
     names = {} if alone or direct else entries
     if beside:
-        names = names or ({} if direct else {title.partition(" and ")[0]: next(iter(entries.values()))})
-        names = {**names, beside: Line2D([], [], color="#595959", linestyle=(0, (1, 1.6)), linewidth=1)}
+        pens = {series.pen["color"] for panel in panels for series in panel.series}
+        ink = pens.pop() if len(pens) == 1 else "#595959"
+        names = names or ({} if direct else {title.partition(" and ")[0]: Line2D([], [], color=ink)})
+        names = {**names, beside: Line2D([], [], color=ink, linestyle=(0, (1, 1.6)), linewidth=1)}
     paint.legend(figure, names, options)
     paint.finish(figure, axes, options, title, "; ".join(text for text in said if text))
     return figure
