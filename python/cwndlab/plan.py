@@ -11,6 +11,9 @@ from cwndlab.contract.scenario import Scenario
 MAX_RUNS = 200_000
 """Most runs of one plan."""
 
+MAX_RECORDED = 4 * 10**9
+"""Bytes of a capture, and of a table, of a run unless the experiment sets `record.limit`."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
@@ -19,7 +22,8 @@ class PlannedRun:
     ``index`` is the run's place in the plan and its ``run_id`` in every table; ``repeat`` counts from 0;
     ``cell`` maps each swept key, in the order of the sweep, to its value as text; ``scenario`` is the
     Scenario the engine takes; ``scenario_hash`` is `scenario_hash` of it; ``notes`` say what resolving
-    decided, and ``warnings`` what to check before trusting the run, one sentence each.
+    decided, and ``warnings`` what to check before trusting the run, one sentence each; ``limit`` is how many
+    bytes each of its captures and tables has at most.
     """
 
     index: int
@@ -29,6 +33,7 @@ class PlannedRun:
     scenario_hash: str
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    limit: int = MAX_RECORDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
-from cwndlab import code, faults, foreign, testbeds
+from cwndlab import code, estimate, faults, foreign, testbeds
 from cwndlab.errors import ExperimentError, InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.parts import executor, executors, order, signals, store
@@ -82,12 +82,12 @@ def run(
                     for part in cut
                     if part.name not in kept and (repeats is None or part.runs[0].repeat in repeats)
                 ]
+                estimate.check_room(runs := [run for part in ahead for run in part.runs], directory)
                 arrivals = Arrivals(site, observer)
                 chosen = executors.choose(arrivals, len(ahead), jobs, cluster)
             if sequence is not None:
                 ahead.sort(key=lambda part: sequence.positions[part.runs[0].index])
-            runs = [planned for part in ahead for planned in part.runs]
-            observer.start(len(runs), sum(sum(site.work(planned.scenario)) for planned in runs))
+            observer.start(len(runs), sum(sum(site.work(run.scenario)) for run in runs))
             try:
                 executor.carry_out(ahead, chosen, arrivals)
             finally:

@@ -43,6 +43,11 @@ def api_name(column: str) -> str:
     return f"{column.removesuffix('_ns')}_ms" if column.endswith("_ns") else column
 
 
+def row_memory(table: str) -> int:
+    """Bytes that a row of a table counts for, each value for 8."""
+    return 8 * len(SCHEMAS[table].names)
+
+
 def conform(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with exactly the columns of `table`.
 

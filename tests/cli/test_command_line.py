@@ -70,6 +70,7 @@ def masked(text):
         "bundle",
         "reproduce",
         "ab",
+        "check",
     ],
 )
 def test_help(cwndlab, command):
@@ -108,6 +109,18 @@ def test_every_share_is_written_in_per_cent_or_as_a_fraction(cwndlab, small):
             ran = cwndlab("plot", small, "--kind", kind, option, share)
             assert ran.code == 2
             assert ran.err.startswith(f"error: {option}: found {share!r}; expected a share ")
+
+
+def test_check_draws_the_plan_and_runs_nothing(cwndlab):
+    cwndlab.file("small.yaml")
+    ran = cwndlab("check", "small.yaml", "--jobs", "2", "--set", "network.dumbbell.access.rate=1mbit")
+    assert (ran.code, ran.err) == (0, "")
+    assert max(len(line) for line in ran.out.splitlines() if not line.startswith("note: ")) <= 80
+    assert "note: flow f1: access.a lets 1mbit pass, less than bottleneck, 10mbit" in ran.out
+    check_snapshot("check", ran.out)
+    assert [path.name for path in cwndlab.directory.iterdir()] == ["small.yaml"]
+    refused = cwndlab("check", "small.yaml", "--set", "hosts.a.ecn=maybe")
+    assert refused.code == 2
 
 
 def test_dry_run_runs_nothing(cwndlab):

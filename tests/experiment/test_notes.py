@@ -101,6 +101,17 @@ CASES = {
         ),
         "flow f1: ECN is on, and no queue on its way marks (codel at bottleneck)",
     ),
+    "ECN that the receiver does not accept": (
+        one_flow(
+            a="stack: linux-6.8, cc: cubic, ecn: on",
+            b="stack: linux-6.8, ecn: off",
+            bottleneck="rate: 10mbit, delay: 20ms, queue: fq_codel",
+        ),
+        one_flow(
+            a="stack: linux-6.8, cc: cubic, ecn: on", bottleneck="rate: 10mbit, delay: 20ms, queue: fq_codel"
+        ),
+        "flow f1: ECN is on at a, and b does not accept it (ecn: off)",
+    ),
     "datagrams with ECN": (
         one_flow(flow="name: f1, from: a, to: b, app: {kind: udp-cbr, rate: 1mbit, ecn: ect1}"),
         one_flow(flow="name: f1, from: a, to: b, app: {kind: udp-cbr, rate: 1mbit}"),

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import lab
 import pytest
 
-from cwndlab import runner, testbeds
+from cwndlab import estimate, runner, testbeds
 from cwndlab.errors import CwndlabError, InputError, StoppedError
 from cwndlab.parts.order import SET_UP_NS, Order
 from cwndlab.parts.task import PartControl, Site
@@ -86,6 +86,7 @@ def run_with(tmp_path, monkeypatch):
         plan = Plan("made-up", ("hosts.a.cc",), 2, lab.plan())
         monkeypatch.setattr(planning, "make", lambda experiment, told: plan)
         monkeypatch.setattr(testbeds, "find", lambda name, lab=None, modules=(): bed)
+        monkeypatch.setattr(estimate, "check_room", lambda runs, directory: None)
         return runner.run(MadeUpExperiment(), out=tmp_path / "out", **options)
 
     return run

@@ -1,6 +1,7 @@
 """Parts: whole or absent, the same bytes however rows arrive, bounded memory, honest about damage."""
 
 import json
+import struct
 
 import lab
 import pyarrow as pa
@@ -40,6 +41,29 @@ def test_a_part_appears_only_when_it_is_whole(tmp_path):
         "tcp.parquet",
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["0-0"]
+
+
+def test_a_table_ends_at_its_limit(tmp_path):
+    with PartWriter(tmp_path, "0-0") as writer:
+        files = writer.begin(0, 100 * tables.row_memory("tcp"))
+        for start in range(0, 150, 30):
+            files.rows("tcp", lab.tcp_rows(0, start, 30))
+        assert files.finish()["tcp"].rows == 100
+    (said,) = files.ended.values()
+    assert said.startswith("table tcp ends at 0.0001 s, with its 100 rows at the limit of ")
+
+
+def test_a_capture_ends_between_two_packets(tmp_path):
+    packet = struct.pack("<IIII", 1, 2, 60, 1500) + bytes(60)
+    with PartWriter(tmp_path, "0-0") as writer:
+        files = writer.begin(0, 24 + 3 * len(packet) + 50)
+        for piece in (bytes(24) + packet, packet, 2 * packet, packet):
+            files.capture("a", piece)
+        writer.record(lab.record(lab.plan()[0], files.finish(), captures=files.captures))
+        writer.commit()
+    assert (tmp_path / "0-0" / "0-a.pcap").read_bytes() == bytes(24) + 3 * packet
+    (said,) = files.ended.values()
+    assert said.startswith("the capture at a ends early, at its limit of 302 B")
 
 
 def test_nothing_stays_of_a_part_that_failed(tmp_path):

@@ -35,7 +35,7 @@ LAYERS = (
     ("claims",),
     ("web",),
     ("plots",),
-    ("faults", "runner", "estimate", "notebook"),
+    ("faults", "runner", "estimate", "overview", "notebook"),
     ("interface",),
     (
         "ab",

@@ -26,6 +26,7 @@ from cwndlab.cli import (
     lab,
     live,
     loadlatency,
+    planned,
     plot,
     review,
     run,
@@ -65,6 +66,7 @@ app.command()(guide.demo)
 app.command("help")(guide.help_)
 app.command()(run.init)
 app.command()(run.run)
+app.command()(planned.check)
 app.command()(watch.watch)
 app.command()(run.merge)
 app.command()(ab.ab)

@@ -20,9 +20,9 @@ from typing_extensions import TypedDict
 
 from cwndlab import files, tables
 from cwndlab.errors import InputError
-from cwndlab.parts import sums
+from cwndlab.parts import captures, sums
 from cwndlab.parts.sums import Sums, damaged
-from cwndlab.plan import PlannedRun
+from cwndlab.plan import MAX_RECORDED, PlannedRun
 
 if TYPE_CHECKING:
     from cwndlab.contract.scenario import Scenario
@@ -387,9 +387,9 @@ class PartWriter:
         """Remove what was not committed."""
         shutil.rmtree(self._aside, ignore_errors=True)
 
-    def begin(self, run_id: int) -> "RunFiles":
+    def begin(self, run_id: int, limit: int = MAX_RECORDED) -> "RunFiles":
         """Take the rows of the next run; the run before must be finished."""
-        return RunFiles(self, run_id)
+        return RunFiles(self, run_id, limit)
 
     def record(self, record: RunRecord) -> None:
         """Add the line of a finished run."""
@@ -429,15 +429,29 @@ class RunFiles:
 
     part: PartWriter
     run_id: int
+    limit: int = MAX_RECORDED
+    """Bytes of each capture and each table at most; what comes when it is reached is left out."""
     captures: list[str] = field(default_factory=list)
     attachments: list[str] = field(default_factory=list)
+    ended: dict[str, str] = field(default_factory=dict)
+    """A sentence for each capture and table that reached its limit, by name."""
     _tables: "dict[str, _Rows]" = field(default_factory=dict)
+    _captured: dict[str, int] = field(default_factory=dict)
 
     def rows(self, table: str, batch: pa.RecordBatch) -> None:
         """Append rows; raises ValueError for an unknown table or other columns."""
         batch = tables.conform(table, batch)
         if table not in self._tables:
             self._tables[table] = _Rows(self.part, table)
+        room = self.limit // tables.row_memory(table) - self._tables[table].rows
+        if batch.num_rows > room:
+            if table not in self.ended:
+                since = batch["t_ns"][room].as_py() / 1e9
+                self.ended[table] = (
+                    f"table {table} ends at {since:.6g} s, with its {self._tables[table].rows + room} rows at"
+                    f" the limit of {self.limit} B: record less, or set record.limit"
+                )
+            batch = batch.slice(0, room)
         self._tables[table].add(batch)
 
     def capture(self, point: str, data: bytes) -> None:
@@ -445,6 +459,16 @@ class RunFiles:
         name = f"{self.run_id}-{quote(point, safe='')}.pcap"
         if name not in self.captures:
             self.captures.append(name)
+        before = self._captured.get(name, 0)
+        if name in self.ended:
+            return
+        if before + len(data) > self.limit:
+            data = data[: captures.whole(data, self.limit - before, first=not before)]
+            self.ended[name] = (
+                f"the capture at {point} ends early, at its limit of {self.limit} B: keep less of each packet"
+                " (snaplen), capture at fewer places, or set record.limit"
+            )
+        self._captured[name] = before + len(data)
         self.part.append(name, data)
 
     def attach(self, name: str, data: bytes) -> None:
@@ -470,6 +494,11 @@ class _Rows:
         self._written = 0
         self._groups: list[int] = []
         self._hash = tables.RowsHash()
+
+    @property
+    def rows(self) -> int:
+        """Rows added so far."""
+        return self._written + self._held_rows
 
     def add(self, batch: pa.RecordBatch) -> None:
         while self._held_rows + batch.num_rows >= tables.ROWS_PER_GROUP:

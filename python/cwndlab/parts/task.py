@@ -18,6 +18,7 @@ from cwndlab.parts import store
 from cwndlab.parts.order import SET_UP_NS, Order
 from cwndlab.parts.store import Part, PartWriter, RunRecord
 from cwndlab.plan import PlannedRun
+from cwndlab.scenario.cost import PACKETS_PER_S, RUN_S
 from cwndlab.testbeds.base import CancelledError, Control, Testbed
 
 TASK_S = 60.0
@@ -25,14 +26,6 @@ TASK_S = 60.0
 
 SHARES = 8
 """Tasks for each place of an executor at least, if there are parts enough: all end at about the same time."""
-
-PACKETS_PER_S = 4_000_000
-"""Packets a second and core that the simulator handles, cautiously (docs/performance.md has measurements).
-
-A run is taken to cost what its bottlenecks can carry; flows that do not fill them are over sooner."""
-
-RUN_S = 0.005
-"""What every run costs besides its packets, in s."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +144,7 @@ def _carry_out_run(
     planned: PlannedRun, bed: Testbed, site: Site, writer: PartWriter, control: PartControl
 ) -> RunRecord:
     started, clock = datetime.now(UTC), time.monotonic()
-    files = writer.begin(planned.index)
+    files = writer.begin(planned.index, planned.limit)
     outcome, failure = None, None
     try:
         if planned.index in control.deaths:
@@ -168,7 +161,7 @@ def _carry_out_run(
         scenario_hash=planned.scenario_hash,
         status="complete" if outcome else "failed",
         error=failure,
-        warnings=[*planned.warnings, *(outcome.warnings if outcome else ())],
+        warnings=[*planned.warnings, *(outcome.warnings if outcome else ()), *files.ended.values()],
         notes=list(planned.notes),
         testbed=bed.name,
         versions=site.versions,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.units import format_rate, format_size, format_time
-from cwndlab.scenario import topology
 from cwndlab.scenario.moment import ACK_BYTES
-from cwndlab.scenario.queries import app_of, is_datagrams, least_rate
-from cwndlab.scenario.topology import Routes
+from cwndlab.scenario.queries import app_of, is_datagrams
+from cwndlab.scenario.routed import Routed, Ways
 
 MAX_NAMES = 4
 """Flows that a sentence names."""
@@ -39,7 +37,7 @@ class Notes:
         parts = tuple(scenario[key] for key in ("hosts", "links", "flows", "schedule", "measure"))
         key = (*map(id, parts), scenario["duration_ns"])
         if key not in self._known:
-            run = Run(scenario, self._catalogue, self._ways.of(scenario["links"]))
+            run = Routed(scenario, self._catalogue, self._ways.of(scenario["links"]))
             sentences: dict[str, list[str]] = {}
             for check in CHECKS:
                 for flow, sentence in check(run):
@@ -84,83 +82,6 @@ def _times(count: int) -> str:
     return "twice" if count == 2 else f"{count} times"
 
 
-class Ways:
-    """The names of the links that packets take from host to host, found once for networks of one shape."""
-
-    def __init__(self) -> None:
-        """Nothing is known yet."""
-        self._routes: dict[tuple[tuple[str, str, str], ...], Routes] = {}
-        self._found: dict[tuple[int, str, str], list[str]] = {}
-
-    def of(self, links: Sequence[Link]) -> Callable[[str, str], list[str]]:
-        """Return what says the way from one host to another over these links."""
-        shape = tuple((link["name"], link["from"], link["to"]) for link in links)
-        if shape not in self._routes:
-            self._routes[shape] = Routes(shape)
-        routes = self._routes[shape]
-
-        def between(start: str, end: str) -> list[str]:
-            key = (id(routes), start, end)
-            if key not in self._found:
-                self._found[key] = routes.way(start, end) or []
-            return self._found[key]
-
-        return between
-
-
-class Run:
-    """A Scenario, and what several checks ask of it."""
-
-    def __init__(
-        self, scenario: Scenario, catalogue: Catalogue, way: Callable[[str, str], list[str]]
-    ) -> None:
-        """`way` gives the names of the links between two hosts."""
-        self.scenario = scenario
-        self.flows = scenario["flows"]
-        self.hosts = {host["name"]: host for host in scenario["hosts"]}
-        self.links = {link["name"]: link for link in scenario["links"]}
-        self._way = way
-        self._catalogue = catalogue
-
-    def forward(self, flow: Flow) -> list[Link]:
-        """The links that a flow's data takes."""
-        return [self.links[name] for name in self._way(flow["from"], flow["to"])]
-
-    def back(self, flow: Flow) -> list[Link]:
-        """The links that its acknowledgements take."""
-        return [self.links[name] for name in self._way(flow["to"], flow["from"])]
-
-    @cached_property
-    def carries_data(self) -> set[str]:
-        """The names of the links that data takes."""
-        return {link["name"] for flow in self.flows for link in self.forward(flow)}
-
-    def base_rtt_ns(self, flow: Flow) -> int:
-        """The base RTT of a flow."""
-        links = (link["delay_ns"] for link in (*self.forward(flow), *self.back(flow)))
-        egresses = (self.hosts[end]["egress"] for end in (flow["from"], flow["to"]))
-        return topology.base_rtt_ns(links, (egress["delay_ns"] if egress else None for egress in egresses))
-
-    def end_ns(self, flow: Flow) -> int:
-        """When a flow stops sending."""
-        return self.scenario["duration_ns"] if flow["stop_ns"] is None else flow["stop_ns"]
-
-    def sysctl(self, host: Host, name: str) -> int | None:
-        """A sysctl of a host: as set, or the system's; None where the system has none of that name."""
-        stack = self._catalogue.stacks.get(host["stack"])
-        known = stack.sysctls.get(name) if stack else None
-        return host["sysctl"].get(name, known.default if known else None)
-
-    def changed(self, link: Link, key: str) -> Iterator[Any]:
-        """What a link's key is, and what the schedule makes of it."""
-        first: Mapping[str, Any] = link
-        yield first[key]
-        for change in self.scenario["schedule"]:
-            values: Mapping[str, Any] = change
-            if change["link"] == link["name"] and values[key] is not None:
-                yield values[key]
-
-
 _NAMED = re.compile(r"bottleneck(\.\d+)?(\.reverse)?")
 """The bottlenecks of a dumbbell and of a chain, both ways."""
 
@@ -169,7 +90,7 @@ def _is_named(link: Link) -> bool:
     return link["bottleneck"] and _NAMED.fullmatch(link["name"]) is not None
 
 
-def _on_one_side(run: Run) -> Found:
+def _on_one_side(run: Routed) -> Found:
     """Flows between hosts on the same side of a dumbbell, or at the same router of a chain."""
     if not any(_NAMED.fullmatch(link["name"]) for link in run.scenario["links"]):
         return
@@ -179,7 +100,7 @@ def _on_one_side(run: Run) -> Found:
             yield flow["name"], f"{ends} are on the same side, so that its packets cross no bottleneck"
 
 
-def _against_the_bottleneck(run: Run) -> Found:
+def _against_the_bottleneck(run: Routed) -> Found:
     """Flows whose data goes the other way than the bottleneck is written, with nothing said of that way."""
     links: dict[str, Any] = {**run.links}
     changed = {change["link"] for change in run.scenario["schedule"]}
@@ -188,7 +109,7 @@ def _against_the_bottleneck(run: Run) -> Found:
             link, there = links[name], links[name.removesuffix(".reverse")]
             # A host's own cable is written as seen from the host, and downloads of a load go backwards.
             of_host = (link["from"] in run.hosts) != (link["to"] in run.hosts)
-            if of_host or "part" in app_of(flow) or there["name"] in run.carries_data:
+            if of_host or "part" in app_of(flow) or there["name"] in run.crossing:
                 continue
             missed = [key.removesuffix("_ppb") for key in _ONE_WAY if there[key] and not link[key]]
             missed += ["schedule"] if there["name"] in changed - {name} else []
@@ -210,15 +131,14 @@ _BOTH_WAYS = ("rate_bps", "delay_ns", "queue", "mtu", "shaper")
 """Settings that it does, unless its own are written."""
 
 
-def _access_slower(run: Run) -> Found:
+def _access_slower(run: Routed) -> Found:
     """Flows that all together get no more through other links than a bottleneck could carry."""
     for bottleneck in run.scenario["links"]:
         name = bottleneck["name"]
-        if not _is_named(bottleneck) or name not in run.carries_data:
+        if not _is_named(bottleneck) or name not in run.crossing:
             continue
-        rate = min((rate for rate in _rates(run, bottleneck) if rate is not None), default=None)
-        crossing = [flow for flow in run.flows if bottleneck in run.forward(flow)]
-        narrow = {flow["name"]: _narrowest(run, flow) for flow in crossing}
+        rate = min((rate for rate in run.rates(bottleneck) if rate is not None), default=None)
+        narrow = {flow["name"]: _narrowest(run, flow) for flow in run.crossing[name]}
         before = dict(found for found in narrow.values() if found is not None)
         if rate is None or not all(narrow.values()) or sum(before.values()) >= rate:
             continue
@@ -228,13 +148,10 @@ def _access_slower(run: Run) -> Found:
             yield flow, f"{passes}: packets wait there, and not in the queue of {name}"
 
 
-def _narrowest(run: Run, flow: Flow) -> tuple[str, int] | None:
+def _narrowest(run: Routed, flow: Flow) -> tuple[str, int] | None:
     """What lets least pass on a flow's way besides bottlenecks, and its rate; None if nothing has a rate."""
-    rates = [
-        (max(rates), link["name"])
-        for link in run.forward(flow)
-        if not link["bottleneck"] and None not in (rates := [*_rates(run, link)])
-    ]
+    others = [link for link in run.forward(flow) if not link["bottleneck"]]
+    rates = [(rate, link["name"]) for link in others if (rate := run.highest_rate(link)) is not None]
     egress = run.hosts[flow["from"]]["egress"]
     if egress is not None and egress["rate_bps"] is not None:
         rates.append((egress["rate_bps"], f"the egress of {flow['from']}"))
@@ -242,19 +159,16 @@ def _narrowest(run: Run, flow: Flow) -> tuple[str, int] | None:
     return (name, rate) if rates else None
 
 
-def _rates(run: Run, link: Link) -> Iterator[Any]:
-    """The rates that a link has in the course of the run, None where it has none."""
-    for rate in run.changed(link, "rate_bps"):
-        yield least_rate(rate, link["shaper"] or {}, link["queue"])
-
-
-def _ecn_without_marks(run: Run) -> Found:
+def _ecn_without_marks(run: Routed) -> Found:
     """Flows that ask for ECN on a way on which no queue marks."""
     for flow in run.flows:
         sender, receiver = run.hosts[flow["from"]], run.hosts[flow["to"]]
-        asked = sender["ecn"] == "on" and receiver["ecn"] != "off"
+        asked = sender["ecn"] == "on"
         if is_datagrams(flow):
             asked = app_of(flow).get("ecn") in ("ect0", "ect1")
+        elif asked and receiver["ecn"] == "off":
+            yield flow["name"], f"ECN is on at {flow['from']}, and {flow['to']} does not accept it (ecn: off)"
+            continue
         queues = [queue for link in run.forward(flow) for queue in run.changed(link, "queue")]
         if asked and not any(map(marks, queues)):
             named = [link for link in run.forward(flow) if link["bottleneck"]] or run.forward(flow)
@@ -267,7 +181,7 @@ def marks(queue: Mapping[str, Any]) -> bool:
     return queue["kind"] in ("cake", "dualpi2") or bool(queue.get("ecn") or queue.get("ce_threshold_ns"))
 
 
-def _buffer_clamped(run: Run) -> Found:
+def _buffer_clamped(run: Routed) -> Found:
     """Flows of which a socket's buffer is smaller than the file says, by another sysctl."""
     for flow in run.flows:
         if not is_datagrams(flow):
@@ -277,7 +191,7 @@ def _buffer_clamped(run: Run) -> Found:
             yield from ((flow["name"], sentence) for sentence in clamped if sentence)
 
 
-def _clamped(run: Run, host: Host, key: str, asked: int | None) -> str:
+def _clamped(run: Routed, host: Host, key: str, asked: int | None) -> str:
     """What keeps a buffer of a host from what was asked for, or its autotuning from its maximum."""
     cut, grows = _MAXIMA[key]
     of = f"{key} {format_size(asked)} of {host['name']}" if asked is not None else ""
@@ -312,7 +226,7 @@ CLUSTER, CLUSTER_AND_MBUF = 2048, 2048 + 256
 """Bytes of data in a cluster, and of memory that it takes with its mbuf (sys/param.h of FreeBSD)."""
 
 
-def _outside_the_window(run: Run) -> Found:
+def _outside_the_window(run: Routed) -> Found:
     """Flows of which nothing falls into `measure`."""
     measure = run.scenario["measure"]
     for flow in run.flows:
@@ -325,7 +239,7 @@ def _outside_the_window(run: Run) -> Found:
             yield flow["name"], f"it starts at {start}, and `measure` ends at {ends}: no metric covers it"
 
 
-def _too_short(run: Run) -> Found:
+def _too_short(run: Routed) -> Found:
     """Flows that are over before their first data can arrive."""
     for flow in run.flows:
         if is_datagrams(flow):
@@ -347,7 +261,7 @@ def _sending_ns(link: Link) -> int:
     return 0 if rate is None else (ACK_BYTES + link["overhead"]) * 8 * 10**9 // rate
 
 
-CHECKS: tuple[Callable[[Run], Found], ...] = (
+CHECKS: tuple[Callable[[Routed], Found], ...] = (
     _on_one_side,
     _against_the_bottleneck,
     _access_slower,

@@ -44,7 +44,16 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
         for number in range(repeat):
             scenario: Scenario = {**resolved.scenario, "repeat": number}
             runs.append(
-                PlannedRun(len(runs), number, values, scenario, hashes.of(scenario), said, resolved.warnings)
+                PlannedRun(
+                    len(runs),
+                    number,
+                    values,
+                    scenario,
+                    hashes.of(scenario),
+                    said,
+                    resolved.warnings,
+                    resolved.limit,
+                )
             )
         if told is not None:
             told(len(runs), count)

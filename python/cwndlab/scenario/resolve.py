@@ -18,6 +18,7 @@ from cwndlab.experiment.schema import Flow, Spec
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
+from cwndlab.plan import MAX_RECORDED
 from cwndlab.scenario import defaults, topology
 from cwndlab.scenario.flows import Flows
 from cwndlab.scenario.hosts import Hosts
@@ -37,6 +38,8 @@ class Resolved:
     scenario: Scenario
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    limit: int
+    """Bytes of each capture and each table at most."""
 
 
 def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -> Resolved:
@@ -131,7 +134,7 @@ class Resolving:
             models = (spec.flows[int(flow.path[1])].app for flow in ends.flows)
             live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
             scenario = cast(Scenario, {**scenario, "live": live})
-        return Resolved(scenario, net.notes + notes, warnings)
+        return Resolved(scenario, net.notes + notes, warnings, spec.record.limit or MAX_RECORDED)
 
     def _once(self, key: Hashable, spec: Spec, make: Callable[[], Any]) -> Any:
         if key not in self._kept:

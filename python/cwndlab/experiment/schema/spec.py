@@ -15,6 +15,7 @@ from cwndlab.experiment.schema.leaves import (
     Interval,
     Name,
     Rate,
+    SomeBytes,
     Text,
     Time,
     free_text,
@@ -69,6 +70,7 @@ class Record(Section):
     pcap: Annotated[list[CapturePoint], BeforeValidator(_capture_points)] = about(
         "packet captures: true for all hosts, or a list of hosts and links", []
     )
+    limit: SomeBytes | None = about("bytes of each capture and each table of a run at most; default 4GB")
 
 
 Logger = Annotated[
