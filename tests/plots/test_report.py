@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 import zlib
@@ -16,7 +17,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
+from memory_results import MemoryResults, queue, record, sawtooth, summary_row, sweep
 
 from cwndlab.errors import InputError
 from cwndlab.plots import report
@@ -392,3 +393,26 @@ def test_the_same_results_give_the_same_report():
 )
 def test_a_mean_has_as_many_digits_as_its_interval_allows(mean: float, half: float, expected: str):
     assert facts.with_interval(mean, half) == expected
+
+
+def test_names_in_the_first_picture_are_whole_and_none_alike():
+    sysctls = (
+        "{{kern.ipc.maxsockbuf: 33554432, net.inet.tcp.sendbuf_max: 33554432, net.inet.tcp.abc_l_var: {}}}"
+    )
+    rmem = ("4096 131072 6291456", "4096 33554432 33554432")
+    keys = [
+        {"hosts.a.stack": "freebsd-15-current", "hosts.a.sysctl": sysctls.format(count), "tcp_rmem": size}
+        for count in range(12)
+        for size in rmem
+    ]
+    rows = [summary_row(number, keys=cell, goodput_mbps=1 + number) for number, cell in enumerate(keys)]
+    tables = {"tcp": sawtooth(0), "queue": queue(0)}
+    page = sections.render(MemoryResults(pl.DataFrame(rows), tables))
+    for kind in ("wide", "narrow"):
+        picture = page.partition(f'<svg class="{kind}"')[2].partition("</svg>")[0]
+        lines = re.findall(r'class="axis-name"[^>]* y="([\d.]+)">([^<]*)<', picture)
+        heights = [float(y) for y, _ in lines[:-1]]
+        assert all(below - above > 12 for above, below in itertools.pairwise(heights))
+        text = " ".join(line for _, line in lines)
+        for count in range(8):
+            assert all(f"abc_l_var {count}, tcp_rmem {size}" in text for size in rmem)

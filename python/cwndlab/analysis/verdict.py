@@ -125,7 +125,8 @@ def table(found: Sequence[Comparison]) -> str:
     heads.append(("p", ps, True))
     heads.append(("verdict", [_word(comparison) for comparison in found], False))
     unit = _scale(found[0]).unit if len(metrics) == 1 else ""
-    units = {name: unit if name in (*names, "mean a", "mean b") else "" for name, _, _ in heads}
+    measured = [name for name, _, right in heads if right and name not in ("difference", "p")]
+    units = {name: unit if name in measured else "" for name, _, _ in heads}
     grid = [texttable.Column([name, units[name], *cells], right=right) for name, cells, right in heads]
     return "\n".join(texttable.lines(grid))
 

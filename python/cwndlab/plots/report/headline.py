@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +27,9 @@ MAX_ANSWERS = 3
 _TOP, _BOTTOM = 8, 40
 _EM = 7.6
 """Width of a character of the picture's type."""
+
+_LINE = 16
+"""Height of a line of a name that takes several."""
 
 _LOAD = ("responsiveness_hz", "download_kib_s", "upload_kib_s", "smoothness_hz")
 """Metrics of loadlatency, the one that the picture shows first."""
@@ -107,6 +112,9 @@ def _caption(facts: Facts, metric: str) -> str:
     mean = "mean over repeats with its 95 % interval" if repeated else "each run"
     count = len(_groups(facts, metric))
     left = f"; the first {MAX_ROWS} of {count} combinations" if count > MAX_ROWS else ""
+    cells = [cell for cell, _ in _groups(facts, metric)[:MAX_ROWS]]
+    same = [key for key in cells[0] if key not in _varying(cells)]
+    left += f", of {_words(facts, cells[0], same)}" if same else ""
     return f"{capital(columns.describe(metric).label)}, {mean}{left}."
 
 
@@ -127,8 +135,18 @@ def _groups(facts: Facts, metric: str) -> list[tuple[dict[str, object], pl.DataF
     return found
 
 
+def _varying(cells: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the keys that tell the combinations shown apart; all of one combination."""
+    return [key for key in cells[0] if len({cell[key] for cell in cells}) > 1] or list(cells[0])
+
+
+def _words(facts: Facts, cell: Mapping[str, object], keys: Sequence[str]) -> str:
+    return facts.results.labels.words(cell, keys, among=facts.telling, alone=["flow"])
+
+
 def _rows(facts: Facts, metric: str) -> list[_Row]:
     found = _groups(facts, metric)[:MAX_ROWS]
+    varying = _varying([cell for cell, _ in found])
     factor = columns.describe(metric).factor
     meant = [key for key in facts.telling if key.rpartition(".")[2] in ("results", "cc", "stack")]
     hue: dict[object, int] = {}
@@ -138,9 +156,9 @@ def _rows(facts: Facts, metric: str) -> list[_Row]:
     rows = []
     for cell, own in found:
         mean, half = mean_interval(floats(own[metric]) * factor)
-        words = facts.results.labels.words(cell, list(cell), among=facts.telling, alone=["flow"])
+        words = _words(facts, cell, varying) or "all runs"
         colour = hue.get(cell.get(meant[0]), 0) if meant else 0
-        rows.append(_Row(words or "all runs", mean, half, colour % len(colours.PALETTE)))
+        rows.append(_Row(words, mean, half, colour % len(colours.PALETTE)))
     return rows
 
 
@@ -150,7 +168,7 @@ def _picture(facts: Facts, metric: str) -> Markup:
     return Markup("").join(_drawn(rows, layout, metric, label) for layout in _LAYOUTS)
 
 
-def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, name: str) -> Markup:
+def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, label: str) -> Markup:
     left = 14.0 if of.above else min(300.0, _EM * max(len(row.label) for row in rows) + 12)
     right = of.width - of.right
     room = right - 90 if of.above else left - 12
@@ -161,7 +179,9 @@ def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, name: str) -> Markup:
     def x(value: float) -> float:
         return left + (right - left) * (value - bottom) / (top - bottom)
 
-    floor = _TOP + of.row * len(rows)
+    names = [textwrap.wrap(row.label, int(room / _EM)) for row in rows]
+    tops = [*itertools.accumulate((of.row + _LINE * (len(name) - 1) for name in names), initial=_TOP)]
+    floor = tops[-1]
     height = floor + _BOTTOM
     parts = [f'<svg class="{of.kind}" viewBox="0 0 {of.width} {height}" role="img" aria-label="{{}}">']
     for tick in _ticks(bottom, top):
@@ -170,9 +190,12 @@ def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, name: str) -> Markup:
             f'<text class="tick" x="{x(tick):.1f}" y="{floor + 17}" text-anchor="middle">{tick:g}</text>'
         )
     words: list[object] = [_told(rows, metric)]
-    for number, row in enumerate(rows):
-        middle = _TOP + of.row * (number + 0.5)
+    for row, name, up in zip(rows, names, tops, strict=False):
+        more = _LINE * (len(name) - 1)
+        # Beside its name a row is in the middle of it, and below it under the last line.
+        middle = up + of.row / 2 + (more if of.above else more / 2)
         y, text = middle + 0.7 * of.above, middle + 4.5 - 0.6 * of.above
+        first = text - (more if of.above else more / 2)
         low, high = row.span
         pen = f'class="pen{row.colour}"'
         ends = (
@@ -181,18 +204,14 @@ def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, name: str) -> Markup:
         )
         parts.append(f'<line {pen} stroke-width="3" x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y}" y2="{y}"/>')
         parts.append(f'<circle {pen} cx="{x(row.mean):.1f}" cy="{y}" r="5"/>')
-        parts.append(f'<text class="axis-name" {ends[0]} y="{text}">{{}}</text>')
+        for number in range(len(name)):
+            parts.append(f'<text class="axis-name" {ends[0]} y="{first + _LINE * number}">{{}}</text>')
         parts.append(f'<text class="tick" {ends[1]} y="{text}">{{}}</text>')
-        words += [_shortened(row.label, room), _amount(row)]
+        words += [*name, _amount(row)]
     parts.append(
         f'<text class="axis-name" x="{right:.1f}" y="{height - 6}" text-anchor="end">{{}}</text></svg>'
     )
-    return Markup("".join(parts)).format(*words, name)
-
-
-def _shortened(label: str, room: float) -> str:
-    most = int(room / _EM)
-    return label if len(label) <= most else f"{label[: most - 1]}…"
+    return Markup("".join(parts)).format(*words, label)
 
 
 def _amount(row: _Row) -> str:
