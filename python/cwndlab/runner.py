@@ -13,7 +13,7 @@ from cwndlab.parts.sharding import Shard
 from cwndlab.parts.store import Part
 from cwndlab.parts.task import Site
 from cwndlab.plan import Plan, PlannedRun
-from cwndlab.results import catalogue, directories, expectations, loadlatency, resuming
+from cwndlab.results import catalogue, directories, expectations, loadlatency, own, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario import planning
@@ -58,9 +58,7 @@ def run(
     observer = observer or Nobody()
     plan = check(experiment, testbed, observer, lab)
     versions = {"cwndlab": code.version(), **bed.versions()}
-    header = Header(
-        plan.experiment, bed.name, list(plan.keys), versions, shard=None if shard is None else str(shard)
-    )
+    header = _header(experiment, plan, bed.name, versions, shard)
     cut = store.cut(plan.runs, alone=bed.live)
     if shard is not None:
         cut, resume = shard.of(cut), True
@@ -101,6 +99,16 @@ def run(
     return ResultSet(directory)
 
 
+def _header(
+    experiment: Experiment, plan: Plan, testbed: str, versions: dict[str, str], shard: Shard | None
+) -> Header:
+    own_metrics = {name: each.text for name, each in experiment.spec.metrics.items()}
+    part = None if shard is None else str(shard)
+    return Header(
+        plan.experiment, testbed, list(plan.keys), versions, metrics=own_metrics or None, shard=part
+    )
+
+
 def replace(experiment: Experiment, out: Path, **options: Any) -> ResultSet:
     """Carry out every run of an experiment in place of the results in `out`, which stay until all is done.
 
@@ -136,6 +144,7 @@ def check(
     bed.ready()
     observer = observer or Nobody()
     try:
+        own.check(experiment)
         expectations.check(experiment)
         catalogue.check_names(experiment)
         # Finding the runs takes nine tenths of the time.

@@ -16,4 +16,4 @@ def test_flipped_bits_and_cuts_are_refused_or_change_nothing(tmp_path):
 def test_values_altered_on_purpose_make_no_traceback(tmp_path):
     fuzzer = Fuzzer(tmp_path, seed=2)
     assert [wrong for _ in range(40) if (wrong := fuzzer.alter())] == []
-    assert fuzzer.refused["refused"] > 20
+    assert fuzzer.refused["refused"] > 40 / 3

@@ -234,7 +234,7 @@ def endless(directory):
 
 def other_format(directory):
     header = lab.header(format=99, versions={"cwndlab": "9.9"})
-    table = catalogue.build(header, store.cut(lab.plan()), lambda part: ())
+    table = catalogue.build(header, store.cut(lab.plan()), lambda name: None)
     lab.exchange(directory, table)
 
 

@@ -23,10 +23,10 @@ from cwndlab.experiment import locate
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.units import BadValue
 from cwndlab.parts import store
-from cwndlab.parts.store import Part, RunRecord
+from cwndlab.parts.store import Part, RunRecord, StoredPart
 from cwndlab.parts.sums import Sums, damaged
 from cwndlab.plan import PlannedRun
-from cwndlab.results import metrics, summary
+from cwndlab.results import metrics, own, summary
 from cwndlab.results.metrics import Metric, Value
 from cwndlab.text import csv_cell
 
@@ -69,6 +69,8 @@ class Header:
     versions: dict[str, str]
     """What carried the packets, by component."""
     format: int = FORMAT
+    metrics: dict[str, str] | None = None
+    """Metrics of one's own, as the experiment says them; None without any."""
     shard: str | None = None
     """Which share of the plan is there, as `3/10`; None where all of it is."""
 
@@ -90,13 +92,16 @@ def check_names(experiment: Experiment) -> None:
             raise locate.fault(experiment.tree, ("sweep", index, "name"), taken)
 
 
-def build(header: Header, planned: Sequence[Part], stored: Callable[[Part], Iterable[RunRecord]]) -> pa.Table:
-    """The catalogue of a plan; `stored` gives the records of a part's runs that are there, if any are."""
+def build(header: Header, planned: Sequence[Part], stored: Callable[[str], StoredPart | None]) -> pa.Table:
+    """The catalogue of a plan; `stored` gives a part that is there, by its name."""
     # Records are much larger than their rows: those of one part at a time are held.
     of_parts = []
     for part in planned:
-        records = {record.run_id: record for record in stored(part)}
-        rows = [row for run in part.runs for row in _rows(header, part.name, run, records.get(run.index))]
+        there = stored(part.name)
+        records = {record.run_id: record for record in (() if there is None else there.records)}
+        rows = [
+            row for run in part.runs for row in _rows(header, part.name, run, records.get(run.index), there)
+        ]
         of_parts.append(pa.Table.from_pylist(rows, schema=_schema(header)))
     return with_header(
         header, pa.concat_tables(of_parts).combine_chunks() if of_parts else _schema(header).empty_table()
@@ -165,6 +170,10 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
         raise damaged(file, f"{'.'.join(['header', *map(str, fault['loc'])])}: {fault['msg']}") from None
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
+    try:
+        own.of_texts(header.metrics or {}, header.keys)
+    except BadValue as bad:
+        raise damaged(file, f"header.metrics: {bad}") from None
     writer = f"was written by cwndlab {header.versions.get('cwndlab', 'of an unknown version')}"
     advice = "read it with that version, or run the experiment again"
     if header.format != FORMAT:
@@ -208,14 +217,17 @@ def _header_reader() -> TypeAdapter[Header]:
     return TypeAdapter(Header)
 
 
-def completed(header: Header, table: pa.Table, records: Iterable[RunRecord]) -> pa.Table:
+def completed(
+    header: Header, table: pa.Table, records: Iterable[RunRecord], stored: Callable[[str], StoredPart | None]
+) -> pa.Table:
     """The catalogue with the metrics of runs that were finished after it was written."""
     places: dict[Any, Any] = dict(zip(table["run_index"].to_pylist(), table["part"].to_pylist(), strict=True))
     rows: list[dict[str, Any]] = []
     found: list[int] = []
     for record in records:
         run = PlannedRun(record.run_id, record.repeat, record.cell, record.scenario, record.scenario_hash)
-        rows += _rows(header, places[record.run_id], run, record)
+        part = places[record.run_id]
+        rows += _rows(header, part, run, record, stored(part))
         found.append(record.run_id)
     others = table.filter(pc.invert(pc.is_in(table["run_index"], pa.array(found, pa.uint32()))))
     both = pa.concat_tables([others, of_rows(header, rows).select(table.schema.names)])
@@ -238,8 +250,15 @@ def summary_columns(columns: Iterable[str]) -> list[str]:
     return [name for name in columns if name not in _LAST]
 
 
-def _rows(header: Header, part: str, run: PlannedRun, record: RunRecord | None) -> Iterator[dict[str, Any]]:
-    for flow, values in _metrics(run, record).items():
+def _rows(
+    header: Header, part: str, run: PlannedRun, record: RunRecord | None, stored: StoredPart | None
+) -> Iterator[dict[str, Any]]:
+    metrics_of = _metrics(run, record)
+    made: dict[str, dict[str, Value]] = {}
+    if header.metrics and record is not None and record.summary is not None and stored is not None:
+        expressions = own.of_texts(header.metrics, header.keys)
+        made = own.values(expressions, record, metrics_of, lambda table: stored.rows(table, record))
+    for flow, values in metrics_of.items():
         yield {
             "run_id": run_id(run),
             "repeat": run.repeat,
@@ -247,6 +266,7 @@ def _rows(header: Header, part: str, run: PlannedRun, record: RunRecord | None) 
             "testbed": header.testbed,
             **run.cell,
             **values,
+            **made.get(flow, dict.fromkeys(header.metrics or ())),
             "run_index": run.index,
             "scenario_hash": run.scenario_hash,
             "part": part,
@@ -265,7 +285,9 @@ def _schema(header: Header) -> pa.Schema:
     columns: list[tuple[str, pa.DataType]] = [
         *((name, pa.uint32() if name == "repeat" else pa.utf8()) for name in _FIRST),
         *((key, pa.utf8()) for key in header.keys),
-        *((metric.name, _type(metric)) for metric in metrics.METRICS),
+        *((metric.name, _type(metric)) for metric in metrics.METRICS[:-1]),
+        *((name, pa.float64()) for name in header.metrics or ()),
+        *((metric.name, _type(metric)) for metric in metrics.METRICS[-1:]),
         *((name, pa.uint32() if name == "run_index" else pa.utf8()) for name in _LAST),
     ]
     return pa.schema(columns)

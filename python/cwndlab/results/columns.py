@@ -89,7 +89,15 @@ _WORDS = {
     "run_id": Column("run", ""),
 }
 
-_UNITS = {"_mbps": "Mbit/s", "_ms": "ms", "_s": "s", "_bytes": "B", "_pct": "%", "_bps": "bit/s"}
+_UNITS = {
+    "_mbps": "Mbit/s",
+    "_ms": "ms",
+    "_s": "s",
+    "_bytes": "B",
+    "_pct": "%",
+    "_bps": "bit/s",
+    "_packets": "packets",
+}
 
 
 def describe(name: str) -> Column:

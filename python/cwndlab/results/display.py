@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cwndlab.errors import InputError, nearest, shown
-from cwndlab.results import inferred, metrics, texttable
+from cwndlab.results import inferred, metrics, own, texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY, summary_columns
 from cwndlab.results.metrics import Metric
 from cwndlab.results.resultset import ResultSet
@@ -40,6 +40,7 @@ def table(
     show, behind what names the row, a row per flow of each run, instead of as many as fit in `width`
     characters; an unknown one raises InputError.
     """
+    in_order = own.shown(results.header.metrics or ())
     rows = _flows(results, columns) if columns else _cells(results, every=every)
     once, labels = _labels(results, rows)
     if columns:
@@ -47,7 +48,7 @@ def table(
         measured = [name for name in columns if name not in labels]
     else:
         # What is zero everywhere gets room last.
-        known = [name for name in metrics.SHOWN if any(value is not None for value in rows[name])]
+        known = [name for name in in_order if any(value is not None for value in rows[name])]
         if len(results.arrow["run_id"].unique()) == results.arrow.num_rows:  # each run has one flow
             known = [name for name in known if name not in metrics.TOTALS]
         first = _CALL if "mos" in known else ()
@@ -55,7 +56,7 @@ def table(
         measured = list(dict.fromkeys(name for name in measured if name in known))
     cut = not every and rows.height > MAX_ROWS
     alike = rows.by_app() if cut else []
-    heads = texttable.short_names([name for name in labels if name not in metrics.SHOWN])
+    heads = texttable.short_names([name for name in labels if name not in in_order])
     grid = []
     for place, name in enumerate(labels):
         ends = _ends_of_rows(alike, named="app" not in labels[1:]) if place == 0 else _ends(name, alike)
@@ -64,7 +65,7 @@ def table(
         grid.append(_column(values, Metric(name, name, head=heads[name]), ends, numbers=numbers))
     behind = []
     for name in measured:
-        head = metrics.SHOWN.get(name) or Metric(name, name, head=heads.get(name, name))
+        head = in_order.get(name) or Metric(name, name, head=heads.get(name, name))
         behind.append(_column(rows[name], head, _ends(name, alike), numbers=name in rows.numeric))
     grid = _beside(grid, [behind] if columns else [behind[:least] for least in LEAST], width)
     for place, column in enumerate(behind):
@@ -171,9 +172,10 @@ def _cells(results: ResultSet, *, every: bool) -> _Rows:
         said[cell][status] = said[cell].get(status, 0) + 1
     columns["status"] = ["/".join(each) for each in said]
     columns["n"] = [sum(each.values()) - each.get(MISSING, 0) - each.get(FAILED, 0) for each in said]
-    for name in metrics.SHOWN:
+    in_order = own.shown(results.header.metrics or ())
+    for name in in_order:
         columns[name] = _means(table[name], place, len(places))
-    return _Rows(columns, {*metrics.SHOWN, "n"})
+    return _Rows(columns, {*in_order, "n"})
 
 
 def _means(

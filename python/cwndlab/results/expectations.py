@@ -17,7 +17,7 @@ from cwndlab.experiment import condition, locate
 from cwndlab.experiment.condition import Condition
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.units import BadValue
-from cwndlab.results.metrics import NUMBERS
+from cwndlab.results import own
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 from cwndlab.text import printable
@@ -63,7 +63,7 @@ def check(experiment: Experiment) -> None:
     found = []
     for key in experiment.spec.expect:
         try:
-            _named(key, flows)
+            _named(key, flows, own.numbers(experiment.spec.metrics))
         except BadValue as bad:
             found.append(locate.fault(experiment.tree, ("expect", key), bad))
     if found:
@@ -120,25 +120,26 @@ def _of(results: ResultSet) -> list[Expectation]:
     if not isinstance(expected, dict) or not expected:
         return []
     flows = list(dict.fromkeys(map(str, results.arrow["flow"].to_pylist())))
+    known = own.numbers(results.header.metrics or ())
     found = []
     for key, wanted in expected.items():
         try:
-            found.append(Expectation(*_named(str(key), flows), condition.parse(str(wanted))))
+            found.append(Expectation(*_named(str(key), flows, known), condition.parse(str(wanted))))
         except BadValue as bad:
             place = f"{results.path / 'experiment.yaml'}: expect.{printable(str(key))}"
             raise InputError(f"{place}: {bad}") from None
     return found
 
 
-def _named(key: str, flows: Sequence[str]) -> tuple[str | None, str]:
+def _named(key: str, flows: Sequence[str], known: Sequence[str]) -> tuple[str | None, str]:
     """The flow and the metric of `flows.NAME.METRIC`; the flow is None in `METRIC`. Raises `BadValue`."""
     flow, metric = None, key
     if key.startswith("flows."):
         flow, _, metric = key.removeprefix("flows.").rpartition(".")
         if not any(name in (flow, f"{flow}.{name.rpartition('.')[2]}") for name in flows):
             raise BadValue(f"the flow {shown(flow)}", one_of(flows), nearest(flow, flows), of_key=True)
-    if metric not in NUMBERS:
-        expected, hint = "a metric of the summary, such as goodput_mbps", nearest(metric, NUMBERS)
+    if metric not in known:
+        expected, hint = "a metric of the summary, such as goodput_mbps", nearest(metric, known)
         raise BadValue(f"the metric {shown(metric)}", expected, hint, of_key=True)
     return flow, metric
 

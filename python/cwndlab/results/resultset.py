@@ -244,7 +244,7 @@ class ResultSet:
         newer = [record for name in names for record in self._part(name).records if record.run_id in wanted]
         # What an import knows of a run is not in its record.
         newer = [record for record in newer if record.summary is not None or record.status == FAILED]
-        return catalogue.completed(self._header, table, newer) if newer else table
+        return catalogue.completed(self._header, table, newer, self._part) if newer else table
 
     @cached_property
     def _parts(self) -> dict[str, StoredPart]:

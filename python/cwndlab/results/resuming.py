@@ -8,7 +8,7 @@ import yaml
 
 from cwndlab.errors import InputError, shown
 from cwndlab.parts import store, sums
-from cwndlab.parts.store import Part, RunRecord, StoredPart
+from cwndlab.parts.store import Part, StoredPart
 from cwndlab.parts.sums import Sums
 from cwndlab.results import catalogue, metrics
 from cwndlab.results.catalogue import Header
@@ -33,7 +33,7 @@ def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: st
     runs.mkdir(exist_ok=True)
     if not (directory / catalogue.FILE).exists():
         # Whatever comes after the catalogue can be made again by resuming.
-        first = catalogue.to_parquet(catalogue.build(header, cut, lambda part: ()))
+        first = catalogue.to_parquet(catalogue.build(header, cut, lambda name: None))
         sums.replace(directory, {catalogue.FILE: first, EXPERIMENT: experiment.encode()})
     elif not (directory / EXPERIMENT).exists():
         sums.replace(directory, {EXPERIMENT: experiment.encode()})
@@ -43,12 +43,12 @@ def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: st
     return {part.name for part in cut if _whole(runs / part.name, part)}
 
 
-def stored(directory: Path) -> Callable[[Part], Sequence[RunRecord]]:
-    """What gives the records of a part's runs that are there."""
+def stored(directory: Path) -> Callable[[str], StoredPart | None]:
+    """What gives a part that is there, by its name."""
 
-    def of_part(part: Part) -> Sequence[RunRecord]:
-        place = directory / "runs" / part.name
-        return StoredPart(place).records if place.is_dir() else ()
+    def of_part(name: str) -> StoredPart | None:
+        place = directory / "runs" / name
+        return StoredPart(place) if place.is_dir() else None
 
     return of_part
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, model_validator
 
-from cwndlab.experiment import condition, units
+from cwndlab.experiment import condition, expression, units
 from cwndlab.experiment.condition import Condition
+from cwndlab.experiment.expression import Expression
 from cwndlab.experiment.schema.flows import Flow
 from cwndlab.experiment.schema.hosts import Host
 from cwndlab.experiment.schema.leaves import (
@@ -91,6 +92,16 @@ Expected = Annotated[
 ]
 
 
+Own = Annotated[
+    Expression,
+    *leaf(
+        expression.parse,
+        expression.write,
+        {"type": "string", "description": expression.FORM},
+    ),
+]
+
+
 class Spec(Section):
     """An experiment file without its sweep."""
 
@@ -112,6 +123,7 @@ class Spec(Section):
     record: Record = about("what is recorded", Record())
     loggers: list[Logger] | None = about("what runs beside the traffic on live testbeds")
     pause: Time | None = about("time between runs on live testbeds")
+    metrics: dict[str, Own] = about("metrics of one's own, as expressions over others and over series", {})
     expect: dict[str, Expected] = about("what metrics have to be: pass or fail in each cell", {})
     order: Annotated[str, *word("randomised", "listed")] | None = about("order of runs on live testbeds")
 

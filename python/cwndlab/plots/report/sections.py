@@ -34,8 +34,7 @@ from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.report.setup import provenance, testbed
 from cwndlab.plots.report.viewer import box_keys, data, series, viewer
 from cwndlab.plots.selection import floats, run_labels
-from cwndlab.results import columns, expectations, inferred, loadlatency
-from cwndlab.results.metrics import SHOWN
+from cwndlab.results import columns, expectations, inferred, loadlatency, own
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
@@ -219,7 +218,8 @@ def _mostly(words: str) -> str:
 
 def _cells(facts: Facts) -> Table:
     measured = varying_metrics(facts.complete)
-    names = [name for name in SHOWN if name in measured][:MAX_METRICS]
+    shown = own.shown(facts.results.header.metrics or ())
+    names = [name for name in shown if name in measured][:MAX_METRICS]
     keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
     groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
     rows = []
