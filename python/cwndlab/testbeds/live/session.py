@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from cwndlab.errors import RunError
+from cwndlab.scenario import exceeded
 from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.live import agents, clock, collect, host_state, samples, summary
@@ -114,10 +115,14 @@ class _Run:
         for name, text in logged.items():
             writer.attach(f"{name}.txt", text)
         writer.attach(FILE, snapshot.document(changed))
+        counted = summary.summary(observed)
         return Outcome(
-            summary=summary.summary(observed),
+            summary=counted,
             facts={**self._facts(observed, idle), "machine": snapshot.facts},
-            warnings=self._warnings(observed, sampler, idle, changed),
+            warnings=[
+                *self._warnings(observed, sampler, idle, changed),
+                *exceeded.warnings(observed.scenario, counted),
+            ],
         )
 
     def _start_logs(self, limit_s: float) -> dict[str, Callable[[], bytes]]:
