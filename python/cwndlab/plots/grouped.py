@@ -196,7 +196,7 @@ def label_axes(figure: Plot, axes: Sequence[Axes], places: Sequence[str], share:
         lines = max(name.count("\n") + 1 for name in names)
         for axis in axes:
             axis.set_xticks(range(len(names)), names, fontsize=size * paint.type_size())
-        widest = max(label.get_window_extent().width / figure.dpi for label in axes[0].get_xticklabels())
+        widest = max(label.get_window_extent().width / figure.dpi for label in axes[-1].get_xticklabels())
         if 1.1 * widest <= room and lines <= MAX_LINES:
             break
     else:
@@ -207,7 +207,7 @@ def label_axes(figure: Plot, axes: Sequence[Axes], places: Sequence[str], share:
         how["fontsize"] = min(SMALLER * paint.type_size(), 72 * room / 1.2)
         for axis in axes:
             axis.set_xticks(range(len(flat)), flat, **how)
-    height = max(label.get_window_extent().height / figure.dpi for label in axes[0].get_xticklabels())
+    height = max(label.get_window_extent().height / figure.dpi for label in axes[-1].get_xticklabels())
     if sizes.parse(figure.options.size).grows:
         figure.set_figheight(figure.get_figheight() + max(0.0, height - 2.5 * paint.type_size() / 72))
 
