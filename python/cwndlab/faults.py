@@ -10,7 +10,7 @@ from cwndlab.errors import ExperimentError, InputError, Place, together
 from cwndlab.experiment import yaml_nodes
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
-from cwndlab.results import catalogue, expectations
+from cwndlab.results import catalogue, expectations, questions
 from cwndlab.scenario import planning
 from cwndlab.testbeds import loading
 
@@ -54,6 +54,7 @@ def _look(tree: Mapping, source: str, overrides: Sequence[str], known: Support) 
     """Raise `ExperimentError` for what is found first, in the sweep's cells too."""
     experiment = loading.read(tree, source, overrides, known)
     expectations.check(experiment)
+    questions.check(experiment)
     catalogue.check_names(experiment)
     planning.make(experiment)
 

@@ -13,7 +13,7 @@ from cwndlab.parts.sharding import Shard
 from cwndlab.parts.store import Part
 from cwndlab.parts.task import Site
 from cwndlab.plan import Plan, PlannedRun
-from cwndlab.results import catalogue, directories, expectations, loadlatency, own, resuming
+from cwndlab.results import catalogue, directories, expectations, loadlatency, own, questions, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario import planning
@@ -146,6 +146,7 @@ def check(
     try:
         own.check(experiment)
         expectations.check(experiment)
+        questions.check(experiment)
         catalogue.check_names(experiment)
         # Finding the runs takes nine tenths of the time.
         plan = planning.make(experiment, lambda planned, runs: observer.planning(planned * 9 // 10, runs))

@@ -46,6 +46,10 @@ EDITS = [
     ("nothing for a value", "duration: 90s", "duration:"),
     ("no flows", "flows:\n  - {name: f1, from: a, to: b, app: bulk, start: 0s}", "flows: []"),
     ("two topologies", "network:\n", "network:\n  star: {}\n"),
+    # The question
+    ("an answer without a metric", "repeat: 5", "repeat: 5\nanswers: [{better: lower}]"),
+    ("an answer that is a word", "repeat: 5", "repeat: 5\nanswers: [goodput_mbps]"),
+    ("a way that is none", "repeat: 5", "repeat: 5\nanswers: [{metric: jain, better: more}]"),
     # Quantities
     ("a rate without unit", "rate: 10mbit", "rate: 10"),
     ("a rate with another tool's unit", "rate: 10mbit", "rate: 10Mbps"),

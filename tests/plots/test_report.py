@@ -337,7 +337,7 @@ def test_every_swept_key_gets_its_verdict():
         "Goodput, cubic against newreno (delay 0ms): no difference proven at 95 %; with 8 pairs of runs only"
         in section
     )
-    assert "Goodput (cc newreno): 100ms is 3" in section
+    assert "Goodput (newreno): 100ms is 3" in section
     assert "cwndlab compare results/latest --by network.dumbbell.bottleneck.delay" in section
 
 

@@ -21,7 +21,7 @@ from cwndlab.testbeds.base import CancelledError, Outcome
 
 class MadeUpExperiment:
     support = SimpleNamespace(modules=())
-    spec = SimpleNamespace(flows=[], metrics={}, expect={})
+    spec = SimpleNamespace(flows=[], metrics={}, expect={}, answers=None)
     axes = ()
 
     def as_yaml(self):

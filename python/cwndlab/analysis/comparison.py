@@ -82,6 +82,8 @@ class Contrast:
     """The same in words."""
     combinations: int = 0
     """Of a contrast over several combinations, averaged (`average`), how many; 0 of any other."""
+    ratios: bool = False
+    """Whether its values are those of `average`, relative to a's means."""
 
 
 @dataclass(frozen=True)
@@ -186,26 +188,48 @@ def compare(contrasts: Sequence[Contrast], metrics: Sequence[str], options: Opti
     return _corrected(found, options)
 
 
-def average(contrasts: Sequence[Contrast], metrics: Sequence[str]) -> Contrast | None:
-    """One contrast over several combinations: each repeat's mean over them, relative to each combination's.
+def average(contrasts: Sequence[Contrast], metric: str) -> Contrast | None:
+    """One contrast over several combinations: for each repeat a value of a's and one of b's runs.
 
-    A repeat stays one unit, as its runs may share draws or a morning in the lab. Only combinations whose
-    repeats are there on both sides count; None where fewer than two are left, or one repeat.
+    A repeat stays one unit, as its runs may share draws or a morning in the lab. Where a metric `has_ratios`
+    its values are geometric means relative to a's mean of each combination, so that b's mean is that of the
+    paired ratios; else arithmetic means. Only combinations whose repeats are there on both sides count; None
+    where fewer than two are left, or one repeat.
     """
-    whole = [contrast for contrast in contrasts if _repeats(contrast.a) and _repeats(contrast.b)]
+    whole = [
+        contrast
+        for contrast in contrasts
+        if all(_repeats(side) and _has_all(side, metric) for side in (contrast.a, contrast.b))
+    ]
     if len(whole) < 2:
         return None
     repeats = set.intersection(*(_repeats(side) for contrast in whole for side in (contrast.a, contrast.b)))
     if len(repeats) < 2:
         return None
-    centres = {metric: [_centre(contrast, metric, repeats) for contrast in whole] for metric in metrics}
-    sides = []
-    for side in ("a", "b"):
-        sets: list[RunSet] = [getattr(contrast, side) for contrast in whole]
-        by_repeat = [{run.repeat: run for run in of.runs} for of in sets]
-        runs = [_averaged([of[repeat] for of in by_repeat], repeat, centres) for repeat in sorted(repeats)]
-        sides.append(RunSet(sets[0].label, runs))
-    return Contrast(sides[0], sides[1], combinations=len(whole))
+    sides = [[_by_repeat(getattr(contrast, name), repeats) for contrast in whole] for name in ("a", "b")]
+    every = [[[run.metrics[metric] for run in runs] for runs in cells] for cells in sides]
+    values = np.array(every, dtype=np.float64)  # by side, combination and repeat
+    ratios = has_ratios(metric, values)
+    if ratios:
+        means = values.mean(axis=2)
+        of_repeats = np.exp(np.log(values / means[0][None, :, None]).mean(axis=1))
+        wanted = np.exp(np.log(means / means[0]).mean(axis=1))
+        of_repeats *= (wanted / of_repeats.mean(axis=1))[:, None]
+    else:
+        of_repeats = values.mean(axis=1)
+    a, b = (
+        RunSet(label, [_averaged([runs[at] for runs in cells], metric, own[at]) for at in range(len(own))])
+        for label, cells, own in zip((whole[0].a.label, whole[0].b.label), sides, of_repeats, strict=True)
+    )
+    return Contrast(a, b, combinations=len(whole), ratios=ratios)
+
+
+def has_ratios(metric: str, values: Floats) -> bool:
+    """Whether the values of several combinations are compared by their ratios.
+
+    Not those of metrics in per cent, as a per cent of per cents misleads, nor where any is not above 0.
+    """
+    return columns.describe(metric).unit != "%" and bool(np.all(values > 0))
 
 
 def drift(contrast: Contrast) -> str | None:
@@ -453,8 +477,8 @@ def _possible(sample: _Sample) -> Interval:
     """
     shown = columns.describe(sample.metric)
     most = 100 / shown.factor if shown.unit == "%" else 1.0 if sample.metric.startswith("jain") else math.inf
-    if sample.contrast.combinations:
-        most = math.inf  # relative to the mean of each combination
+    if sample.contrast.ratios:
+        most = math.inf
     every = np.concatenate((sample.a.values, sample.b.values))
     return Interval(
         -sample.a.mean if every.min() >= 0 else -math.inf,
@@ -542,25 +566,23 @@ def _repeats(side: RunSet) -> set[int]:
     return set(repeats) if len(set(repeats)) == len(side.runs) else set()
 
 
-def _centre(contrast: Contrast, metric: str, repeats: set[int]) -> float | None:
-    """Mean of a metric over the runs of both sides; None where one lacks it, or the mean is not above 0."""
-    runs = [run for side in (contrast.a, contrast.b) for run in side.runs if run.repeat in repeats]
-    values = [run.metrics[metric] for run in runs if metric in run.metrics]
-    mean = sum(values) / len(values) if len(values) == len(runs) else 0.0
-    return mean if mean > 0 else None
+def _has_all(side: RunSet, metric: str) -> bool:
+    return all(metric in run.metrics for run in side.runs)
 
 
-def _averaged(runs: Sequence[Run], repeat: int, centres: Mapping[str, Sequence[float | None]]) -> Run:
-    metrics = {}
-    for metric, known in centres.items():
-        parts = [run.metrics[metric] / centre for run, centre in zip(runs, known, strict=True) if centre]
-        if parts:
-            metrics[metric] = sum(parts) / len(parts)
+def _by_repeat(side: RunSet, repeats: set[int]) -> list[Run]:
+    """The runs of these repeats, in their order."""
+    known = {run.repeat: run for run in side.runs}
+    return [known[repeat] for repeat in sorted(repeats)]
+
+
+def _averaged(runs: Sequence[Run], metric: str, value: float) -> Run:
+    """A repeat of all combinations as one run, with the value that stands for them."""
     identities = [run.identity for run in runs]
     return Run(
-        label=f"repeat {repeat}",
-        metrics=metrics,
-        repeat=repeat,
+        label=f"repeat {runs[0].repeat}",
+        metrics={metric: float(value)},
+        repeat=runs[0].repeat,
         draws=runs[0].draws if len({run.draws for run in runs}) == 1 else None,
         identity=None if None in identities else " ".join(str(identity) for identity in identities),
         started=min((run.started for run in runs if run.started is not None), default=None),

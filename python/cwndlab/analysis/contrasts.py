@@ -175,7 +175,7 @@ def _compared(
     said = list(notes)
     if left_out:
         said.append(f"{left_out} combinations are on one side only, and do not count")
-    averages = [comparison.average(of_pair, names) for of_pair in contrasts]
+    averages = [comparison.average(of_pair, name) for name in names for of_pair in contrasts]
     overall = [contrast for contrast in averages if contrast is not None]
     return Comparisons(
         comparison.compare(told(every, labels), names, options),

@@ -3,10 +3,10 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from cwndlab.analysis import ministat
+from cwndlab.analysis import effects, ministat
+from cwndlab.analysis.amounts import digits, unit_of
 from cwndlab.analysis.comparison import Comparison, Design, Kind
 from cwndlab.analysis.contrasts import Comparisons
 from cwndlab.analysis.statistics import POWER, Interval
@@ -18,14 +18,15 @@ MAX_BLOCKS = 6
 
 def text(found: Comparisons) -> str:
     """Everything a terminal should show: verdicts first, then what they rest on."""
-    parts = []
-    if found.overall:
-        parts += [block(comparison) for comparison in found.overall]
+    answers = [each for each in effects.of_comparisons(found.each, found.overall) if each.combinations > 1]
+    parts = ["\n  ".join([answer.lead(), *answer.details()]) for answer in answers]
+    parts += [block(comparison) for comparison in found.overall]
     single = len(found.each) > 1 and all(each.kind is Kind.SINGLE for each in found.each)
     if len(found.each) <= MAX_BLOCKS and not single:
         parts += [block(comparison) for comparison in found.each]
     else:
-        parts += ["\n".join(tally(found.each)), table(found.each), "\n".join(_legend(found.each))]
+        parts += [] if single and answers else ["\n".join(tally(found.each))]
+        parts += [table(found.each), "\n".join(_legend(found.each))]
     parts += ["\n".join(f"note: {note}" for note in _notes(found))]
     return "\n\n".join(part for part in parts if part)
 
@@ -36,43 +37,13 @@ def sentence(found: Comparison) -> str:
     return f"{_subject(found, sides)}: {_verdict(found)}."
 
 
-def brief(found: Comparison, key: str = "") -> str:
-    """The verdict in one short sentence, for a reader who has not met the words of statistics.
-
-    `key` names what the sides are values of, where that is not clear from them.
-    """
-    one, other = (f"{key} {side.label}".strip() for side in (found.b, found.a))
-    what = columns.describe(found.metric).words
-    combinations = found.contrast.combinations
-    over = f", averaged over {combinations} combinations of the rest" if combinations else ""
-    way = "higher" if found.difference > 0 else "lower"
-    size = _size(abs(found.difference), found)
-    seen = f"{what} was {size} {way} with {one} than with {other}{over}"
-    if found.difference == 0:
-        seen = f"{what} was the same with {one} and {other}{over}"
-    runs = f"{min(len(found.a.values), len(found.b.values))} runs each"
-    if found.kind is Kind.IDENTICAL:
-        everywhere = f" in all {combinations} combinations" if combinations else ""
-        return f"{one} and {other} gave the same in every metric{everywhere}."
-    if found.equivalent:
-        margin = f"{100 * (found.margin or 0):g} %"
-        return f"{what} with {one} and with {other} differs by less than {margin}{over}."
-    ends = {
-        Kind.DIFFERENCE: f" ({100 * found.confidence:g} % sure).",
-        Kind.DETERMINISTIC: "; these runs do not vary by chance.",
-        Kind.SINGLE: ", in one run each: more runs would tell whether that is chance.",
-        Kind.TOO_SMALL: f", but {runs} are too few to rule out chance.",
-    }
-    return seen + ends.get(found.kind, f"; with {runs} that may be chance.")
-
-
 def block(found: Comparison) -> str:
     """The verdict, and below it every metric it rests on."""
     rows = [("runs", _runs(found))]
     if not found.contrast.combinations:
         for side in (found.a, found.b):
             sd = "" if math.isnan(side.sd) or side.sd == 0 else f" ± {_amount(side.sd, found)} (sd)"
-            unit = f" {_scale(found).unit}" if _scale(found).unit else ""
+            unit = f" {columns.describe(found.metric).unit}" if columns.describe(found.metric).unit else ""
             rows.append((side.label, f"{_amount(side.mean, found)}{sd}{unit}"))
     if found.kind is not Kind.IDENTICAL:
         rows.append(("difference", _signed(found.difference, found)))
@@ -124,7 +95,7 @@ def table(found: Sequence[Comparison]) -> str:
     ps = ["" if each.corrected_p is None else f"{each.corrected_p:.2g}" for each in found]
     heads.append(("p", ps, True))
     heads.append(("verdict", [_word(comparison) for comparison in found], False))
-    unit = _scale(found[0]).unit if len(metrics) == 1 else ""
+    unit = columns.describe(found[0].metric).unit if len(metrics) == 1 else ""
     measured = [name for name, _, right in heads if right and name not in ("difference", "p")]
     units = {name: unit if name in measured else "" for name, _, _ in heads}
     grid = [texttable.Column([name, units[name], *cells], right=right) for name, cells, right in heads]
@@ -198,13 +169,10 @@ def as_ministat(found: Comparisons) -> list[str]:
     texts = []
     for each in found.each:
         if min(len(each.a.values), len(each.b.values)) >= 3:
-            factor = _scale(each).factor
-            body = ministat.text(
-                each.a.values * factor, each.b.values * factor, (each.a.label, each.b.label), each.confidence
-            )
-            texts.append(
-                f"# {_subject(each)}{f' [{_scale(each).unit}]' if _scale(each).unit else ''}\n{body}"
-            )
+            shown = columns.describe(each.metric)
+            a, b = each.a.values * shown.factor, each.b.values * shown.factor
+            body = ministat.text(a, b, (each.a.label, each.b.label), each.confidence)
+            texts.append(f"# {_subject(each)}{f' [{shown.unit}]' if shown.unit else ''}\n{body}")
     return texts
 
 
@@ -433,40 +401,25 @@ def _level(found: Comparison) -> str:
     return f"{100 * found.confidence:g} % interval"
 
 
-@dataclass(frozen=True)
-class _Scale:
-    unit: str
-    factor: float
-
-
-def _scale(found: Comparison) -> _Scale:
-    shown = columns.describe(found.metric)
-    return _Scale(shown.unit, shown.factor)
-
-
-def _unit(found: Comparison) -> str:
-    """The unit of a difference; of a metric in per cent that is points."""
-    unit = "points" if _scale(found).unit == "%" else _scale(found).unit
-    return f" {unit}" if unit else ""
-
-
 def is_relative(found: Comparison) -> bool:
     """Whether differences are said in per cent of a's mean; else in the unit of the metric.
 
     All differences of a comparison are said alike: metrics in per cent in points, as a per cent of per cents
-    misleads, unless they are an average over combinations, which has no unit.
+    misleads, and so those of several combinations of which some have none.
     """
-    return found.a.mean != 0 and (_scale(found).unit != "%" or found.contrast.combinations > 0)
+    if found.contrast.combinations:
+        return found.contrast.ratios
+    return found.a.mean != 0 and columns.describe(found.metric).unit != "%"
 
 
 def _amount(value: float, found: Comparison) -> str:
     """A metric in the unit shown, without it."""
-    return f"{value * _scale(found).factor:.4g}"
+    return f"{value * columns.describe(found.metric).factor:.4g}"
 
 
 def _size(difference: float, found: Comparison) -> str:
     """A difference without its sign."""
-    return _told(abs(difference), found, _digits)
+    return _told(abs(difference), found, digits)
 
 
 def _signed(difference: float, found: Comparison) -> str:
@@ -474,7 +427,7 @@ def _signed(difference: float, found: Comparison) -> str:
     percent = _percent_of(found, difference)
     if percent is None or found.contrast.combinations:
         return _told(difference, found, _plus)
-    in_units = f"{_plus(difference * _scale(found).factor)}{_unit(found)}"
+    in_units = f"{_plus(difference * columns.describe(found.metric).factor)}{unit_of(found)}"
     share = f"{_plus(percent)} %"
     return (
         f"{share} ({in_units})" if is_relative(found) else f"{in_units} ({share} of {found.a.label}'s mean)"
@@ -492,27 +445,18 @@ def _between(interval: Interval, found: Comparison) -> str:
 
 def _told(difference: float, found: Comparison, written: Callable[[float], str]) -> str:
     """A difference, written, with what `is_relative` says it is in."""
-    return f"{written(_in_told(difference, found))}{' %' if is_relative(found) else _unit(found)}"
+    return f"{written(_in_told(difference, found))}{' %' if is_relative(found) else unit_of(found)}"
 
 
 def _in_told(difference: float, found: Comparison) -> float:
     percent = _percent_of(found, difference) if is_relative(found) else None
-    return difference * _scale(found).factor if percent is None else percent
+    return difference * columns.describe(found.metric).factor if percent is None else percent
 
 
 def _plus(value: float) -> str:
     if math.isinf(value):
         return "−∞" if value < 0 else "+∞"
-    return f"{'−' if value < 0 else '+' if value > 0 else ''}{_digits(abs(value))}"
-
-
-def _digits(value: float) -> str:
-    """Two decimals, of small numbers two digits, of large ones three; no exponent."""
-    if value == 0 or math.isinf(value):
-        return "0" if value == 0 else "∞"
-    magnitude = math.floor(math.log10(value))
-    decimals = max(0, 2 - magnitude) if magnitude >= 0 else min(6, 1 - magnitude)
-    return f"{value:.{min(decimals, 2) if magnitude >= -1 else decimals}f}"
+    return f"{'−' if value < 0 else '+' if value > 0 else ''}{digits(abs(value))}"
 
 
 def _percent_of(found: Comparison, difference: float | None) -> float | None:

@@ -66,10 +66,6 @@ def _show(text: str) -> None:
         console.print(Markdown(text, hyperlinks=False))
 
 
-DEMO = ("goodput_mbps", "rtt_p95_ms")
-"""What the demonstration's question is about: how much gets through, and how long it waits."""
-
-
 def demo(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/demo-DATE].")
@@ -80,7 +76,7 @@ def demo(
 ) -> None:
     """Run a small experiment, and say what came of it: a first result in seconds."""
     from cwndlab import interface, runner
-    from cwndlab.analysis import verdict
+    from cwndlab.analysis import answer
     from cwndlab.parts.executors import processors
 
     text = files("cwndlab.experiment").joinpath("demo.yaml").read_text(encoding="utf-8")
@@ -88,8 +84,8 @@ def demo(
     with progress(False) as observer:
         results = runner.run(interface.load(text), out=out, jobs=processors(), observer=observer)
     print_summary(results)
-    for compared in interface.ResultSet(results.path).compare(by="cc", metric=DEMO).overall:
-        print(f"\n{verdict.sentence(compared)}")
+    for found in answer.answers(results):
+        print("\n" + "\n  ".join([found.lead(), *found.details()]))
     page = write_report(results, True)
     say(f"results: {results.path}\nreport:  {page}")
     say(f"the experiment: {results.path / 'experiment.yaml'}; what to do next: cwndlab help start")

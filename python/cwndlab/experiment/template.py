@@ -8,7 +8,10 @@ TEMPLATE = """\
 # `cwndlab schema` prints a JSON Schema with which an editor completes and checks this file.
 
 experiment: newreno-versus-cubic      # names the results: letters, digits, - and _
-description: Which of the two fills a 10 Mbps path better, and at what queueing delay?
+question: Which of the two fills a 10 Mbps path better, and how long do packets wait?
+answers:                              # the report begins with them; left out: what differs most
+  - {metric: goodput_mbps, better: higher}
+  - {metric: rtt_p95_ms, better: lower}
 duration: 60s                         # length of each run
 
 hosts:

@@ -102,6 +102,15 @@ Own = Annotated[
 ]
 
 
+class Answer(Section):
+    """A metric that answers the question."""
+
+    section: ClassVar[str] = "answers"
+    metric: Text = required("column of the summary, such as rtt_p50_ms")
+    better: Annotated[str, *word("lower", "higher")] | None = about("which way is better")
+    by: Text | None = about("swept key whose values are compared; default the first that is no quantity")
+
+
 class Spec(Section):
     """An experiment file without its sweep."""
 
@@ -109,7 +118,9 @@ class Spec(Section):
     of_testbeds: ClassVar[dict[str, type[Section]]] = {}
     """The sections that testbeds bring, which are theirs alone, by key."""
     experiment: Name = required("name of the experiment")
-    description: Text | None = about("what it asks, in a sentence or two")
+    description: Text | None = about("what it is about, in a sentence or two")
+    question: Text | None = about("what it asks, in a sentence: the report begins with its answer")
+    answers: list[Answer] | None = about("metrics that answer the question; default those that differ most")
     duration: Interval = required("length of a run")
     hosts: dict[Name, Host] = required("end hosts")
     network: Network = required("the path between them")

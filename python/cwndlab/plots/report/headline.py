@@ -11,18 +11,20 @@ from dataclasses import dataclass
 import polars as pl
 from markupsafe import Markup
 
+from cwndlab.analysis import answer
+from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.plots import colours
 from cwndlab.plots.report.facts import Facts, capital, rounded
 from cwndlab.plots.selection import floats
-from cwndlab.results import columns, together
+from cwndlab.results import columns, questions, together
 from cwndlab.results.metrics import BY_NAME, FIRST_CHOICE, TOTALS
 
 MAX_ROWS = 16
 """Rows of the picture; of more the first."""
 
-MAX_ANSWERS = 3
-"""Sentences of the answer, one for each swept key."""
+MAX_LINES = 3
+"""Sentences of an answer without a comparison."""
 
 _TOP, _BOTTOM = 8, 40
 _EM = 7.6
@@ -67,31 +69,38 @@ class _Row:
         return self.mean - half, self.mean + half
 
 
-def headline(facts: Facts, verdicts: Sequence[Mapping[str, object]], classic: str) -> dict[str, object]:
-    """Return the answer and its picture, as the page takes them.
+def headline(facts: Facts, classic: str) -> dict[str, object]:
+    """Return the answer and its picture, as the page takes them: sentences, each with what stands behind it.
 
-    The answer is the first verdict on each swept key; of a report of loadlatency what its lines say of
-    bufferbloat; of anything else what was measured.
+    Of a report of loadlatency they are what its lines say of bufferbloat; of results without a sweep what was
+    measured.
     """
-    metric = _metric(facts)
-    answers = [line for line in classic.splitlines() if line.startswith(("bufferbloat", "responsiveness"))]
-    answers = answers or [_measured(facts, name) for name in _load(facts)]
-    answers = answers or [str(verdict["brief"]) for verdict in verdicts]
-    if not answers and metric is not None:
-        answers = [_measured(facts, metric)]
+    found = [] if _load(facts) or classic else answer.answers(facts.results)
+    metric = _metric(facts, found)
+    lines = [line for line in classic.splitlines() if line.startswith(("bufferbloat", "responsiveness"))]
+    lines = lines or [_measured(facts, name) for name in _load(facts) or _asked(facts)]
+    if not lines and metric is not None:
+        lines = [_measured(facts, metric)]
+    told = [(each.lead(), each.details()) for each in found]
     return {
-        "answers": [capital(text) for text in answers[:MAX_ANSWERS]],
+        "answers": told or [(capital(line), []) for line in lines[:MAX_LINES]],
         "picture": "" if metric is None else _picture(facts, metric),
         "pictured": "" if metric is None else _caption(facts, metric),
     }
 
 
-def _metric(facts: Facts) -> str | None:
-    """Return the metric that the answer is about: the one that `compare` takes first, but of loadlatency."""
-    if load := _load(facts):
-        return load[0]
-    names = [name for name in FIRST_CHOICE if name in facts.complete.columns]
+def _metric(facts: Facts, answers: Sequence[Answer]) -> str | None:
+    """Return the metric of the answer that changes most, else the one that `compare` takes first."""
+    told = [each for of in answers[:1] for each in of.effects]
+    asked = [max(told, key=lambda each: each.weight).each[0].metric] if told else []
+    names = [name for name in (*asked, *_load(facts), *FIRST_CHOICE) if name in facts.complete.columns]
     return next((name for name in names if facts.complete[name].count()), None)
+
+
+def _asked(facts: Facts) -> list[str]:
+    """Return the metrics that the experiment names as its answer, where they were measured."""
+    names = dict.fromkeys(aim.metric for aim in questions.of(facts.results).aims)
+    return [name for name in names if name in facts.complete.columns and facts.complete[name].count()]
 
 
 def _load(facts: Facts) -> list[str]:

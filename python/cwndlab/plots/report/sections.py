@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import yaml
 from markupsafe import Markup
 
 from cwndlab import files
-from cwndlab.analysis import contrasts, verdict
+from cwndlab.analysis import contrasts, effects, verdict
 from cwndlab.analysis.comparison import Comparison, Kind, Options
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
@@ -34,7 +33,7 @@ from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.report.setup import provenance, testbed
 from cwndlab.plots.report.viewer import box_keys, data, series, viewer
 from cwndlab.plots.selection import floats, run_labels
-from cwndlab.results import columns, expectations, inferred, loadlatency, own
+from cwndlab.results import columns, expectations, inferred, loadlatency, own, questions
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
@@ -88,22 +87,13 @@ def render(results: ResultSet) -> str:
     return page(
         "report.html",
         title=results.header.experiment,
-        question=_question(results),
-        **headline(facts, judged, classic),
+        question=questions.of(results).text,
+        **headline(facts, classic),
         **_glance(facts),
         sections=[section for section in sections if section[2]],
         series=shown,
         data=data(facts, runs),
     )
-
-
-def _question(results: ResultSet) -> str:
-    """The experiment's description."""
-    try:
-        experiment = next(yaml.safe_load_all(results.experiment), None)
-    except yaml.YAMLError:
-        return ""
-    return str(experiment.get("description") or "") if isinstance(experiment, dict) else ""
 
 
 def _glance(facts: Facts) -> dict[str, object]:
@@ -328,14 +318,14 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
         # Many that prove nothing are told together.
         few = len(proven) <= MAX_SENTENCES and len(unproven) <= MAX_UNPROVEN
         told = found.each if few else proven if len(proven) <= MAX_SENTENCES else []
-        said = [verdict.sentence(each) for each in (*found.overall, *told)]
-        said += [] if few else verdict.tally(unproven if told else found.each)
-        shortest = _side_name(facts.short.get(key, key))
+        answers = effects.of_comparisons(found.each, found.overall)[:MAX_SENTENCES]
+        said = [" ".join([each.lead(), *each.details()]) for each in answers if each.combinations > 1]
+        said += [capital(verdict.sentence(each)) for each in told]
+        said += [] if few else map(capital, verdict.tally(unproven if told else found.each))
         parts.append(
             {
                 "name": facts.short.get(key, key),
-                "brief": verdict.brief(next(iter([*found.overall, *found.each])), shortest),
-                "said": [capital(text) for text in said],
+                "said": said,
                 "notes": capital("; ".join(found.notes)) + "." if found.notes else "",
                 "each": None if few else _verdict_table(found.each),
                 "command": f"cwndlab compare {facts.directory} --by {shlex.quote(key)}",
@@ -346,11 +336,6 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
 
 _OPEN = (Kind.NONE, Kind.TOO_SMALL, Kind.SINGLE)
 """Verdicts that prove nothing."""
-
-
-def _side_name(short: str) -> str:
-    """The name of a key before its value; congestion controls, stacks and labels of results stand alone."""
-    return "" if short.rpartition(".")[2] in ("cc", "stack", "results") else short
 
 
 def _verdict_table(found: Sequence[Comparison]) -> Table:

@@ -1,0 +1,200 @@
+"""The answer to an experiment's question over all combinations, against cases counted by hand."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_comparison import simulated, values
+
+from cwndlab import interface, runner, testbeds
+from cwndlab.analysis import answer, comparison, contrasts, effects, verdict
+from cwndlab.analysis.comparison import Contrast, Options, RunSet
+from cwndlab.analysis.effects import Answer
+from cwndlab.analysis.runs import Run
+from cwndlab.errors import ExperimentError
+from cwndlab.plots.report import sections
+from cwndlab.results import questions
+from experiments import dumbbell
+
+
+def cells(*pairs: tuple[Sequence[Run], Sequence[Run]]) -> list[Contrast]:
+    """Combinations of a delay, with the runs of a and b in each."""
+    return [
+        Contrast(RunSet("cubic", a), RunSet("bbr", b), {"delay": f"{place}ms"}, f"delay {place}ms")
+        for place, (a, b) in enumerate(pairs, 1)
+    ]
+
+
+def of(every: Sequence[Contrast], metric: str = "goodput_mbps") -> Answer:
+    over = comparison.average(every, metric)
+    options = Options(within=False)
+    overall = [] if over is None else comparison.compare([over], [metric], options)
+    (found,) = effects.of_comparisons(comparison.compare(every, [metric], options), overall)
+    return found
+
+
+def one(value: float, metric: str = "goodput_mbps") -> list[Run]:
+    return simulated([value], metric=metric)
+
+
+def said(found: Answer) -> str:
+    return " ".join([found.lead(), *found.details()])
+
+
+def test_every_combination_counts_and_single_runs_are_called_that() -> None:
+    found = of(cells((one(100.0), one(99.5)), (one(10.0), one(19.48))))
+    typical = 100 * (math.sqrt(0.995 * 1.948) - 1)
+    assert said(found) == (
+        f"bbr against cubic, typically over 2 combinations: goodput {typical:.1f} % higher "
+        "(geometric mean of ratios; one run each). "
+        "Goodput: from 0.50 % lower (delay 1ms) to 94.8 % higher (delay 2ms); bbr ahead in 1 of 2, "
+        "cubic ahead in 1. Each was run once: repeats would tell how far chance moves it."
+    )
+
+
+def test_what_no_draw_moves_is_exact() -> None:
+    a, b, c, d = ([replace(run, identity=f"{of}") for run in simulated([of] * 3)] for of in (10, 12, 20, 21))
+    found = of(cells((a, b), (c, d)))
+    assert found.lead().endswith("(geometric mean of ratios; exact).")
+    assert not any(word in said(found) for word in ("chance", "repeats", "sure"))
+
+
+def test_repeats_make_it_sure_or_say_that_it_may_be_chance() -> None:
+    far = cells(*((simulated(values(10, 0.1, 8)), simulated(values(12, 0.1, 8, seed=2))) for _ in "ab"))
+    assert "20.0 % higher (geometric mean of ratios; 95 % sure)" in of(far).lead()
+    near = cells(*((simulated(values(10, 1, 8)), simulated(values(10.1, 1, 8, seed=2))) for _ in "ab"))
+    assert of(near).lead().endswith("with 8 runs each that may be chance).")
+    few = cells(*((simulated(values(10, 0.1, 3)), simulated(values(12, 0.1, 3, seed=2))) for _ in "ab"))
+    assert of(few).lead().endswith("3 runs each are too few to rule out chance).")
+    assert not any("repeats would tell" in said(of(every)) for every in (far, near, few))
+
+
+def test_the_average_of_compare_is_the_geometric_mean_of_what_stands_below_it() -> None:
+    small, large = values(1, 0.05, 8), values(100, 9, 8, seed=2)
+    every = cells((simulated(small), simulated(2 * small)), (simulated(large), simulated(0.7 * large)))
+    over = comparison.average(every, "goodput_mbps")
+    assert over is not None
+    (found,) = comparison.compare([over], ["goodput_mbps"], Options())
+    assert found.share(found.difference) == pytest.approx(math.sqrt(2 * 0.7) - 1)
+    assert of(every).effects[0].typical == pytest.approx(math.sqrt(2 * 0.7) - 1)
+
+
+def test_nothing_has_no_ratio_and_per_cents_differ_in_points() -> None:
+    found = of(cells((one(0, "rtos"), one(3, "rtos")), (one(4, "rtos"), one(5, "rtos"))), "rtos")
+    assert "retransmission timeouts 2.00 higher (mean of differences; one run each)" in found.lead()
+    losses = cells(
+        *((one(a, "retransmit_rate"), one(b, "retransmit_rate")) for a, b in ((0.01, 0.03), (0.0, 0.01)))
+    )
+    assert "segments retransmitted 1.50 points higher (mean of" in of(losses, "retransmit_rate").lead()
+
+
+def test_a_trade_off_is_one_sentence_what_is_better_first() -> None:
+    runs = [
+        [Run("r", {"goodput_mbps": rate, "rtt_p95_ms": rtt}, repeat=0, draws=(1, 0), live=False)]
+        for rate, rtt in ((10.0, 100.0), (9.5, 40.0))
+    ]
+    each = comparison.compare(
+        cells((runs[0], runs[1])), ["goodput_mbps", "rtt_p95_ms"], Options(within=False)
+    )
+    (found,) = effects.of_comparisons(each, [])
+    expected = "bbr against cubic: 95th percentile RTT 60.0 % lower, but goodput 5.00 % lower (one run each)."
+    assert found.lead() == expected
+    (turned,) = effects.of_comparisons(each, [], {"rtt_p95_ms": "higher"})
+    assert "but" not in turned.lead()
+
+
+ANSWERS = [
+    ("{metric: goodput_mbit}", "metric: found 'goodput_mbit'; expected a metric of the summary, such as"),
+    (
+        "{metric: ce_marks}",
+        "metric: found ce_marks alone; expected better: higher or better: lower beside it",
+    ),
+    ("{metric: jain, by: hosts.b.cc}", "by: found 'hosts.b.cc'; expected one of network.dumbbell.bottleneck"),
+    ("{metric: ce_marks, better: lower, by: cc}", ""),
+]
+
+
+@pytest.mark.parametrize(("given", "line"), ANSWERS)
+def test_answers_that_cannot_be_are_refused_by_their_place(given: str, line: str) -> None:
+    text = f"{SMALL}answers:\n  - {given}\n"
+    found = ""
+    try:
+        runner.check(interface.load(text), testbeds.MODEL)
+    except ExperimentError as error:
+        found = str(error)
+    place = text.splitlines().index(f"  - {given}") + 1
+    assert found.startswith(f"<text>:{place}: answers.1.{line}" if line else "")
+    assert bool(found) is bool(line)
+
+
+SMALL = dumbbell(
+    "small-buffer",
+    duration="20s",
+    a="stack: linux, cc: cubic",
+    b="stack: linux",
+    bottleneck="rate: 50mbit, delay: 1ms, queue: {kind: pfifo, limit: 10p}",
+    more="""\
+sweep:
+  - network.dumbbell.bottleneck.delay: [1ms, 50ms]
+  - hosts.a.cc: [cubic, bbr]
+""",
+)
+
+
+@pytest.mark.slow
+def test_a_small_buffer_and_two_delays(tmp_path: Path) -> None:
+    results = interface.load(SMALL).run(out=tmp_path / "out")
+    (found,) = answer.answers(results)
+    assert found.lead().startswith(
+        "bbr against cubic, typically over 2 combinations: goodput 39.2 % higher, but"
+    )
+    first = found.details()[0]
+    assert first == (
+        "Goodput: from 0.50 % lower (delay 1ms) to 94.8 % higher (delay 50ms); "
+        "bbr ahead in 1 of 2, cubic ahead in 1."
+    )
+    page, text = sections.render(results), verdict.text(contrasts.by_key(results, "cc"))
+    assert first in page
+    assert first in text
+    asked = SMALL + "question: Which carries more?\nanswers:\n  - {metric: rtt_p50_ms, by: delay}\n"
+    other = interface.load(asked).run(out=tmp_path / "asked")
+    assert questions.of(other).text == "Which carries more?"
+    (by_delay,) = answer.answers(other)
+    assert by_delay.lead().startswith(
+        "delay 50ms against delay 1ms, typically over 2 combinations: median RTT"
+    )
+    assert "Which carries more?" in sections.render(other)
+
+
+@pytest.mark.slow
+def test_the_baseline_of_teacup(tmp_path: Path) -> None:
+    results = interface.load("teacup-140502A", ["record.tcp=100ms"]).run(out=tmp_path / "out", jobs=2)
+    linux, windows = answer.answers(results)
+    assert "linux-3.9 ahead in 97 of 126" in linux.details()[0]
+    assert "over 63 combinations" in windows.lead()
+
+
+@pytest.mark.slow
+def test_one_ack_a_round(tmp_path: Path) -> None:
+    chosen = [
+        "hosts.a.stack=freebsd-13",
+        "hosts.a.cc=newreno",
+        "flows.f1.to=once-a-round",
+        "record.tcp=100ms",
+    ]
+    results = interface.load("lro-slow-start", chosen).run(out=tmp_path / "out", jobs=2)
+    found = answer.answers(results)[0]
+    assert any("from 101 % higher" in text for text in found.details())
+
+
+@pytest.mark.slow
+def test_the_demonstration(tmp_path: Path) -> None:
+    demo = (Path(interface.__file__).parent / "experiment" / "demo.yaml").read_text()
+    (found,) = answer.answers(interface.load(demo).run(out=tmp_path / "out", jobs=2))
+    assert found.lead().startswith(
+        "bbr against cubic, typically over 2 combinations: 95th percentile RTT 52.3 % lower, "
+        "but goodput 1.56 % lower "
+    )
+    assert "from 73.6 % lower (limit 264p) to 13.8 % lower (limit 33p); bbr ahead in 2 of 2." in said(found)
