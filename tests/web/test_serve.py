@@ -69,12 +69,13 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def asked(port: int, host: str | None) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.putrequest("GET", "/", skip_host=True)
-    if host is not None:
-        connection.putheader("Host", host)
-    connection.endheaders()
-    return connection.getresponse().status
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        connection.putrequest("GET", "/", skip_host=True)
+        if host is not None:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        with connection.getresponse() as answer:
+            return answer.status
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,8 @@ def test_who_is_silent_or_slow_is_ended_and_others_have_their_turn(serving: int)
             time.sleep(0.2)
     assert 0.2 < time.monotonic() - begun < 4
     assert asked(serving, "localhost") == 200
+    silent.close()
+    slow.close()
 
 
 def test_a_page_that_was_not_built_is_built_in_a_clone(
