@@ -40,10 +40,10 @@ FAILURES = {
     4: OVERDUE,
     5: FORKED,
     6: CLOSED,
-    7: "more than 64 files were left open after ",
+    7: "more than 64 files were left open",
     8: None,
     9: None,
-    10: FORKED,
+    10: None,  # a copy that no function of the C library makes is ended, and goes unnoticed
     11: CLOSED,
 }
 
@@ -55,7 +55,9 @@ def rows(results, run):
 @pytest.mark.slow
 def test_what_a_module_does_to_its_process_is_its_runs_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sweep = f"sweep: [{{{HOW}: [0, {', '.join(map(str, FAILURES))}, 99]}}]"
+    # After each a run that does nothing, in the same part.
+    values = [value for how in (0, *FAILURES) for value in (how, 100 + how)]
+    sweep = f"sweep: [{{{HOW}: {values}}}]"
     results = api.load(EXPERIMENT + sweep, cc=[HURTS]).run(out="out", jobs=2)
     fine = api.load(EXPERIMENT, ["hosts.a.cc=reno"]).run(out="fine")
     for record in results.records():
@@ -67,7 +69,7 @@ def test_what_a_module_does_to_its_process_is_its_runs_alone(tmp_path, monkeypat
             assert rows(results, record.run_id) == rows(fine, 0)
     assert not [path for path in Path("out/runs").iterdir() if path.name.startswith(".")]
     log = Path("out/modules/output.log").read_text()
-    assert log.startswith("run 8:\nwhat a hook says, again and again\n")
+    assert log.startswith(f"run {values.index(8)}:\nwhat a hook says, again and again\n")
     assert log.endswith("\nand more\n")
     assert len(log) < watching.OUTPUT_BYTES + 100
 

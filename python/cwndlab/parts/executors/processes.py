@@ -159,7 +159,7 @@ class Processes:
         self._ended(worker, None)
         shutil.rmtree(store.unfinished(site.runs, worker.part, worker.process.pid or 0), ignore_errors=True)
         outside = ", ".join(dict.fromkeys(module.name for module in site.modules))
-        self._deaths[at] = f"{cause} {hook or f'with congestion controls from outside: {outside}'}"
+        self._deaths[at] = f"{cause}{hook or f' with congestion controls from outside: {outside}'}"
         self._waiting.appendleft(Task(left))
 
     def _ended(self, worker: "_Worker", trouble: str | None) -> None:

@@ -62,7 +62,7 @@ class Watch:
     def last(self) -> str | None:
         """Where the worker is or was last, as the end of a sentence."""
         seen = _native.watched_module(self._witness)
-        return None if seen is None else f"{'in' if seen[1] else 'after'} {seen[2]}"
+        return None if seen is None else f"{' in' if seen[1] else '; the last call was'} {seen[2]}"
 
     def forget(self) -> None:
         """Remove what the worker wrote."""
