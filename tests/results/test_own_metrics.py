@@ -28,7 +28,7 @@ def experiment(metrics=METRICS, expect="{}"):
     more = "\n".join(
         [
             "sweep: [{hosts.a.cc: [cubic, newreno, bbr]}]",
-            "measure: {from: 1s}",
+            "measure: {from: 1s, time_to: 9mbit}",
             f"metrics: {json.dumps(metrics)}",
             f"expect: {expect}",
         ]
@@ -62,6 +62,14 @@ def test_each_by_hand(results):
 
 def pl_window():
     return (pl.col("t_s") >= 1.0) & (pl.col("t_s") < 4.0)
+
+
+def test_the_time_to_the_rate_that_a_file_asks_for(results):
+    for row in results.summary.iter_rows(named=True):
+        read = results.record(row["run_id"]).summary["flows"][0]["goodput_seconds"]["bytes"]
+        second = next(place for place, amount in enumerate(read) if place and amount * 8 >= 9_000_000)
+        # The first second counts only for a flow that begins with it.
+        assert row["time_to_rate_s"] == pytest.approx(second + 1, abs=0.1)
 
 
 def test_they_are_metrics_as_any_other(results, tmp_path):
