@@ -104,3 +104,15 @@ def test_what_is_refused(cwndlab, arguments, said):
     ran = cwndlab("advise", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(said)
+
+
+@pytest.mark.slow
+def test_a_full_link_is_held_back_by_itself_and_a_buffer_by_its_sysctl():
+    path = asked("100mbit", "200ms")
+    (stack,) = buffers.stacks("freebsd-13", None)
+    found = {each.setting.name: each for each in buffers.compare(path, stack, 1)}
+    assert found["as installed"].held_by == "kern.ipc.maxsockbuf"
+    assert found["receive alone, 5 MiB"].held_by == "net.inet.tcp.sendbuf_max"
+    full = [each.held_by for each in found.values() if each.utilisation > 0.98]
+    assert full
+    assert set(full) <= {"the link", "congestion control"}

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cwndlab import load
-from cwndlab.testbeds.live import summary
+from cwndlab.testbeds.live import limits, summary
 from cwndlab.testbeds.live.path import PathReport
 
 TEXT = """\
@@ -104,3 +104,41 @@ def test_timeouts_that_follow_each_other_are_counted_where_the_kernel_counts(
     expired = [at for at, kind in flow.transitions() if kind == "rto"]
     # Two more that are backed off, and one too short for the samples of the state.
     assert expired == ([100] if counts[0] is None else [100, 300, 300, 500])
+
+
+def limited(rwnd_ms: int, delivered_mbit: float, path: str = "rate: 10mbit") -> Any:
+    """What limited a flow of two seconds that had data all the time, of which the window held it so much."""
+    text = TEXT.replace("APP", "bulk").replace("rate: 10mbit", path)
+    scenario = load(text).plan().runs[0].scenario
+    steps = range(21)
+    rows = pl.DataFrame(
+        {
+            "t_ns": [step * SECOND // 10 for step in steps],
+            "local_port": [1] * 21,
+            "remote_port": [2] * 21,
+            "busy_ns": [step * SECOND // 10 for step in steps],
+            "rwnd_limited_ns": [step * rwnd_ms * 1_000_000 // 20 for step in steps],
+            "sndbuf_limited_ns": [0] * 21,
+            "delivered_bytes": [round(step * delivered_mbit * 1e6 / 80) for step in steps],
+            "mss_bytes": [1448] * 21,
+            "srtt_ns": [20_000_000] * 21,
+        }
+    )
+    return limits.limited(rows, scenario, "f", 2 * SECOND, 66)
+
+
+def test_a_full_window_is_the_limit_only_while_the_path_has_room() -> None:
+    assert limited(2000, 5)["rwnd"] == 2 * SECOND
+    full = limited(2000, 9.5)
+    assert (full["path"], full["rwnd"], full["cwnd"]) == (2 * SECOND, 0, 0)
+    half = limited(1000, 9.5)
+    assert (half["path"], half["cwnd"]) == (SECOND, SECOND)
+
+
+def test_what_a_kernel_does_not_tell_is_not_known() -> None:
+    found = limited(2000, 5)
+    assert found["host"] is None
+    assert found["pacing"] is None
+    unrated = limited(2000, 5, "delay: 1ms")
+    assert unrated["path"] is None
+    assert unrated["rwnd"] == 2 * SECOND

@@ -276,9 +276,9 @@ def test_tables_say_what_was_run():
         "0.1.0",
         "2026-11-21T11:00:00Z",
         "Linux 6.12",
-        "18 of 18 TCP flows were limited by the congestion window for more than half of the time.",
+        "18 of 18 TCP flows were limited by the path for more than half of the time.",
         "<summary>Each flow</summary>",
-        "newreno, delay 0ms, repeat 2, f1: limited 97 % of the time by the congestion window",
+        "newreno, delay 0ms, repeat 2, f1: limited 97 % of the time by the path",
         "10\u00a0Mbit/s",
     ):
         assert expected in html
@@ -286,7 +286,7 @@ def test_tables_say_what_was_run():
 
 def test_a_few_flows_get_a_sentence_each():
     html = sections.render(sweep(ccs=("cubic",), repeats=1))
-    limits = "limited 97 % of the time by the congestion window, 3 % of the time by the send buffer."
+    limits = "limited 97 % of the time by the path, 3 % of the time by the send buffer."
     assert f"<li>delay 20ms, f1: {limits}</li>" in html
 
 
@@ -305,9 +305,7 @@ def test_only_what_a_limit_was_measured_of_counts_as_limited():
     ]
     html = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
     limits = html[html.index("What limited the flows") : html.index("</details>")]
-    assert (
-        "10 of 20 TCP flows were limited by the congestion window for more than half of the time." in limits
-    )
+    assert "10 of 20 TCP flows were limited by the path for more than half of the time." in limits
     assert "10 of 20 TCP flows were limited by none of these for more than half of the time." in limits
     assert "40 % of the time by the send buffer, less than 1 % of the time by the application." in limits
     assert "ping" not in limits

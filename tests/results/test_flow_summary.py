@@ -5,6 +5,7 @@ import pytest
 
 from cwndlab.results import call, summary
 from cwndlab.results.metrics import NAMES, TOTALS, names
+from cwndlab.scenario import capacity
 
 
 def metrics(*flows, **changed):
@@ -42,6 +43,7 @@ def test_each_metric_by_hand():
         "queue_delay_p95_ms": 39.0,
         "cwnd_mean_bytes": 80_000,
         "cwnd_max_bytes": 120_000,
+        "limited_by": "path",
         "limited_cwnd_pct": 75.0,
         "limited_rwnd_pct": 0.0,
         "limited_sndbuf_pct": 12.5,
@@ -222,7 +224,7 @@ def change(at_s, rate_bps=None, down=None, queue=None):
 )
 def test_capacity_follows_the_schedule(schedule, bits):
     scenario = lab.scenario(schedule=schedule)
-    assert summary.capacity_bits(scenario, scenario["links"][0]) == bits
+    assert capacity.capacity_bits(scenario, scenario["links"][0]) == bits
 
 
 def test_a_link_without_a_rate_has_no_utilisation():
@@ -236,19 +238,19 @@ def test_a_shaper_below_the_rate_is_what_the_link_can_carry():
     scenario = lab.scenario(schedule=[change(6, rate_bps=1_000_000)])
     link = scenario["links"][0]
     link["shaper"] = {"kind": "token-bucket", "rate_bps": 2_000_000, "burst_bytes": 15_000}
-    assert summary.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
+    assert capacity.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
     link["rate_bps"] = None
-    assert summary.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
-    assert summary.capacity_bits(lab.scenario(), link) == 16e6
+    assert capacity.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
+    assert capacity.capacity_bits(lab.scenario(), link) == 16e6
 
 
 def test_cake_shapes_until_it_is_replaced():
     scenario = lab.scenario(schedule=[change(4, queue={"kind": "cake", "bandwidth_bps": 3_000_000})])
     link = scenario["links"][0]
     link["queue"] = {"kind": "cake", "bandwidth_bps": 8_000_000}
-    assert summary.capacity_bits(scenario, link) == 2 * 8e6 + 6 * 3e6
+    assert capacity.capacity_bits(scenario, link) == 2 * 8e6 + 6 * 3e6
     link["queue"] = {"kind": "red", "bandwidth_bps": 8_000_000}  # which keeps to no rate
-    assert summary.capacity_bits(lab.scenario(), link) == 80e6
+    assert capacity.capacity_bits(lab.scenario(), link) == 80e6
 
 
 def test_a_trace_carries_its_opportunities():
@@ -263,7 +265,7 @@ def test_a_trace_carries_its_opportunities():
         "bytes": 1504,
     }
     # After 2 s, up to 9 s: 2.5, 2.7, 4, 4.5, 4.7, 6, 6.5, 6.7, 8, 8.5, 8.7.
-    assert summary.capacity_bits(scenario, link) == 11 * 1504 * 8
+    assert capacity.capacity_bits(scenario, link) == 11 * 1504 * 8
 
 
 def test_the_narrowest_bottleneck_on_the_way_counts():

@@ -51,16 +51,22 @@ pub struct FlowSummary {
     pub slow_start_exit_ns: Option<u64>,
     /// Payload read in each second of the whole run.
     pub goodput_seconds: GoodputSeconds,
-    /// Packet-pair round trips of every acknowledgement.
+    /// Packet-pair round trips of every acknowledgement: on the path, from interface to interface.
     pub rtt: Times,
+    /// Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active; null without one.
+    pub srtt_mean_ns: Option<u64>,
     /// Time that each data packet spent in queues, summed over the hops.
     pub queue_delay: Times,
     /// Mean congestion window over the time it was active; null without one.
     pub cwnd_mean_bytes: Option<u64>,
     /// Largest congestion window.
     pub cwnd_max_bytes: Option<u64>,
-    /// What kept the sender from sending, and for how long.
+    /// What limited the flow, and for how long.
     pub limited_ns: Limited,
+    /// The send buffer of its sender; null where nobody tells.
+    pub send_buffer: Option<SocketBuffer>,
+    /// The receive buffer of its receiver; null where nobody tells.
+    pub receive_buffer: Option<SocketBuffer>,
     /// From opening to the last byte read.
     pub completion: Times,
     /// From a request to the last byte of its response.
@@ -136,7 +142,8 @@ pub struct TimeFigures {
     pub max_ns: u64,
 }
 
-/// How long each limit held, ns (RFC 4898 section 3.2, SndLimTime); null where the system does not tell.
+/// How long each limit held, ns; null where the system does not tell. In the spirit of RFC 4898 (section 3.2, SndLimTime), but a window,
+/// a buffer or pacing counts only while more of it would bring more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Limited {
@@ -148,6 +155,22 @@ pub struct Limited {
     pub sndbuf: Option<u64>,
     /// The application.
     pub app: Option<u64>,
+    /// A link that the flow fills, behind one of the others that has no room left.
+    pub path: Option<u64>,
+    /// The processing of the sending or of the receiving host.
+    pub host: Option<u64>,
+    /// The pacing rate.
+    pub pacing: Option<u64>,
+}
+
+/// A buffer of a socket at the end of the window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SocketBuffer {
+    /// Its size as the system counts: payload, of Linux memory.
+    pub bytes: u64,
+    /// What keeps it from growing: a sysctl, or the socket option that set it; null: nothing does, or nobody tells.
+    pub held_by: Option<String>,
 }
 
 /// What a connection of a loadlatency scenario saw.

@@ -56,7 +56,13 @@ impl Processor {
 
     /// When the stack gets a packet that arrived at `now`. `now` must not decrease from call to call; neither does the result.
     pub fn process(&mut self, now: Nanos) -> Nanos {
-        let mut at = self.after_stalls(self.free_at.max(now));
+        self.serve(now).0
+    }
+
+    /// [`Processor::process`], and how long the processor was busy with this packet, stalls included.
+    pub fn serve(&mut self, now: Nanos) -> (Nanos, Nanos) {
+        let from = self.free_at.max(now);
+        let mut at = self.after_stalls(from);
         if let Some((Processing { mean, sd }, random)) = &mut self.processing {
             let mut work = normal(random, *mean, *sd);
             // A stall in the middle interrupts the work.
@@ -68,7 +74,7 @@ impl Processor {
             at = at.saturating_add(work);
         }
         self.free_at = at;
-        at
+        (at, at - from)
     }
 
     fn after_stalls(&mut self, mut at: Nanos) -> Nanos {

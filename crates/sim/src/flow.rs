@@ -9,8 +9,8 @@ use contract::ids::{FlowId, HostId};
 use contract::scenario::Flow;
 use path::Nanos;
 use tcp::TcpInfo;
-use tcp::endpoint::LimitedTimes;
 
+use crate::limits::{Divided, Limits};
 use crate::packet::{Ends, Packet};
 use crate::socket::Talk;
 
@@ -33,6 +33,8 @@ pub(crate) struct FlowRun {
     pub tally: Tally,
     /// What it does.
     pub app: FlowApp,
+    /// What limited it.
+    pub limits: Limits,
     /// Sending host.
     pub from: HostId,
     /// Receiving host.
@@ -219,17 +221,17 @@ pub(crate) struct Snapshot {
     /// Of those, sent again.
     pub retransmits: u64,
     /// Time under each limit.
-    pub limited: LimitedTimes,
+    pub limited: Divided,
 }
 
 impl Snapshot {
-    /// Totals of a connection: the sender's figures and the receiver's.
-    pub(crate) fn new(sender: Option<&TcpInfo>, read: u64) -> Snapshot {
+    /// Totals of a connection: the sender's figures and the receiver's, and what limited it.
+    pub(crate) fn new(sender: Option<&TcpInfo>, read: u64, limited: Divided) -> Snapshot {
         Snapshot {
             read,
             segments: sender.map_or(0, |i| i.data_segments_out),
             retransmits: sender.map_or(0, |i| i.retransmits),
-            limited: sender.map_or(LimitedTimes::default(), |i| i.limited),
+            limited,
         }
     }
 }
@@ -239,10 +241,7 @@ impl std::ops::AddAssign for Snapshot {
         self.read += other.read;
         self.segments += other.segments;
         self.retransmits += other.retransmits;
-        self.limited.cwnd += other.limited.cwnd;
-        self.limited.rwnd += other.limited.rwnd;
-        self.limited.sndbuf += other.limited.sndbuf;
-        self.limited.app += other.limited.app;
+        self.limited += other.limited;
     }
 }
 
@@ -262,6 +261,7 @@ impl FlowRun {
             start,
             stop: flow.stop_ns,
             app,
+            limits: Limits::default(),
             limited: flow.app.is_limited(),
             stopped: false,
             opening: true,

@@ -40,8 +40,8 @@ pub(crate) struct Ingress {
     tick: Nanos,
     after: Option<Stage>,
     processor: Option<Processor>,
-    /// Packets on their way to the stack, in order of time.
-    ready: VecDeque<(Nanos, Packet)>,
+    /// Packets on their way to the stack, in order of time: when they reach it, and how long the processor was busy with each.
+    ready: VecDeque<(Nanos, Nanos, Packet)>,
 }
 
 /// FreeBSD's releases whose stack does not learn how many frames LRO merged.
@@ -135,16 +135,16 @@ impl Ingress {
 
     /// When the next packet reaches the stack or the next interrupt comes.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        let ready = self.ready.front().map(|&(at, _)| at);
+        let ready = self.ready.front().map(|&(at, ..)| at);
         self.moderation.due().into_iter().chain(ready).min()
     }
 
-    /// The next packet that reaches the stack at or before `now`.
-    pub(crate) fn take(&mut self, now: Nanos) -> Option<Packet> {
+    /// The next packet that reaches the stack at or before `now`, and how long the processor was busy with it.
+    pub(crate) fn take(&mut self, now: Nanos) -> Option<(Packet, Nanos)> {
         match self.ready.front() {
-            Some(&(at, packet)) if at <= now => {
+            Some(&(at, busy, packet)) if at <= now => {
                 self.ready.pop_front();
-                Some(packet)
+                Some((packet, busy))
             }
             _ => None,
         }
@@ -185,8 +185,8 @@ impl Ingress {
             Some(stage) => stage.pass(now, packet, reports),
         };
         for packet in packets.into_iter().flatten() {
-            let at = self.processor.as_mut().map_or(now, |processor| processor.process(now));
-            self.ready.push_back((at, packet));
+            let (at, busy) = self.processor.as_mut().map_or((now, 0), |processor| processor.serve(now));
+            self.ready.push_back((at, busy, packet));
         }
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod event_queue;
 mod flow;
 mod host_edge;
+mod limits;
 mod load;
 mod network;
 mod packet;

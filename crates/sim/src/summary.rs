@@ -2,11 +2,13 @@
 
 use contract::ids::FlowId;
 use contract::scenario::Scenario;
-use contract::summary::{FlowSummary, GoodputSeconds, Limited, LinkSummary, Status, Summary};
+use contract::summary::{FlowSummary, GoodputSeconds, Limited, LinkSummary, SocketBuffer, Status, Summary};
 use tcp::Endpoint;
+use tcp::stack::{Buffer, SocketOptions};
 
 use crate::engine::Simulation;
 use crate::flow::{FlowApp, FlowRun, Tally};
+use crate::limits::Divided;
 
 impl Simulation {
     /// The figures of each flow and observed link over the measurement window, as JSON; complete once the run is over.
@@ -43,6 +45,18 @@ impl Simulation {
         tally
     }
 
+    /// A buffer of a flow's connection at the end of the run, and what keeps it from growing.
+    fn socket_buffer(&self, buffer: Buffer, flow: FlowId, run: &FlowRun) -> Option<SocketBuffer> {
+        let spec = &self.scenario().flows[flow.index()];
+        let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: spec.rcvbuf };
+        let (host, bytes) = match buffer {
+            Buffer::Send => (run.from, self.connection(flow.opening())?.send_buffer()),
+            Buffer::Receive => (run.to, self.connection(flow.accepting())?.receive_buffer()),
+        };
+        let held_by = self.profile(host).holds_buffer(buffer, &socket, bytes).map(str::to_owned);
+        Some(SocketBuffer { bytes, held_by })
+    }
+
     fn flow_summary(&self, id: FlowId, run: &FlowRun, tally: &Tally) -> FlowSummary {
         let scenario = self.scenario();
         let endpoint = self.connection(id.opening());
@@ -64,15 +78,13 @@ impl Simulation {
             slow_start_exit_ns: tally.slow_start_exit,
             goodput_seconds: GoodputSeconds { from_ns: run.seconds_from, bytes: run.seconds.clone() },
             rtt: tally.rtt.figures(),
+            srtt_mean_ns: srtt_mean(&before.limited, &after.limited),
             queue_delay: tally.queue_delay.figures(),
             cwnd_mean_bytes: tally.cwnd_mean(),
             cwnd_max_bytes: Some(tally.cwnd_max),
-            limited_ns: Limited {
-                cwnd: Some(after.limited.cwnd - before.limited.cwnd),
-                rwnd: Some(after.limited.rwnd - before.limited.rwnd),
-                sndbuf: Some(after.limited.sndbuf - before.limited.sndbuf),
-                app: Some(after.limited.app - before.limited.app),
-            },
+            limited_ns: limited(&before.limited, &after.limited),
+            send_buffer: self.socket_buffer(Buffer::Send, id, run),
+            receive_buffer: self.socket_buffer(Buffer::Receive, id, run),
             completion: tally.completion.figures(),
             response: tally.response.figures(),
             round: tally.round.figures(),
@@ -85,6 +97,26 @@ impl Simulation {
             load: self.load_summary(id),
         }
     }
+}
+
+/// What was divided between two moments.
+fn limited(before: &Divided, after: &Divided) -> Limited {
+    let by = after.by - before.by;
+    Limited {
+        cwnd: Some(by.cwnd),
+        rwnd: Some(by.rwnd),
+        sndbuf: Some(by.sndbuf),
+        app: Some(by.app),
+        path: Some(after.path - before.path),
+        host: Some(after.host - before.host),
+        pacing: Some(by.pacing),
+    }
+}
+
+/// Mean of the smoothed RTT between two moments; None if there was none.
+fn srtt_mean(before: &Divided, after: &Divided) -> Option<u64> {
+    let time = after.srtt.1 - before.srtt.1;
+    (time > 0).then(|| ((after.srtt.0 - before.srtt.0) / u128::from(time)) as u64)
 }
 
 fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {

@@ -51,6 +51,33 @@ pub enum EcnMode {
     On,
 }
 
+/// A buffer of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// Of what is not acknowledged, or not sent yet.
+    Send,
+    /// Of what the application has not read.
+    Receive,
+}
+
+impl Buffer {
+    /// What the application asked for.
+    pub fn asked(self, socket: &SocketOptions) -> Option<u64> {
+        match self {
+            Buffer::Send => socket.sndbuf,
+            Buffer::Receive => socket.rcvbuf,
+        }
+    }
+
+    /// The socket option that asks for it (setsockopt(2)).
+    pub fn option(self) -> &'static str {
+        match self {
+            Buffer::Send => "SO_SNDBUF",
+            Buffer::Receive => "SO_RCVBUF",
+        }
+    }
+}
+
 /// What the endpoint itself needs to know of a system: handshake, close, options.
 #[derive(Clone, Debug)]
 pub struct StackSpec {
@@ -250,6 +277,9 @@ pub trait Profile: Send + Sync {
 
     /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
+
+    /// What keeps a buffer of `size` bytes from growing: the sysctl's name, or the socket option's; None: autotuning could go on.
+    fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str>;
 
     /// The names of its congestion controls, the default first: those of [`StackSpec::cc`] and what was registered since.
     fn congestion_controls(&self) -> Vec<&str> {

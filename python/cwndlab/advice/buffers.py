@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cwndlab.advice import simulated
 from cwndlab.errors import InputError, unknown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import Stack, catalogue
-from cwndlab.results import texttable
+from cwndlab.results import limits, texttable
 
 MIB = 1 << 20
 
@@ -27,16 +28,16 @@ _COLUMNS = (
     "run_id",
     "goodput_mbps",
     "utilisation",
-    "limited_rwnd_pct",
-    "limited_sndbuf_pct",
-    "limited_cwnd_pct",
+    "limited_by",
+    "held_by",
 )
 
-_HOLDS = {
-    "limited_rwnd_pct": "the receive buffer",
-    "limited_sndbuf_pct": "the send buffer",
-    "limited_cwnd_pct": "congestion control",
-}
+FULL = 0.95
+"""A link of which so much is used has no room left."""
+
+CONGESTION_CONTROL = "congestion control"
+
+_HOLDS = {"rwnd": "the receive buffer", "sndbuf": "the send buffer"}
 
 
 @dataclass(frozen=True)
@@ -176,10 +177,20 @@ def compare(asked: Asked, stack: Stack, jobs: int) -> list[Tried]:
             setting,
             row["goodput_mbps"] or 0.0,
             row["utilisation"] or 0.0,
-            _HOLDS[max(_HOLDS, key=lambda name: row[name] or 0.0)],
+            _held_by(row),
         )
         for setting, row in zip(tried, rows, strict=True)
     ]
+
+
+def _held_by(row: Mapping[str, Any]) -> str:
+    """What would have to be more: a buffer, by the sysctl that holds it, the link or another limit."""
+    limit = row["limited_by"]
+    if limit in _HOLDS:
+        return str(row["held_by"] or _HOLDS[limit])
+    if limit == "path" or limit not in limits.WORDS:
+        return "the link" if (row["utilisation"] or 0.0) >= FULL else CONGESTION_CONTROL
+    return limits.WORDS[limit]
 
 
 def best(found: Sequence[Tried]) -> Tried:
@@ -259,7 +270,7 @@ def _remark(found: Sequence[Tried], chosen: Tried) -> list[str]:
         for each in found
         if sum(each.setting.sysctls.values()) > more and each.goodput_mbps < 0.9 * chosen.goodput_mbps
     ]
-    if not any(_HOLDS["limited_cwnd_pct"] == each.held_by for each in less):
+    if not any(each.held_by == CONGESTION_CONTROL for each in less):
         return []
     return [
         "",

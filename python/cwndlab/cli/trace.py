@@ -2,14 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cwndlab.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def trace(
@@ -31,11 +28,14 @@ def trace(
 ) -> None:
     """Print the connections of a capture, or its packets.
 
-    Connections are lines of JSON, packets with --text lines of text.
+    Connections are lines of JSON, packets with --text lines of text. `window_full_pct` is how
+    much of the time the receiver's window was full, which is all that a capture tells of what
+    limited a flow; take one at the sender.
     """
     import json
 
     from cwndlab import _native
+    from cwndlab.formats import full_windows
 
     if not text and (flights or limit is not None):
         raise InputError("--flights and --limit are of the lines that --text prints: give --text, too")
@@ -45,7 +45,7 @@ def trace(
         if text:
             _native.packet_text(str(capture), flights, limit, sys.stdout.write)
             return
-        connections = _native.Capture(str(capture), False).connections()
+        connections = list(full_windows.connections(_native.Capture(str(capture), False)))
     except ValueError as error:
         raise InputError(f"{capture}: {error}") from None
     for connection in connections:

@@ -50,7 +50,11 @@ class FlowSummary(TypedDict):
     goodput_seconds: GoodputSeconds
     """Payload read in each second of the whole run."""
     rtt: Times
-    """Packet-pair round trips of every acknowledgement."""
+    """Packet-pair round trips of every acknowledgement: on the path, from interface to interface."""
+    srtt_mean_ns: int | None
+    """Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active; null without
+    one.
+    """
     queue_delay: Times
     """Time that each data packet spent in queues, summed over the hops."""
     cwnd_mean_bytes: int | None
@@ -58,7 +62,11 @@ class FlowSummary(TypedDict):
     cwnd_max_bytes: int | None
     """Largest congestion window."""
     limited_ns: Limited
-    """What kept the sender from sending, and for how long."""
+    """What limited the flow, and for how long."""
+    send_buffer: SocketBuffer | None
+    """The send buffer of its sender; null where nobody tells."""
+    receive_buffer: SocketBuffer | None
+    """The receive buffer of its receiver; null where nobody tells."""
     completion: Times
     """From opening to the last byte read."""
     response: Times
@@ -108,8 +116,9 @@ class GoodputSeconds(TypedDict):
 
 
 class Limited(TypedDict):
-    """How long each limit held, ns (RFC 4898 section 3.2, SndLimTime); null where the system does not
-    tell.
+    """How long each limit held, ns; null where the system does not tell. In the spirit of RFC 4898
+    (section 3.2, SndLimTime), but a window, a buffer or pacing counts only while more of it would bring
+    more.
     """
 
     cwnd: int | None
@@ -120,6 +129,12 @@ class Limited(TypedDict):
     """The send buffer."""
     app: int | None
     """The application."""
+    path: int | None
+    """A link that the flow fills, behind one of the others that has no room left."""
+    host: int | None
+    """The processing of the sending or of the receiving host."""
+    pacing: int | None
+    """The pacing rate."""
 
 
 class PingerLoad(TypedDict):
@@ -304,6 +319,17 @@ class DataLoad(TypedDict):
     """The longest time without data."""
     killed: str | None
     """Why the stack ended it before it was told to stop; null: it did not."""
+
+
+class SocketBuffer(TypedDict):
+    """A buffer of a socket at the end of the window."""
+
+    bytes: int
+    """Its size as the system counts: payload, of Linux memory."""
+    held_by: str | None
+    """What keeps it from growing: a sysctl, or the socket option that set it; null: nothing does, or
+    nobody tells.
+    """
 
 
 class LinkSummary(TypedDict):

@@ -50,7 +50,7 @@ _WORDS = {
     **{metric.name: Column(metric.words, metric.unit, metric.factor) for metric in METRICS},
     "cwnd_bytes": Column("cwnd", "kB", 1e-3),
     "ssthresh_bytes": Column("ssthresh", "kB", 1e-3),
-    "srtt_ms": Column("smoothed RTT", "ms"),
+    "srtt_ms": Column("smoothed RTT of the sender's TCP", "ms"),
     "rtt_ms": Column("RTT", "ms"),
     "inflight_bytes": Column("bytes in flight", "kB", 1e-3),
     "delivered_bytes": Column("bytes delivered in order", "MB", 1e-6),

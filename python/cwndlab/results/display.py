@@ -173,9 +173,22 @@ def _cells(results: ResultSet, *, every: bool) -> _Rows:
     columns["status"] = ["/".join(each) for each in said]
     columns["n"] = [sum(each.values()) - each.get(MISSING, 0) - each.get(FAILED, 0) for each in said]
     in_order = own.shown(results.header.metrics or ())
+    words = {name for name, metric in in_order.items() if metric.kind == "word"}
     for name in in_order:
-        columns[name] = _means(table[name], place, len(places))
-    return _Rows(columns, {*in_order, "n"})
+        together = _words if name in words else _means
+        columns[name] = together(table[name], place, len(places))
+    return _Rows(columns, {*in_order, "n"} - words)
+
+
+def _words(
+    values: "pa.ChunkedArray[Any]", place: "np.ndarray[Any, np.dtype[np.int64]]", cells: int
+) -> list[Any]:
+    """The words of a metric in each cell, each once, None where no run has any."""
+    said: list[dict[str, None]] = [{} for _ in range(cells)]
+    for cell, value in zip(place.tolist(), values.to_pylist(), strict=True):
+        if value is not None:
+            said[cell][value] = None
+    return ["/".join(each) or None for each in said]
 
 
 def _means(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Link, Scenario
-from cwndlab.results.summary import route
+from cwndlab.scenario.capacity import route
 from cwndlab.scenario.queries import app_of, least_rate
 
 HEADERS = 40

@@ -21,7 +21,8 @@ from cwndlab.experiment.units import BadValue
 from cwndlab.parts.store import RunRecord
 from cwndlab.results.columns import SERIES, describe
 from cwndlab.results.metrics import NAMES, NUMBERS, SHOWN, Metric, Value
-from cwndlab.results.summary import narrowest, six_digits
+from cwndlab.results.summary import six_digits
+from cwndlab.scenario.capacity import narrowest
 
 TABLES = ("tcp", "queue", "tcp_info")
 """Tables whose columns expressions may use; of `queue` those of the flow's bottleneck."""

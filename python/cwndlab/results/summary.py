@@ -3,18 +3,15 @@
 The counters are the summary of docs/architecture.md: they cover the measurement window of the run only.
 """
 
-import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from cwndlab.contract.scenario import Flow, Link, Scenario
+from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.contract.summary import FlowSummary, Summary
-from cwndlab.results import call, dynamics, metrics
+from cwndlab.results import call, dynamics, limits, metrics
 from cwndlab.results.metrics import Value
-from cwndlab.scenario.queries import app_of, is_datagrams, least_rate
-
-LIMITS = ("cwnd", "rwnd", "sndbuf", "app")
-"""What may keep a sender from sending."""
+from cwndlab.scenario.capacity import narrowest
+from cwndlab.scenario.queries import app_of, is_datagrams
 
 CARRIED_OUT = ("complete", "unreliable")
 """Statuses of flows that did what they were asked to.
@@ -38,13 +35,13 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
     `round_*_ms` and `one_way_*_ms` are percentiles of what the application saw (each transfer of background
     traffic completes), `mos` is the opinion score of a call (`results.call`), `stalled_s` is how long a
     player had nothing to show. Of datagrams, `drop_rate` is the loss.
-    `limited_*_pct` are shares of the active time (RFC 4898 section 3.2, SndLimTime). `power` is
-    Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979). `slow_start_exit_s` is from the
-    flow's start to the first end of slow start, wherever the window lies. `jain` is Jain's index over the
-    goodputs of the run's flows of the same application (Jain, Chiu, Hawe: DEC-TR-301, 1984), only where there
-    are several; `results.dynamics` has the metrics over single seconds. Datagrams take no part in either,
-    nor do pingers of loadlatency scenarios, in whose rows the metrics of the scenario are
-    (docs/loadlatency.md). Datagrams have None of what only a TCP connection has.
+    `limited_*_pct` are shares of the active time, and `limited_by` is the main one (`results.limits`).
+    `power` is Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979).
+    `slow_start_exit_s` is from the flow's start to the first end of slow start, wherever the window lies.
+    `jain` is Jain's index over the goodputs of the run's flows of the same application (Jain, Chiu, Hawe:
+    DEC-TR-301, 1984), only where there are several; `results.dynamics` has the metrics over single seconds.
+    Datagrams take no part in either, nor do pingers of loadlatency scenarios, in whose rows the metrics of
+    the scenario are (docs/loadlatency.md). Datagrams have None of what only a TCP connection has.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {
@@ -91,48 +88,6 @@ def cycle_ns(entries: Sequence[int]) -> float | None:
     return (entries[-1] - entries[0]) / (len(entries) - 1) if len(entries) > 1 else None
 
 
-def capacity_bits(scenario: Scenario, link: Link) -> float | None:
-    """Bits the link can carry in the measurement window, scheduled changes and outages included.
-
-    What limits it is the least of its rate, the rate of its token bucket or policer and the bandwidth of
-    CAKE, or the delivery opportunities of its trace; the burst that a bucket lets through once is not
-    counted. None where nothing limits the link at some time of the window (a packet takes no time there).
-    """
-    start, end = scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]
-    rate, queue, down, since, bits = link["rate_bps"], link.get("queue"), False, start, 0.0
-    shaper: Mapping[str, Any] = link.get("shaper") or {}
-    changes = [change for change in scenario["schedule"] if change["link"] == link["name"]]
-    for change in [*changes, None]:
-        until = min(max(change["at_ns"], start), end) if change else end
-        if until > since:
-            possible = _bits_between(least_rate(rate, shaper, queue), shaper, since, until)
-            if possible is None:
-                return None
-            bits += 0 if down else possible
-        since = until
-        if change is not None:
-            new_rate, new_queue, new_down = change.get("rate_bps"), change.get("queue"), change.get("down")
-            rate = rate if new_rate is None else new_rate
-            queue = queue if new_queue is None else new_queue
-            down = down if new_down is None else new_down
-    return bits
-
-
-def _bits_between(rate: int | None, shaper: Mapping[str, Any], since: int, until: int) -> float | None:
-    """Bits that a rate, or the opportunities of a trace, let pass between two times (ns)."""
-    if shaper.get("kind") == "trace":
-        count = _opportunities(shaper, until) - _opportunities(shaper, since)
-        return float(count * shaper["bytes"] * 8)
-    return None if rate is None else rate * (until - since) / 1e9
-
-
-def _opportunities(trace: Mapping[str, Any], until: int) -> int:
-    """Delivery opportunities of a repeated trace up to a time (ns)."""
-    laps, rest = divmod(until, trace["period_ns"])
-    times: Sequence[int] = trace["opportunities_ns"]
-    return int(laps) * len(times) + bisect.bisect_right(times, rest)
-
-
 def six_digits(value: float | None) -> float | None:
     """The value with six significant digits, the resolution of every float in a summary."""
     return None if value is None else float(f"{value:.6g}")
@@ -143,7 +98,7 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
     rtt, queueing = counted["rtt"], counted["queue_delay"]
     # Datagrams wait for nothing, and a connection that never opened did not wait either.
     held: Mapping[str, Any] = counted["limited_ns"]
-    limited = held if any(held.values()) else dict.fromkeys(LIMITS)
+    limited = held if any(held.values()) else {}
     floats: dict[str, float | None] = {
         "goodput_mbps": _ratio(counted["goodput_bytes"] * 8e3, active),
         "sender_mbps": _sender(counted),
@@ -162,7 +117,8 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
         "queue_delay_max_ms": _ratio(queueing.get("max_ns"), 1e6),
         "power": _power(counted),
         "slow_start_exit_s": _since_start(counted, counted.get("slow_start_exit_ns")),
-        **{f"limited_{name}_pct": _ratio(_times(limited[name], 100), active) for name in LIMITS},
+        "srtt_mean_ms": _ratio(counted.get("srtt_mean_ns"), 1e6),
+        **{f"limited_{name}_pct": _ratio(_times(limited.get(name), 100), active) for name in limits.KINDS},
         "completion_s": _ratio(counted["completion_ns"], 1e9),
         "stalled_s": _ratio(counted.get("stalled_ns"), 1e9) if app_of(flow).get("kind") == "video" else None,
     }
@@ -181,7 +137,8 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
     known: dict[str, Value] = {name: six_digits(value) for name, value in floats.items()}
     known.update({name: by_name[name] for name in metrics.COUNTS if name in by_name})
     known["load_scenario"] = load["observed"]["number"] if "observed" in load else None
-    known.update(_words(scenario, flow), status=counted["status"])
+    known.update(_words(scenario, flow), status=counted["status"], limited_by=limits.main(known))
+    known.update(limits.buffer(limits.main(known), counted))
     if is_datagrams(flow):
         known.update(dict.fromkeys(_OF_TCP))
     return {name: known.get(name) for name in metrics.NAMES}
@@ -282,39 +239,6 @@ def _stack(scenario: Scenario, flow: Flow) -> str:
     return next(str(host["stack"]) for host in scenario["hosts"] if host["name"] == flow["from"])
 
 
-def narrowest(scenario: Scenario, flow: str) -> tuple[str, float] | None:
-    """The bottleneck on a flow's way that can carry least in the measurement window, and how many bits.
-
-    None where no link on its way is a bottleneck with a rate.
-    """
-    ends = next(each for each in scenario["flows"] if each["name"] == flow)
-    links = [link for link in route(scenario, ends["from"], ends["to"]) if link["bottleneck"]]
-    known = [
-        (bits, str(link["name"])) for link in links if (bits := capacity_bits(scenario, link)) is not None
-    ]
-    if not known or min(known)[0] <= 0:
-        return None
-    bits, name = min(known, key=lambda pair: pair[0])
-    return name, bits
-
-
 def _utilisation(scenario: Scenario, flow: Flow, wire_bytes: int | None) -> float | None:
     found = narrowest(scenario, flow["name"])
     return None if found is None or wire_bytes is None else wire_bytes * 8 / found[1]
-
-
-def route(scenario: Scenario, source: str, target: str) -> list[Link]:
-    """The links from host to host: fewest hops, ties by the order of links, as the engine routes."""
-    ways: dict[str, list[Link]] = {source: []}
-    frontier = [source]
-    while frontier and target not in ways:
-        frontier = list(_step(scenario["links"], ways, frontier))
-    return ways.get(target, [])
-
-
-def _step(links: Iterable[Link], ways: dict[str, list[Link]], frontier: list[str]) -> Iterable[str]:
-    reached = [link for link in links if link["from"] in frontier and link["to"] not in ways]
-    for link in reached:
-        if link["to"] not in ways:
-            ways[link["to"]] = [*ways[link["from"]], link]
-            yield link["to"]

@@ -7,6 +7,7 @@ use tcp::endpoint::State;
 use super::Simulation;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::FlowApp;
+use crate::limits::Limits;
 
 impl Simulation {
     /// A transfer arrives (the first time: the flow begins).
@@ -53,6 +54,7 @@ impl Simulation {
             return;
         }
         let totals = self.snapshot(transfer);
+        self.flows[transfer.index()].limits = Limits::default();
         for side in [opening, accepting] {
             self.connections[side.index()] = None;
             self.events.set_timer(side, NEVER);

@@ -58,8 +58,10 @@ impl Simulation {
         }
         self.report_network(None);
         while let Some(ingress) = &mut self.hosts[host.index()].ingress
-            && let Some(packet) = ingress.take(self.now)
+            && let Some((packet, busy)) = ingress.take(self.now)
         {
+            let flow = &mut self.flows[packet.connection.flow().index()];
+            flow.limits.processing[packet.connection.side() as usize] += busy;
             self.arrived = packet;
             self.deliver();
         }

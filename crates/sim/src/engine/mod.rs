@@ -28,6 +28,7 @@ use crate::applications::IncastGroup;
 use crate::event_queue::{EventQueue, NEVER, Source};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
+use crate::limits::Capacity;
 use crate::network::Network;
 use crate::packet::Packet;
 use prefetch::Prefetcher;
@@ -62,6 +63,8 @@ pub struct Simulation {
     finished: bool,
     events: EventQueue,
     network: Network,
+    /// What its links can carry.
+    capacity: Capacity,
     hosts: Vec<HostRun>,
     /// Flows of the experiment, then those for the transfers of background traffic.
     flows: Vec<FlowRun>,
@@ -190,6 +193,10 @@ impl Simulation {
         &self.flows
     }
 
+    pub(crate) fn profile(&self, host: HostId) -> &dyn Profile {
+        &*self.hosts[host.index()].profile
+    }
+
     pub(crate) fn connection(&self, connection: ConnectionId) -> Option<&Endpoint> {
         self.connections[connection.index()].as_ref()
     }
@@ -292,6 +299,7 @@ impl Simulation {
         {
             let seed = (self.scenario.seed, self.scenario.repeat);
             if let Some(link) = self.scenario.link(&change.link) {
+                self.capacity.change(link, change);
                 self.network.change(link, self.now, &change.path_change(), seed, &mut self.events);
             }
             self.next_change += 1;

@@ -13,6 +13,7 @@ use super::{SECOND, Simulation};
 use crate::capture::Captures;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::{FlowApp, Snapshot};
+use crate::limits::Path;
 
 /// What is recorded, and how far that is.
 pub(super) struct Recording {
@@ -192,8 +193,19 @@ impl Simulation {
     /// Totals of a flow's present connection.
     pub(super) fn snapshot(&mut self, flow: FlowId) -> Snapshot {
         let read = self.read_by(flow);
+        self.end_round(flow);
         let sender = self.connections[flow.opening().index()].as_mut();
-        Snapshot::new(sender.map(|sender| sender.info(self.now)).as_ref(), read)
+        let limited = self.flows[flow.index()].limits.divided;
+        Snapshot::new(sender.map(|sender| sender.info(self.now)).as_ref(), read, limited)
+    }
+
+    /// Ends the present round of a flow, in which what limited it is found.
+    pub(super) fn end_round(&mut self, flow: FlowId) {
+        let Simulation { connections, flows, network, capacity, now, .. } = self;
+        let Some(endpoint) = &mut connections[flow.opening().index()] else { return };
+        let run = &mut flows[flow.index()];
+        let path = Path { topology: &network.topology, capacity, src: run.from, dst: run.to };
+        run.limits.end_round(*now, &endpoint.end_round(*now), &path);
     }
 
     /// Totals of a flow so far, transfers included.

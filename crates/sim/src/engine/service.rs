@@ -74,20 +74,26 @@ impl Simulation {
         if due < events.timer(connection) {
             events.set_timer(connection, due.max(now));
         }
+        let mut reports = flow.needs_report;
         if connection.is_opening() {
             let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
             flow.tally.cwnd(now, cwnd);
+            reports |= endpoint.round_is_over();
         }
-        flow.needs_report | !endpoint.events().is_empty() || endpoint.wants_tx_complete()
+        reports | !endpoint.events().is_empty() || endpoint.wants_tx_complete()
     }
 
-    /// What few services have to report: a wait for the interface, events of the endpoint, the end of a transfer.
+    /// What few services have to report: a wait for the interface, events of the endpoint, the end of a round or of a transfer.
     #[inline(never)]
     pub(super) fn report_endpoint(&mut self, connection: ConnectionId) {
         let Some(endpoint) = &mut self.connections[connection.index()] else { return };
         let reports = !endpoint.events().is_empty();
+        let round_is_over = connection.is_opening() && endpoint.round_is_over();
         if endpoint.wants_tx_complete() {
             self.await_departure(connection);
+        }
+        if round_is_over {
+            self.end_round(connection.flow());
         }
         if reports {
             self.report_events(connection);

@@ -22,6 +22,7 @@ use crate::error::{Error, FlowError, HostError};
 use crate::event_queue::{EventQueue, NEVER, Source, Sources};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
+use crate::limits::Capacity;
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::topology::Topology;
@@ -112,6 +113,7 @@ impl Simulation {
             finished: false,
             events,
             network,
+            capacity: Capacity::new(&scenario),
             connections: flows.iter().flat_map(|_| [None, None]).collect(),
             hosts,
             prefetcher: Prefetcher::new(scenario.links.len(), flows.len()),

@@ -14,11 +14,11 @@ mod output;
 mod socket;
 
 use handshake::Handshake;
-use limits::LimitClock;
-pub use limits::LimitedTimes;
+use limits::{LimitClock, MIN_ROUND};
+pub use limits::{LimitedTimes, Round};
 use output::TsvalCache;
 
-use wire::segment::{IP_HEADER, TCP_HEADER};
+use wire::segment::{IP_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Flags, Segment, seq};
 
 use crate::clock::{HostClock, Nanos, earliest};
@@ -461,15 +461,40 @@ impl Endpoint {
             announced_mss: u32::from(self.handshake.mss),
             snd_mss: self.snd.payload,
             snd_wnd: self.snd.wnd,
-            send_buffer: self.sender.send_buffer(&self.snd),
+            send_buffer: self.send_buffer(),
             outstanding: self.snd.outstanding(),
-            bytes_acked: self.snd.una.saturating_sub(self.snd.iss + 1).min(self.snd.end - self.snd.iss - 1),
+            bytes_acked: self.bytes_acked(),
             bytes_read: self.bytes_read,
             data_segments_out: self.data_segments_out,
             retransmits: self.snd.retransmits,
             limited: self.limits.times,
             ecn: self.snd.ecn,
         }
+    }
+
+    /// Whether everything is acknowledged that was sent when the present round began, and enough of it.
+    #[inline(always)]
+    pub fn round_is_over(&self) -> bool {
+        self.snd.una >= self.limits.round_end
+    }
+
+    /// Ends the present round, at any time, and begins the next.
+    pub fn end_round(&mut self, now: Nanos) -> Round {
+        self.limits.settle(now);
+        let snd = &self.snd;
+        self.limits.round_end = snd.max.max(snd.una + MIN_ROUND * u64::from(snd.payload));
+        Round {
+            acked: self.bytes_acked(),
+            header: IP_HEADER + TCP_HEADER + if snd.timestamps { TIMESTAMPS_BYTES } else { 0 },
+            payload: snd.payload,
+            srtt: self.sender.srtt(snd),
+            limited: self.limits.times,
+        }
+    }
+
+    fn bytes_acked(&self) -> u64 {
+        let snd = &self.snd;
+        snd.una.saturating_sub(snd.iss + 1).min(snd.end - snd.iss - 1)
     }
 
     /// Congestion window, bytes.
@@ -493,6 +518,11 @@ impl Endpoint {
     /// The window that the last acknowledgement offered, bytes.
     pub fn receive_window(&self) -> u64 {
         self.rcv.advertised.saturating_sub(self.rcv.last_ack)
+    }
+
+    /// Send buffer, bytes as the system counts it: payload, on Linux memory.
+    pub fn send_buffer(&self) -> u64 {
+        self.sender.send_buffer(&self.snd)
     }
 
     /// Receive buffer, bytes as the system counts it: payload, on Linux memory.

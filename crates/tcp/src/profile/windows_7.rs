@@ -5,7 +5,7 @@ use crate::receiver::Receiver;
 use crate::receiver::windows::{Tuning as ReceiverTuning, WindowsReceiver};
 use crate::sender::Sender;
 use crate::sender::windows::{Tuning as SenderTuning, WindowsSender};
-use crate::stack::{EcnMode, Family, Profile, SocketOptions, StackSpec, StateRules, Sysctl};
+use crate::stack::{Buffer, EcnMode, Family, Profile, SocketOptions, StackSpec, StateRules, Sysctl};
 
 /// Send buffer where the application sets none: Windows follows the connection's ideal backlog; a megabyte covers it.
 const SEND_BUFFER: u64 = 1 << 20;
@@ -138,6 +138,11 @@ impl Profile for Windows {
             (socket.sndbuf.unwrap_or(SEND_BUFFER), socket.sndbuf.is_none()),
             (socket.rcvbuf.unwrap_or(RECEIVE_BUFFER), socket.rcvbuf.is_none()),
         )
+    }
+
+    fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str> {
+        let autotuned = buffer == Buffer::Receive && size >= LARGEST_RECEIVE_BUFFER;
+        buffer.asked(socket).map(|_| buffer.option()).or(autotuned.then_some("autotuninglevel"))
     }
 
     fn sender(&self, cc: &str, _random: u64) -> Box<dyn Sender> {

@@ -197,11 +197,12 @@ pub enum Limit {
     App,
     /// No segment waits: the send buffer is full of unacknowledged data, so that the application cannot write more.
     SendBuffer,
-    /// A segment waits for the congestion window (or recovery, pacing, a queue on the host: whatever the sender imposes
-    /// on itself).
+    /// A segment waits for the congestion window (or recovery, a queue on the host: whatever the sender imposes on itself).
     Cwnd,
     /// A segment waits for the peer's window.
     Rwnd,
+    /// A segment for which both windows have room waits for its time at the pacing rate.
+    Pacing,
 }
 
 /// The answer to [`Sender::poll`].
@@ -339,4 +340,9 @@ pub trait Sender: Send {
 
     /// Figures for samples.
     fn metrics(&self, snd: &SendState) -> Metrics;
+
+    /// Smoothed RTT of [`Metrics`]; no congestion control learns that it is asked for.
+    fn srtt(&self, snd: &SendState) -> Option<Nanos> {
+        self.metrics(snd).srtt
+    }
 }

@@ -5,7 +5,7 @@ use tcp::profile::freebsd::{FreeBsd, release};
 use tcp::receiver::Receiver;
 use tcp::sender::Sender;
 use tcp::sender::freebsd::FreeBsdSender;
-use tcp::stack::{Profile, SocketOptions, StackSpec, Sysctl};
+use tcp::stack::{Buffer, Profile, SocketOptions, StackSpec, Sysctl};
 
 /// Local time of the sender's clock when its SYN leaves: the end of a tick, ns.
 pub(crate) const PHASE: u64 = 999_900;
@@ -63,6 +63,9 @@ impl Profile for Host {
     }
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool)) {
         self.release.buffers(socket)
+    }
+    fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str> {
+        self.release.holds_buffer(buffer, socket, size)
     }
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {
         match &self.module {

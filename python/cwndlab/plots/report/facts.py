@@ -83,11 +83,6 @@ class Facts:
         return 1.0 if self.duration_s >= 20 else max(0.001, float(f"{self.duration_s / 40:.1g}"))
 
 
-def percentage(percent: float) -> str:
-    """A share of the time, in per cent without decimals."""
-    return f"{percent:.0f} %" if percent >= 0.5 else "less than 1 %"
-
-
 def capital(text: str) -> str:
     """A sentence with a capital at its beginning."""
     return text[:1].upper() + text[1:]

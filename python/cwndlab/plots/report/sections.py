@@ -23,7 +23,6 @@ from cwndlab.plots.report.facts import (
     capital,
     distinct,
     key_cell,
-    percentage,
     rounded,
     varying_metrics,
     with_interval,
@@ -33,7 +32,7 @@ from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.report.setup import provenance, testbed
 from cwndlab.plots.report.viewer import box_keys, data, series, viewer
 from cwndlab.plots.selection import floats, run_labels
-from cwndlab.results import columns, expectations, inferred, loadlatency, own, questions
+from cwndlab.results import columns, expectations, inferred, limits, loadlatency, own, questions
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
@@ -48,9 +47,6 @@ MAX_METRICS = 11
 
 FEW_FLOWS = 16
 """Flows that get a sentence each about what limited them; more are counted."""
-
-MOSTLY = 50.0
-"""Per cent of the time above which a limit is a flow's main one."""
 
 
 def write(results: ResultSet, path: str | Path) -> Path:
@@ -173,36 +169,30 @@ def _load(facts: Facts, classic: str) -> dict[str, object]:
     return {"scenarios": scenarios, "lines": classic}
 
 
-_LIMITS = {
-    "limited_cwnd_pct": "the congestion window",
-    "limited_rwnd_pct": "the receiver's window",
-    "limited_sndbuf_pct": "the send buffer",
-    "limited_app_pct": "the application",
-}
-
-
 def _limits(facts: Facts) -> dict[str, object]:
     """What limited the connections: a sentence for each, or for many how often each was the main limit.
 
     Only those count of which some limit was measured: datagrams have none.
     """
-    known = facts.complete.filter(pl.sum_horizontal(pl.col(list(_LIMITS)).fill_null(0.0)) > 0)
-    labels = run_labels(known, [*facts.telling, "stack", "cc", "repeat"], facts.results.labels)
-    sentences, mains = [], []
-    for row in known.iter_rows(named=True):
-        shares = sorted(((row[name] or 0.0, words) for name, words in _LIMITS.items()), reverse=True)
-        said = [f"{percentage(share)} of the time by {words}" for share, words in shares if share > 0]
-        mains.append(shares[0][1] if shares[0][0] > MOSTLY else "")
+    known = [row for row in facts.complete.iter_rows(named=True) if limits.shares(row)]
+    labels = run_labels(facts.complete, [*facts.telling, "stack", "cc", "repeat"], facts.results.labels)
+    sentences, round_trips = [], []
+    for row in known:
         name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
-        sentences.append(f"{name}: limited " + (", ".join(said) or "by nothing for long") + ".")
-    counts = sorted(((mains.count(words), words) for words in dict.fromkeys(mains)), reverse=True)
-    summed = [f"{count} of {len(mains)} TCP flows were limited {_mostly(words)}." for count, words in counts]
-    return {"limits": sentences, "limits_summed": summed if len(sentences) > FEW_FLOWS else []}
+        sentences.append(f"{name}: limited {limits.sentence(row)}.")
+        round_trips += [f"{name}: {said}" for said in [limits.round_trips(row)] if said]
+    mains = [limits.main(row) for row in known]
+    counts = sorted(((mains.count(kind), kind or "") for kind in dict.fromkeys(mains)), reverse=True)
+    summed = [f"{count} of {len(mains)} TCP flows were limited {_mostly(kind)}." for count, kind in counts]
+    many = len(sentences) > FEW_FLOWS
+    if many and round_trips:
+        summed.append(f"TCP's round trips are not the path's in {len(round_trips)} of them. {round_trips[0]}")
+    return {"limits": sentences + round_trips, "limits_summed": summed if many else []}
 
 
-def _mostly(words: str) -> str:
-    if words:
-        return f"by {words} for more than half of the time"
+def _mostly(kind: str) -> str:
+    if kind in limits.WORDS:
+        return f"by {limits.WORDS[kind]} for more than half of the time"
     return "by none of these for more than half of the time"
 
 

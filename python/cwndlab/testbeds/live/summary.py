@@ -22,12 +22,14 @@ from cwndlab.contract.summary import (
     Load,
     LoadScenario,
     LoadTransfer,
+    SocketBuffer,
     Status,
     Summary,
     Times,
 )
 from cwndlab.scenario.queries import app_of, is_datagrams
 from cwndlab.tables import SCHEMAS
+from cwndlab.testbeds.live import limits
 from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
 
@@ -195,7 +197,10 @@ class _Flow:
             "queue_delay": known.get("queue_delay", {"count": 0}),
             "cwnd_mean_bytes": _rounded_mean(_values(self._in_window(sender), "cwnd_bytes")),
             "cwnd_max_bytes": max(_values(self._in_window(sender), "cwnd_bytes"), default=None),
+            "srtt_mean_ns": _rounded_mean(_values(self._in_window(sender), "srtt_ns")),
             "limited_ns": self._limited_ns(),
+            "send_buffer": self._buffer(sender, "send_buffer_bytes"),
+            "receive_buffer": self._buffer(self._received, "receive_buffer_bytes"),
             "completion": self._completions(completion, samples),
             "response": distribution("response"),
             "round": distribution("round"),
@@ -392,20 +397,13 @@ class _Flow:
         return max(0, min(end, self._to) - max(opened, self._from))
 
     def _limited_ns(self) -> Limited:
-        """What kept the sender, as tcp_info(7) tells it: of the time it had data, what the window or the
-        buffer held."""
-        if not self._sent.height or self._sent["busy_ns"].null_count():
-            return {"cwnd": None, "rwnd": None, "sndbuf": None, "app": None}
-        busy, rwnd, sndbuf = (
-            self._grown(self._sent, name) for name in ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
-        )
-        active = self._active_ns()
-        return {
-            "cwnd": max(0, busy - rwnd - sndbuf),
-            "rwnd": rwnd,
-            "sndbuf": sndbuf,
-            "app": max(0, active - busy),
-        }
+        scenario = self._observed.scenario
+        return limits.limited(self._sent, scenario, self._name, self._active_ns(), headers(scenario))
+
+    def _buffer(self, rows: pl.DataFrame, column: str) -> SocketBuffer | None:
+        """A socket's buffer at the end; what holds it the kernel does not tell."""
+        known = _values(rows, column)
+        return {"bytes": known[-1], "held_by": None} if known else None
 
     def _segments(self) -> int | None:
         """Data segments sent: bytes by the segment size, as offloads that hide segments are off.

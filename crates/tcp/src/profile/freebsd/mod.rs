@@ -11,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use sysctls::{KNOBS, Values, common_names};
 
+use wire::segment::MAX_WINDOW;
+
 use crate::cc::Module;
 use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow, Registry};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
@@ -23,7 +25,8 @@ use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 use crate::sender::rack::{RackSender, RackTuning};
 use crate::stack::{
-    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl, not_of_this_family,
+    Buffer, EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl,
+    not_of_this_family,
 };
 
 /// What distinguishes a release besides the values of its sysctls.
@@ -297,6 +300,11 @@ impl FreeBsd {
     }
 }
 
+/// The sysctls that switch autotuning of a buffer and bound it, and the one that bounds any buffer.
+const SEND_SYSCTLS: [&str; 2] = ["net.inet.tcp.sendbuf_auto", "net.inet.tcp.sendbuf_max"];
+const RECEIVE_SYSCTLS: [&str; 2] = ["net.inet.tcp.recvbuf_auto", "net.inet.tcp.recvbuf_max"];
+const MAXSOCKBUF: &str = "kern.ipc.maxsockbuf";
+
 impl Profile for FreeBsd {
     fn spec(&self) -> &StackSpec {
         &self.spec
@@ -329,6 +337,33 @@ impl Profile for FreeBsd {
             self.granted(socket.sndbuf, v.sendspace, v.sendbuf_auto),
             self.granted(socket.rcvbuf, v.recvspace, v.recvbuf_auto),
         )
+    }
+
+    /// A step of autotuning that ends beyond what kern.ipc.maxsockbuf allows is refused.
+    fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str> {
+        let v = &self.values;
+        let asked = buffer.asked(socket);
+        if asked.is_some_and(|bytes| self.granted(Some(bytes), 0, 1) == (bytes, false)) {
+            return Some(buffer.option());
+        }
+        if buffer == Buffer::Receive && !self.spec.window_scaling && size > MAX_WINDOW {
+            return Some("net.inet.tcp.rfc1323");
+        }
+        let (automatic, most, step, names) = match buffer {
+            Buffer::Send => (v.sendbuf_auto, v.sendbuf_max, v.sendbuf_inc as u64, SEND_SYSCTLS),
+            Buffer::Receive if self.era.since_12 => {
+                (v.recvbuf_auto, v.recvbuf_max, size / 2, RECEIVE_SYSCTLS)
+            }
+            Buffer::Receive => (v.recvbuf_auto, v.recvbuf_max, v.recvbuf_inc as u64, RECEIVE_SYSCTLS),
+        };
+        let most = most as u64;
+        if automatic == 0 {
+            Some(if asked.is_some() { MAXSOCKBUF } else { names[0] })
+        } else if size >= most {
+            Some(names[1])
+        } else {
+            ((size + step).min(most) > largest_buffer(v.maxsockbuf as u64)).then_some(MAXSOCKBUF)
+        }
     }
 
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {

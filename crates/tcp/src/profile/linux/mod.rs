@@ -12,7 +12,8 @@ use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
 use crate::sender::linux::LinuxSender;
 use crate::stack::{
-    EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl, not_of_this_family,
+    Buffer, EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl,
+    not_of_this_family,
 };
 
 /// How a sysctl of one system is read and written.
@@ -136,6 +137,21 @@ impl Profile for LinuxProfile {
             None => (self.config.rmem.default, self.config.moderate_rcvbuf),
         };
         (send, receive)
+    }
+
+    fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str> {
+        let config = &self.config;
+        let (allowed, core, most, sysctl) = match buffer {
+            Buffer::Send => (config.wmem_max, "net.core.wmem_max", config.wmem.max, "net.ipv4.tcp_wmem"),
+            Buffer::Receive => (config.rmem_max, "net.core.rmem_max", config.rmem.max, "net.ipv4.tcp_rmem"),
+        };
+        match buffer.asked(socket) {
+            Some(bytes) => Some(if bytes > allowed { core } else { buffer.option() }),
+            None if buffer == Buffer::Receive && !config.moderate_rcvbuf => {
+                Some("net.ipv4.tcp_moderate_rcvbuf")
+            }
+            None => (size >= most).then_some(sysctl),
+        }
     }
 
     fn sender(&self, cc: &str, random: u64) -> Box<dyn Sender> {

@@ -341,7 +341,11 @@ impl Sender for LinuxSender {
         }
     }
 
-    fn metrics(&self, _s: &SendState) -> Metrics {
+    fn srtt(&self, _s: &SendState) -> Option<Nanos> {
+        (self.rtt.srtt8() != 0).then(|| (self.rtt.srtt8() * self.rtt_unit()) >> 3)
+    }
+
+    fn metrics(&self, s: &SendState) -> Metrics {
         let mss = u64::from(self.core.mss);
         let unit = self.rtt_unit();
         let known = self.rtt.srtt8() != 0;
@@ -349,7 +353,7 @@ impl Sender for LinuxSender {
         Metrics {
             cwnd: u64::from(self.core.cwnd) * mss,
             ssthresh: (self.core.ssthresh < INFINITE_SSTHRESH).then(|| u64::from(self.core.ssthresh) * mss),
-            srtt: known.then(|| (self.rtt.srtt8() * unit) >> 3),
+            srtt: self.srtt(s),
             rttvar: known.then(|| self.rtt.deviation() * unit),
             rto: (self.rto << self.backoff.min(16)).min(self.rto_max()) * self.tick,
             inflight: u64::from(self.core.in_flight()) * mss,

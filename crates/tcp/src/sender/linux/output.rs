@@ -74,7 +74,8 @@ impl LinuxSender {
         if self.core.pacing && self.core.departure > self.core.now && self.output.burst.packets == 0 {
             self.output.paced_until = Some(cx.now + (self.core.departure - self.core.now));
             self.output.cwnd_limited |= self.core.in_flight() >= self.core.cwnd;
-            return self.finish_output(Limit::Cwnd, snd, cx);
+            self.finish_output(Limit::Pacing, snd, cx);
+            return Poll::Wait(self.limit_while_paced(snd));
         }
         if self.core.lost_out > self.core.retrans_out
             && !self.output.prefer_new
@@ -143,6 +144,22 @@ impl LinuxSender {
             self.expand_sndbuf(snd);
         }
         Poll::Wait(limit)
+    }
+
+    /// What keeps the sender from sending more while pacing holds it: pacing only where a segment waits that both windows admit.
+    fn limit_while_paced(&mut self, snd: &SendState) -> Limit {
+        let waits = snd.end - snd.max.min(snd.end);
+        if self.core.in_flight() >= self.core.cwnd {
+            Limit::Cwnd
+        } else if self.core.lost_out > self.core.retrans_out {
+            Limit::Pacing
+        } else if snd.unsent() == 0 {
+            if snd.app_blocked { self.buffer_limits(0) } else { Limit::App }
+        } else if waits.min(u64::from(self.core.mss)) > (snd.una + snd.wnd).saturating_sub(snd.max) {
+            Limit::Rwnd
+        } else {
+            Limit::Pacing
+        }
     }
 
     /// Everything is sent and the writer sleeps in the midst of a call: the buffer is the limit if cwnd was not when the

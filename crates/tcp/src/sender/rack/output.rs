@@ -237,10 +237,10 @@ impl RackSender {
         }
     }
 
-    /// What keeps the stack from sending more. Data that the windows admit may wait for pacing, which counts as cwnd.
+    /// What keeps the stack from sending more. Data that the windows admit waits for pacing, or for what a burst of it may hold.
     pub(super) fn limit(&self, snd: &SendState) -> Limit {
         let limit = what_limits(snd, &self.ccv, self.ccv.mss);
-        let paused = self.paced_until.is_some() && snd.end.saturating_sub(snd.nxt) >= self.ccv.mss;
-        if paused && limit != Limit::Rwnd { Limit::Cwnd } else { limit }
+        let waits = snd.end.saturating_sub(snd.nxt) >= self.ccv.mss;
+        if waits && matches!(limit, Limit::App | Limit::SendBuffer) { Limit::Pacing } else { limit }
     }
 }
