@@ -23,7 +23,7 @@ from cwndlab.testbeds.live.linux import kernel, settings, tc
 from cwndlab.testbeds.live.linux.by_shell import ByShell
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
-from cwndlab.testbeds.ssh import beside, driven, lab_file, preflight, sampler, scripts, stacks, traffic
+from cwndlab.testbeds.ssh import beside, driven, lab_file, preflight, sampler, stacks, traffic
 from cwndlab.testbeds.ssh.connection import COMMAND_S
 from experiments import dumbbell
 
@@ -514,59 +514,6 @@ class _WithoutInterfaces(ByShell):
         return {}
 
 
-def script(base: Path, text: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run one of the scripts of machines here, below a directory of the test."""
-    command = ["sh", "-s", "--", str(base), *words]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-
-
-def test_a_machine_is_taken_once_and_given_back_as_it_was(tmp_path: Path) -> None:
-    setting, base = tmp_path / "setting", tmp_path / "base"
-    setting.write_text("4096\t'131072' $(reboot)\n")
-    assert script(base, scripts.TAKE, "ours", "me, since noon", "30").returncode == 0
-    assert script(base, scripts.HOLDER, "30", "theirs").stdout == "me, since noon\n"
-    assert script(base, scripts.HOLDER, "30", "ours").stdout == ""
-    second = script(base, scripts.TAKE, "theirs", "you", "30")
-    assert (second.returncode, second.stderr) == (7, "me, since noon\n")
-    assert script(base, scripts.WRITE, str(setting), "1").returncode == 0
-    assert script(base, scripts.WRITE, str(setting), "2").returncode == 0
-    assert setting.read_text() == "2"
-    assert script(base, scripts.RELEASE, "theirs").returncode == 0
-    assert script(base, scripts.AGAIN, "ours", "me").returncode == 1  # it has no guard
-    assert setting.read_text() == "2", "it was not theirs to give back"
-    (base / "run" / "job1.out").touch()
-    assert script(base, scripts.RESTORE, "ours").stdout == ""
-    assert setting.read_text() == "4096 '131072' $(reboot)"
-    left = {path.name for path in (base / "run").iterdir()}
-    assert left == {"beat", "holder", "journal", "jobs", "token"}, "taken still, and nothing of the run"
-    assert script(base, scripts.RELEASE, "ours").stdout == ""
-    assert setting.read_text() == "4096 '131072' $(reboot)"
-    assert list(base.iterdir()) == []
-
-
-def test_what_a_crash_left_is_taken_back_by_the_next_or_by_cleaning(tmp_path: Path) -> None:
-    setting, base = tmp_path / "setting", tmp_path / "base"
-    for take_back in ((scripts.TAKE, "next", "you", "0"), (scripts.CLEAN, "0")):
-        setting.write_text("before")
-        assert script(base, scripts.TAKE, "crashed", "me", "30").returncode == 0
-        assert script(base, scripts.WRITE, str(setting), "during").returncode == 0
-        assert script(base, scripts.JOB, "job1", "60", "0", "sleep", "60").returncode == 0
-        assert script(base, take_back[0], *take_back[1:]).returncode == 0
-        assert setting.read_text() == "before"
-        script(base, scripts.RELEASE, "next")
-        assert list(base.iterdir()) == []
-
-
-def test_a_directory_that_is_a_link_is_not_believed(tmp_path: Path) -> None:
-    theirs, base = tmp_path / "theirs", tmp_path / "base"
-    (theirs / "run").mkdir(parents=True)
-    (theirs / "run" / "journal").write_text(f"touch {tmp_path}/done\n")
-    base.symlink_to(theirs)
-    assert script(base, scripts.TAKE, "ours", "me", "30").returncode == 8
-    script(base, scripts.CLEAN, "0")
-    assert not (tmp_path / "done").exists()
-
-
 def test_a_port_is_free_when_neither_a_socket_nor_time_wait_has_it() -> None:
     def is_free(port: int) -> bool:
         command = ["sh", "-s", "--", "100", f"127.0.0.1:{port}"]
@@ -598,3 +545,22 @@ def test_modules_of_congestion_controls_are_loaded_before_settings_are_looked_at
     for host in told["hosts"]:
         Linux(kernel_of_a).load(ByShell(shell), host, told["flows"])
     assert [line for line in shell.asked if "modprobe" in line] == ["modprobe tcp_bbr"]
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ({"a": ("1 net:1", 1 << 30), "b": ("2 net:1", None)}, []),
+        (
+            {"a": ("1 net:1", 1 << 20), "b": ("2 net:1", 1 << 30)},
+            ["a: 1 MiB are free for /var/tmp/cwndlab, and a run needs 20 MiB for its journal and logs"],
+        ),
+        ({"a": ("1 net:1", None), "b": ("1 net:1", None)}, ["a and b are the same machine"]),
+        ({"a": ("1 net:1", None), "spare": ("1 net:1", None)}, []),
+        ({"a": ("", None), "b": ("", None)}, []),
+    ],
+)
+def test_room_and_names_of_machines_are_looked_at_first(states: Any, said: list[str]) -> None:
+    scenario: Any = {"hosts": [{"name": "a"}, {"name": "b"}]}
+    there: Any = SimpleNamespace(file=SimpleNamespace(routers={}), states=lambda: states)
+    assert list(preflight._machines(scenario, there)) == said

@@ -118,6 +118,8 @@ class Machine:
         self._guard: Pipe | None = None
         self._interface: str | None = None
         self._jobs = 0
+        self._undo: list[str] = []
+        """Commands that take back what was changed, should the machine lose its journal."""
 
     def interface(self) -> str:
         """A host's interface on the test network; raises OSError where none has its address."""
@@ -151,7 +153,9 @@ class Machine:
         kept = {"guard": scripts.GUARD, "change": scripts.CHANGE, "converse": scripts.CONVERSE}
         for name, script in kept.items():
             self.run(["sh", "-c", PUT, "sh", self.path(f"{name}.sh")], script)
-        self._guard = self.connection.begin(["sh", f"{scripts.BASE}/run/guard.sh", scripts.BASE])
+        self._guard = self.connection.begin(
+            ["sh", self.path("guard.sh"), scripts.BASE, str(scripts.SILENT_S)]
+        )
         if self._guard.line(COMMAND_S) != "ready":
             raise LostError(f"{self.name}: the guard of the run does not start")
 
@@ -170,7 +174,7 @@ class Machine:
         """Take back what was changed, and keep the machine; returns what could not be."""
         if self._guard is None or not self.connection.is_open:
             return []  # the guard there takes it back, or the next contact
-        return [f"{self.name}: {line}" for line in self._script(scripts.RESTORE, TOKEN).out.splitlines()]
+        return self._taken_back(scripts.RESTORE)
 
     def release(self) -> list[str]:
         """Take back what was changed, and let others have the machine; returns what could not be."""
@@ -179,8 +183,14 @@ class Machine:
         guard, self._guard = self._guard, None
         if not self.connection.is_open:
             return []  # the guard there takes it back, or the next contact
-        done = self._script(scripts.RELEASE, TOKEN)
+        troubles = self._taken_back(scripts.RELEASE)
         guard.close()
+        return troubles
+
+    def _taken_back(self, script: str) -> list[str]:
+        """Have a script take back what was changed; returns what could not be."""
+        done = self._script(script, TOKEN, *reversed(self._undo))
+        self._undo.clear()
         return [f"{self.name}: {line}" for line in done.out.splitlines()]
 
     def clean(self) -> str | None:
@@ -220,11 +230,13 @@ class Machine:
     def change(self, argv: Sequence[str], text: str, undo: Sequence[str]) -> str:
         """Run a command that changes something, with what takes it back in the journal; raises as `run`."""
         # The script is a file, as standard input is the command's.
-        return self.run(["sh", self.path("change.sh"), scripts.BASE, shlex.join(undo), *argv], text)
+        self._undo.append(shlex.join(undo))
+        return self.run(["sh", self.path("change.sh"), scripts.BASE, self._undo[-1], *argv], text)
 
     def write(self, path: str, text: str) -> None:
         """Write a file of settings; raises OSError with the system's reason."""
         done = self._script(scripts.WRITE, path, text)
+        self._undo += done.out.splitlines()
         if done.status:
             raise OSError(done.said)
 

@@ -14,8 +14,11 @@ from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import rules, tc
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import tools
-from cwndlab.testbeds.ssh import beside, emulated
+from cwndlab.testbeds.ssh import beside, emulated, scripts
 from cwndlab.testbeds.ssh.site import Site
+
+ROOM = 20 << 20
+"""Number of bytes that have to be free on a machine."""
 
 RTT_SHARE, RTT_SLACK_NS = 0.2, 2_000_000
 """How far the idle round trip may be from what the experiment says."""
@@ -33,6 +36,7 @@ def _troubles(scenario: LiveScenario, site: Site) -> Iterator[str]:
         preflight.check_record(scenario)
     except ValueError as error:
         yield str(error)
+    yield from _machines(scenario, site)
     own = site.file.emulating
     by_own = site.file.routers[own].links if own is not None else {}
     changing = dict.fromkeys(change["link"] for change in scenario["schedule"])
@@ -53,6 +57,25 @@ def _troubles(scenario: LiveScenario, site: Site) -> Iterator[str]:
                 yield from _program(site, place, log["command"][0], f"logger {name}")
     if not missing:
         yield from round_trips(scenario, site)
+
+
+def _machines(scenario: LiveScenario, site: Site) -> Iterator[str]:
+    """Machines of this experiment without room for a run, and names of it that stand for the same machine."""
+    used = {*(host["name"] for host in scenario["hosts"]), *site.file.routers}
+    names: dict[str, list[str]] = {}
+    for name, (identity, free) in site.states().items():
+        if name not in used:
+            continue
+        if free is not None and free < ROOM:
+            yield (
+                f"{name}: {free >> 20} MiB are free for {scripts.BASE}, and a run needs {ROOM >> 20} MiB"
+                " for its journal and logs"
+            )
+        if identity:
+            names.setdefault(identity, []).append(name)
+    for same in names.values():
+        if len(same) > 1:
+            yield f"{' and '.join(same)} are the same machine"
 
 
 def _captures(scenario: LiveScenario, site: Site) -> Iterator[str]:

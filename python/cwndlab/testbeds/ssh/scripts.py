@@ -3,7 +3,8 @@
 Everything of a run is below `BASE/run`, which only one run can make at a time:
 
 - `holder` says whose it is; `token` is that process's own; `beat` when it was last heard of
-- `journal` has a line for everything that was changed: the command that takes it back
+- `journal/N` is the command that takes change N back: whole and on the disk before anything is changed, and
+  removed once it has been carried out, so that restoring may be broken off and begun again at any point
 - `jobs/NAME` has the process id of a program and when that started; `NAME.out` and `NAME.err` what it said
 
 Scripts are read from standard input (`sh -s`), so that the user's own shell sees plain words only.
@@ -40,11 +41,30 @@ restore() {  # a directory
     for job in "$1"/jobs/*; do
         if alive "$job"; then kill -s KILL -- "-$pid" 2>/dev/null; kill -s KILL "$pid" 2>/dev/null; fi
     done
-    [ -s "$1/journal" ] || return 0
-    awk '{ line[NR] = $0 } END { for (i = NR; i; i--) print line[i] }' "$1/journal" > "$1/undo"
-    while read -r line; do
-        said=$(sh -c "$line" 2>&1 </dev/null) || echo "not restored: $line: $said"
-    done < "$1/undo"
+    newest_first=
+    for entry in "$1"/journal/*; do newest_first="$entry $newest_first"; done
+    for entry in $newest_first; do
+        if [ -f "$entry" ] && line=$(cat "$entry"); then undo "$line"; rm -f "$entry"; fi
+    done
+}
+# Whether nothing is left to be taken back.
+restored() {  # a directory
+    for entry in "$1"/journal/*; do if [ -e "$entry" ]; then return 1; fi; done
+}
+undo() {  # a command
+    said=$(sh -c "$1" 2>&1 </dev/null) || said=$(sh -c "$1" 2>&1 </dev/null) || echo "not restored: $1: $said"
+}
+# Write down what takes a change back: on the disk, and read from there again, before the change is made.
+note() {  # a command
+    new=$dir/journal.new
+    count=0
+    for entry in "$dir"/journal/*; do if [ -e "$entry" ]; then count=$((count + 1)); fi; done
+    printf '%s\n' "$1" 2>/dev/null > "$new" \
+        && { sync "$new" 2>/dev/null || sync; } && [ "$(cat "$new")" = "$1" ] \
+        && mv "$new" "$dir/journal/$(printf %06d $((count + 1)))" && return 0
+    rm -f "$new"
+    echo "$dir: the journal cannot be written, so nothing is changed (disk full?)" >&2
+    return 1
 }
 age() {  # of the last beat, s; of a run whose guard is gone, very long
     if [ -f "$dir/guard" ] && ! alive "$dir/guard"; then echo 999999; return; fi
@@ -58,11 +78,31 @@ forget() {
     mv "$dir" "$base/old.$$" 2>/dev/null || return 1
     if alive "$base/old.$$/guard" && [ "$pid" != $$ ]; then kill -s KILL "$pid" 2>/dev/null; fi
     restore "$base/old.$$"
-    rm -rf "$base/old.$$"
+    if restored "$base/old.$$"; then rm -rf "$base/old.$$"; fi
+}
+# What is left of somebody who was ended while restoring.
+leftover() {
+    for old in "$base"/old.*; do
+        if [ -d "$old" ] && ! kill -0 "${old##*.}" 2>/dev/null; then
+            restore "$old"
+            if restored "$old"; then rm -rf "$old"; fi
+        fi
+    done
 }
 """
 )
 """First argument: the directory of everything."""
+
+STATE = r"""
+identity=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null && readlink /proc/self/ns/net) \
+    || identity=$(sysctl -n kern.hostuuid kern.boottime security.jail.jailed 2>/dev/null)
+echo $identity
+base=$1
+while ! [ -d "$base" ]; do base=$(dirname "$base"); done
+df -Pk "$base" | awk 'NR == 2 { print $4 }'
+"""
+"""Print what tells a machine from all others, and the free space in KB for runs; argument: the directory of
+everything."""
 
 TAKE = (
     COMMON
@@ -78,12 +118,12 @@ if [ -d "$dir" ]; then
     fi
     forget
 fi
+leftover
 mkdir "$dir" 2>/dev/null || { cat "$dir/holder" >&2; exit 7; }
-mkdir "$dir/jobs"
-date +%s > "$dir/beat"
-printf '%s\n' "$token" > "$dir/token"
-printf '%s\n' "$holder" > "$dir/holder"
-: > "$dir/journal"
+{
+    mkdir "$dir/jobs" "$dir/journal" && date +%s > "$dir/beat" && printf '%s\n' "$holder" > "$dir/holder" \
+        && printf '%s\n' "$token" > "$dir/token" && [ "$(cat "$dir/token")" = "$token" ]
+} 2>/dev/null || { rm -rf "$dir"; echo "$base cannot be written (disk full?)" >&2; exit 8; }
 """
 )
 """Take the machine; arguments: directory, token, holder, seconds of silence. Status 7: somebody has it."""
@@ -92,26 +132,44 @@ GUARD = (
     COMMON
     + r"""
 trap '' HUP INT TERM PIPE
-printf '%s %s\n' $$ "$(born $$)" > "$dir/guard"
+silent=$2
+mine="$$ $(born $$)"
+printf '%s\n' "$mine" > "$dir/guard"
+# A cable that is cut does not end our input.
+(
+    while sleep 5; do
+        [ "$(cat "$dir/guard" 2>/dev/null)" = "$mine" ] || exit 0
+        quiet=$(($(date +%s) - $(cat "$dir/beat" 2>/dev/null || echo 0)))
+        if [ "$quiet" -ge "$silent" ]; then forget; kill -s KILL $$; exit 0; fi
+    done
+) >/dev/null 2>&1 &
+watch=$!
 echo ready
 while read -r line; do
-    case $line in over) exit 0 ;; esac
-    date +%s > "$dir/beat"
+    date +%s 2>/dev/null 1<> "$dir/beat"  # in place, which a full disk allows
 done
 # Our input is at its end: whoever holds the machine is gone.
+kill "$watch" 2>/dev/null
 forget >/dev/null 2>&1
 """
 )
-"""Runs as long as the run does, and takes everything back if that ends without a word."""
+"""Runs as long as the run does, and takes everything back when that ends without a word; arguments:
+directory, seconds of silence."""
 
 RELEASE = (
     COMMON
     + r"""
-[ "$(cat "$dir/token" 2>/dev/null)" = "$2" ] || exit 0
+token=$2; shift 2
+if ! [ -d "$dir" ]; then
+    for line; do undo "$line"; done
+    exit 0
+fi
+[ "$(cat "$dir/token" 2>/dev/null)" = "$token" ] || exit 0
+for line; do grep -qrxF -e "$line" "$dir/journal" || undo "$line"; done
 forget
 """
 )
-"""Take everything back and let others have the machine; argument: directory, token. Prints troubles."""
+"""Take everything back and let others have the machine; arguments as of `RESTORE`. Prints troubles."""
 
 AGAIN = (
     COMMON
@@ -125,15 +183,22 @@ printf '%s\n' "$3" > "$dir/holder"
 RESTORE = (
     COMMON
     + r"""
-[ "$(cat "$dir/token" 2>/dev/null)" = "$2" ] || exit 0
+token=$2; shift 2
+if ! [ -d "$dir" ]; then
+    for line; do undo "$line"; done
+    exit 0
+fi
+[ "$(cat "$dir/token" 2>/dev/null)" = "$token" ] || exit 0
+# Of what we have told and the journal does not have, the newest first.
+for line; do grep -qrxF -e "$line" "$dir/journal" || undo "$line"; done
 restore "$dir"
-: > "$dir/journal"
 for file in "$dir"/* "$dir"/jobs/*; do
     case ${file##*/} in token | holder | beat | guard | journal | jobs | *.sh) ;; *) rm -f "$file" ;; esac
 done
 """
 )
-"""Take everything back, and keep the machine; arguments: directory, token. Prints troubles."""
+"""Take everything back, and keep the machine; arguments: directory, token, the commands that take changes
+back as far as whoever asks knows them, the newest first. Prints troubles."""
 
 HOLDER = (
     COMMON
@@ -147,7 +212,9 @@ exit 0
 CLEAN = (
     COMMON
     + r"""
-[ -d "$dir" ] && is_ours || exit 0
+is_ours || exit 0
+leftover
+[ -d "$dir" ] || exit 0
 if [ "$(age)" -lt "$2" ]; then cat "$dir/holder" >&2; exit 7; fi
 cat "$dir/holder"
 forget
@@ -162,17 +229,19 @@ file=$2; value=$3
 quoted() { printf %s "$1" | sed "s/'/'\\\\''/g; s/.*/'&'/"; }
 [ -e "$file" ] || { echo "No such file or directory" >&2; exit 2; }
 old=$(tr '\n\t' '  ' < "$file") || exit 2
-printf '%s\n' "printf %s $(quoted "${old% }") | tee $(quoted "$file") >/dev/null" >> "$dir/journal"
+back="printf %s $(quoted "${old% }") | tee $(quoted "$file") >/dev/null"
+note "$back" || exit 2
+printf '%s\n' "$back"
 said=$(printf %s "$value" | tee "$file" 2>&1 >/dev/null) || { echo "${said##*: }" >&2; exit 2; }
 """
 )
-"""Write a file of settings; arguments: directory, file, value."""
+"""Write a file of settings; arguments: directory, file, value. Prints the command that takes it back."""
 
 CHANGE = (
     COMMON
     + r"""
 undo=$2; shift 2
-printf '%s\n' "$undo" >> "$dir/journal"
+note "$undo" || exit 2
 exec "$@"
 """
 )

@@ -40,6 +40,7 @@ class Site:
         self._set_up: list[str] = []
         self._programs: dict[tuple[str, str], str] = {}
         self._agents: dict[str, Path | None] = {}
+        self._states: dict[str, tuple[str, int | None]] = {}
         self.told: Callable[[str], None] = lambda machines: None
         """Is told which machines are waited for."""
         self._trips: dict[tuple[str, str], int | None] = {}
@@ -139,6 +140,18 @@ class Site:
         if self._beating is None:
             self._beating = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
             self._beating.start()
+
+    def states(self) -> dict[str, tuple[str, int | None]]:
+        """What tells each machine from all others, and the number of bytes that are free there for runs.
+
+        The latter is None where the machine does not say. Asked for once; raises InputError.
+        """
+        if not self._states:
+            told = self.each(self.machines, lambda machine: machine.shell(scripts.STATE, scripts.BASE))
+            for name, text in told.items():
+                identity, _, free = text.strip().rpartition("\n")
+                self._states[name] = identity, int(free) * 1024 if free.isdigit() else None
+        return self._states
 
     def set_up(self, machine: Machine) -> None:
         """Carry out the lab file's commands before a machine's first run; raises OSError."""
