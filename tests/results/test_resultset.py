@@ -352,10 +352,10 @@ def test_the_table_fits_and_averages_repeats(tmp_path):
     results = cwndlab.open(lab.results(tmp_path / "r"))
     assert display.table(results).splitlines() == [
         "stack freebsd-9.2",
-        "cc       n  goodput  util  retrans  RTT p50  RTT p95  cwnd  limited by  recov",
-        "             Mbit/s     %        %       ms       ms    kB",
-        "newreno  2    8.050    90        1       61       80    80  path            3",
-        "cubic    2    8.250    90        1       61       80    80  path            3",
+        "cc       n  goodput  util  retrans  limited by  RTT p50  RTT p95  cwnd  recov",
+        "             Mbit/s     %        %                   ms       ms    kB",
+        "newreno  2    8.050    90        1  path             61       80    80      3",
+        "cubic    2    8.250    90        1  path             61       80    80      3",
     ]
 
 

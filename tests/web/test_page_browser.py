@@ -104,7 +104,7 @@ def test_opens_without_complaint_and_asks_for_its_own_files_only(page: Browser, 
     assert min(page.evaluate(COLOURED)) > 50
     assert page.evaluate("document.querySelectorAll('#words p').length") == 6
     said = page.evaluate("document.getElementById('words').textContent")
-    assert "What limited f1: the path (its congestion window) " in said and "What limited f2: " in said
+    assert "What limited f1: the path " in said and "What limited f2: " in said
 
 
 def test_the_hash_is_that_of_the_command_line(page: Browser) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cwndlab.errors import InputError, nearest, shown
-from cwndlab.results import inferred, metrics, own, texttable
+from cwndlab.results import inferred, limits, metrics, own, texttable
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY, summary_columns
 from cwndlab.results.metrics import Metric
 from cwndlab.results.resultset import ResultSet
@@ -73,12 +73,26 @@ def table(
             grid.append(column)
     lines = [", ".join(once)] if once else []
     lines += texttable.lines(grid)
+    if not columns and any("RTT" in column.cells[0] for column in grid):
+        lines += _round_trips(rows)
     if any(f"{name}{inferred.STAR}" in line for line in lines for name in rows.inferred()):
         lines.append(inferred.FOOTNOTE)
     if cut:
         more = rows.height - MAX_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
     return "\n".join(lines)
+
+
+def _round_trips(rows: "_Rows") -> list[str]:
+    """A line where TCP's smoothed RTT is another than the path's."""
+    names = ("rtt_p50_ms", "srtt_mean_ms")
+    pairs = zip(*(rows[name] for name in names), strict=True)
+    found = [pair[1] for pair in pairs if limits.apart(dict(zip(names, pair, strict=True)))]
+    if not found:
+        return []
+    return [
+        f"RTT is the path's; TCP's own (srtt), with the hosts, is {min(found):.3g} to {max(found):.3g} ms"
+    ]
 
 
 def json_lines(results: ResultSet, columns: Sequence[str] = ()) -> str:

@@ -63,7 +63,7 @@ METRICS = (
     Metric("cwnd_mean_bytes", "cwnd, mean", "kB", 1e-3, kind="count", of="tcp", head="cwnd", room=11, choice=6),
     Metric("cwnd_max_bytes", "cwnd, maximum", "kB", 1e-3, kind="count", of="tcp", over="max", head="cwnd max", room=20),
     Metric("srtt_mean_ms", "smoothed RTT of the sender's TCP, mean", "ms", better="lower", of="tcp", head="srtt", room=23),
-    Metric("limited_by", "main limit", kind="word", of="tcp", head="limited by", room=11),
+    Metric("limited_by", "main limit", kind="word", of="tcp", head="limited by", room=8),
     Metric("limited_cwnd_pct", "limited by cwnd", "%", of="tcp", head="by cwnd", room=42),
     Metric("limited_path_pct", "limited by a full link", "%", of="tcp", head="by path", room=42),
     Metric("limited_rwnd_pct", "limited by the receiver's window", "%", of="tcp", head="by rwnd", room=43),

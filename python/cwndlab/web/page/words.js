@@ -56,14 +56,16 @@ function capacity(scenario) {
 
 /** What limited a flow, most of the time first: `[what, share of the time, what holds it]`. */
 function limitsOf(flow) {
-    const all = Object.entries(flow.limited_ns ?? {}).filter(([what, ns]) => ns && what in LIMITS);
+    // The congestion window follows the path; a full link needs none to follow it.
+    const { cwnd, path, ...others } = flow.limited_ns ?? {};
+    const all = Object.entries({ path: (cwnd ?? 0) + (path ?? 0), ...others }).filter(([what, ns]) => ns && what in LIMITS);
     const total = all.reduce((sum, [, ns]) => sum + ns, 0);
     const held = { sndbuf: flow.send_buffer?.held_by, rwnd: flow.receive_buffer?.held_by };
     return all.map(([what, ns]) => [what, ns / total, held[what] ?? null]).sort((a, b) => b[1] - a[1]);
 }
 
 const LIMITS = {
-    cwnd: 'the path (its congestion window)',
+    path: 'the path',
     rwnd: 'the receiver’s window',
     sndbuf: 'the send buffer',
     app: 'the application',
