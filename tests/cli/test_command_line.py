@@ -88,8 +88,10 @@ def test_run_prints_the_summary_and_where_it_is(cwndlab):
     cwndlab.file("small.yaml")
     ran = cwndlab("run", "small.yaml")
     assert ran.code == 0
-    check_snapshot("run", masked(ran.out) + "--- stderr\n" + masked(ran.err))
+    table, _, answer = ran.out.partition("\n\n")
+    check_snapshot("run", masked(table) + "\n--- stderr\n" + masked(ran.err))
     assert max(map(len, ran.out.splitlines())) <= 80
+    assert " ".join(answer.split()).startswith("cubic against newreno: ")
 
 
 def test_the_congestion_control_of_a_host_that_names_none_is_said(cwndlab):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cwndlab.cli.output import print_summary, progress, say, width, write_report
+from cwndlab.cli.output import print_answers, print_summary, progress, say, width, write_report
 from cwndlab.errors import CwndlabError
 
 
@@ -76,7 +76,6 @@ def demo(
 ) -> None:
     """Run a small experiment, and say what came of it: a first result in seconds."""
     from cwndlab import interface, runner
-    from cwndlab.analysis import answer
     from cwndlab.parts.executors import processors
 
     text = files("cwndlab.experiment").joinpath("demo.yaml").read_text(encoding="utf-8")
@@ -84,8 +83,7 @@ def demo(
     with progress(False) as observer:
         results = runner.run(interface.load(text), out=out, jobs=processors(), observer=observer)
     print_summary(results)
-    for found in answer.answers(results):
-        print("\n" + "\n  ".join([found.lead(), *found.details()]))
+    print_answers(results)
     page = write_report(results, True)
     say(f"results: {results.path}\nreport:  {page}")
     say(f"the experiment: {results.path / 'experiment.yaml'}; what to do next: cwndlab help start")

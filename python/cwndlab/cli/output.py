@@ -43,6 +43,26 @@ def _print_classic(results: "ResultSet") -> None:
         print(f"\n{lines}", end="")
 
 
+MAX_ANSWERS = 3
+"""Sentences of the answer that are printed; the report has all."""
+
+
+def print_answers(results: "ResultSet") -> None:
+    """Print the answer to the experiment's question: for each pair of values a sentence, then details."""
+    import textwrap
+
+    from cwndlab.analysis import answer
+
+    found = answer.answers(results)
+    said = [each.lead() for each in found] + [text for each in found for text in each.details()]
+    for number, text in enumerate(said[:MAX_ANSWERS]):
+        indent = "  " * (number >= len(found))
+        print(
+            "\n" * (number == 0)
+            + textwrap.fill(text, width(), initial_indent=indent, subsequent_indent=indent)
+        )
+
+
 def write_report(results: "ResultSet", wanted: bool | None) -> str | None:
     """Write the report of a finished run if wanted, or unless it is too large; returns what to say of it."""
     if wanted is False:

@@ -11,6 +11,7 @@ from cwndlab.cli.options import Experiment, Jobs, Junit, Lab, Modules, Open, Ove
 from cwndlab.cli.output import (
     judge,
     open_page,
+    print_answers,
     print_summary,
     progress,
     remarks,
@@ -173,6 +174,9 @@ def conclude(
     if not quiet:
         print_summary(results, json=json)
     page = write_report(results, report)
+    if page is not None and not quiet and not json:
+        # With --no-report nothing is loaded that compares runs: it would take longer than many a run.
+        print_answers(results)
     if not quiet:
         remarks(results)
         say(f"results: {results.path}")
