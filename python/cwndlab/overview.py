@@ -12,7 +12,7 @@ from cwndlab.experiment.units import format_rate, format_share, format_time
 from cwndlab.plan import Plan, PlannedRun
 from cwndlab.results import texttable
 from cwndlab.scenario import drawing
-from cwndlab.scenario.queries import app_of, is_datagrams, least_rate
+from cwndlab.scenario.queries import app_of, full_ns, is_datagrams, rate_of
 from cwndlab.scenario.routed import Routed, Ways
 
 MAX_NAMES = 24
@@ -60,7 +60,7 @@ def _links(run: Routed) -> list[str]:
 
 
 def _about(link: Link) -> Iterator[str]:
-    rate = _rate(link)
+    rate = rate_of(link)
     yield format_rate(rate) if rate is not None else "no limit"
     yield format_time(link["delay_ns"])
     yield _queue(link)
@@ -74,10 +74,6 @@ def _about(link: Link) -> Iterator[str]:
     yield ", ".join(filter(None, besides))
 
 
-def _rate(link: Link) -> int | None:
-    return least_rate(link["rate_bps"], link["shaper"] or {}, link["queue"])
-
-
 def _queue(link: Link) -> str:
     queue: Mapping[str, Any] = link["queue"]
     if queue.get("limit_packets") is not None:
@@ -86,18 +82,8 @@ def _queue(link: Link) -> str:
     return f"{queue['kind']} {estimate.size(size)}" if size else str(queue["kind"])
 
 
-def _full_ns(link: Link) -> float | None:
-    """How long a packet waits in the queue when it is full of full-size packets, ns."""
-    rate, queue = _rate(link), dict(link["queue"])
-    size: Any = queue.get("limit_bytes") or queue.get("memlimit_bytes")
-    if queue.get("limit_packets") is not None:
-        packets: Any = queue["limit_packets"]
-        size = packets * (link["mtu"] + link["overhead"])
-    return None if rate is None or size is None else size * 8e9 / rate
-
-
 def _full(link: Link) -> str:
-    full = _full_ns(link)
+    full = full_ns(link)
     return f"{_ms(full)} ms" if full is not None else ""
 
 
@@ -136,13 +122,13 @@ def _queues(links: Sequence[Link]) -> str:
     names = [
         f"{link['name']}*" if link["bottleneck"] else link["name"]
         for link in links
-        if _rate(link) is not None or link["shaper"]
+        if rate_of(link) is not None or link["shaper"]
     ]
     return " > ".join(names) or "no queue, as no link has a rate"
 
 
 def _bdp_words(run: Routed, flow: Flow) -> str:
-    rates = [rate for link in run.forward(flow) if (rate := _rate(link)) is not None]
+    rates = [rate for link in run.forward(flow) if (rate := rate_of(link)) is not None]
     size = min(rates, default=0) * run.base_rtt_ns(flow) / 8e9
     if not size:
         return ""
@@ -166,7 +152,7 @@ def _of_cell(planned: PlannedRun, ways: Ways) -> Iterator[tuple[str, ...]]:
     run = Routed(planned.scenario, catalogue(), ways.of(planned.scenario["links"]))
     for name, flows in run.crossing.items():
         link = run.links[name]
-        rate, full = _rate(link), _full_ns(link)
+        rate, full = rate_of(link), full_ns(link)
         if not link["bottleneck"] or rate is None:
             continue
         rtt = max(map(run.base_rtt_ns, flows))

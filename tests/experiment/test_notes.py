@@ -144,6 +144,12 @@ CASES = {
         one_flow(flow="name: f1, from: a, to: b, start: 15s", more="measure: {to: 20s}\n"),
         "flow f1: it starts at 25s, and `measure` ends at 20s: no metric covers it",
     ),
+    "a size that has arrived before measure": (
+        one_flow(flow="name: f1, from: a, to: b, bytes: 1MB", more="measure: {from: 10s}\n"),
+        one_flow(flow="name: f1, from: a, to: b, bytes: 10MB", more="measure: {from: 10s}\n"),
+        "flow f1: its 1MB take 800ms at the rate of bottleneck, and `measure` begins at 10s, when all has"
+        " arrived: it has no goodput and no RTT",
+    ),
     "no time for a handshake": (
         one_flow(duration="30ms"),
         one_flow(duration="70ms"),
@@ -181,6 +187,17 @@ def test_each_fault_has_its_note_and_no_other_file_has_one(case: str) -> None:
     wrong, right, note = CASES[case]
     assert notes(wrong) == [note]
     assert notes(right) == []
+
+
+def test_a_size_that_may_still_be_on_its_way_has_none() -> None:
+    size = {"flow": "name: f1, from: a, to: b, bytes: 1MB", "more": "measure: {from: 10s}\n"}
+    assert len(notes(one_flow(**size))) == 1
+    other = "name: f2, from: a, to: b"
+    calls = f"{other}, app: {{kind: udp-cbr, rate: 9mbit}}"
+    for flow in (other, calls):  # which may fill the queue, or leave little of the link
+        assert not notes(one_flow(**size | {"flow": f"{size['flow']}}}\n  - {{{flow}"}))
+    assert not notes(one_flow(**size, bottleneck=f"{BOTTLENECK}, loss: {{random: 5%}}"))
+    assert not notes(one_flow(**size, b=f"{HOSTS['b']}, rcvbuf: 8KiB"))
 
 
 def test_several_flows_share_a_sentence() -> None:

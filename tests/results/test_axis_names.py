@@ -31,3 +31,13 @@ def test_it_is_no_other_column(name: str) -> None:
 def test_any_other_is_a_column() -> None:
     plan = runner.check(loading.load(FILE.replace("NAME", "tuning")), "sim")
     assert plan.keys == ("tuning",)
+
+
+def test_it_is_no_metric_of_ones_own() -> None:
+    text = FILE.replace("NAME", "twice") + "metrics: {twice: goodput_mbps * 2}\n"
+    with pytest.raises(ExperimentError) as refused:
+        runner.check(loading.load(text), "sim")
+    assert str(refused.value) == (
+        "<text>:7: sweep.twice.name: found 'twice'; expected another name, as twice means something else"
+        " in tables"
+    )

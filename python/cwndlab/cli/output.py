@@ -92,10 +92,11 @@ MAX_REMARKS = 5
 
 def remarks(results: "ResultSet") -> None:
     """Print what to check before trusting the runs, and what was decided for them, each once."""
-    from cwndlab.results import briefs
+    from cwndlab.results import briefs, epochs
 
+    few = epochs.few(results)
     warnings = briefs.said(brief.warnings for brief in results.briefs)
-    notes = briefs.said(brief.notes for brief in results.briefs)
+    notes = briefs.said([[few.text] if few else [], *(brief.notes for brief in results.briefs)])
     for word, said in (("warning", warnings), ("note", notes)):
         for text in said[:MAX_REMARKS]:
             say(f"{word}: {text}")

@@ -85,9 +85,10 @@ def _run_id(index: Any, scenario_hash: Any) -> str:
 
 
 def check_names(experiment: Experiment) -> None:
-    """Raise `ExperimentError` for an axis with the name of something else that tables have."""
+    """Raise `ExperimentError` for an axis with the name of something else that tables have, or of a metric of
+    the experiment's own."""
     for index, axis in enumerate(experiment.axes):
-        if axis.name in _RESERVED:
+        if axis.name in _RESERVED or axis.name in experiment.spec.metrics:
             taken = BadValue(shown(axis.name), f"another name, as {axis.name} means something else in tables")
             raise locate.fault(experiment.tree, ("sweep", index, "name"), taken)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.units import format_rate, format_size, format_time
 from cwndlab.scenario.moment import ACK_BYTES
-from cwndlab.scenario.queries import app_of, is_datagrams
+from cwndlab.scenario.queries import app_of, full_ns, is_datagrams, rate_of
 from cwndlab.scenario.routed import Routed, Ways
 
 MAX_NAMES = 4
@@ -239,6 +240,43 @@ def _outside_the_window(run: Routed) -> Found:
             yield flow["name"], f"it starts at {start}, and `measure` ends at {ends}: no metric covers it"
 
 
+def _over_before_the_window(run: Routed) -> Found:
+    """Flows that have sent all that they have to long before `measure`, whatever slows them."""
+    begins = run.scenario["measure"]["from_ns"]
+    changed = {change["link"] for change in run.scenario["schedule"]}
+    for flow in run.flows:
+        size, links = app_of(flow).get("bytes"), run.forward(flow)
+        lossy = any(link["loss"] or link["name"] in changed for link in (*links, *run.back(flow)))
+        rated = [(rate, link["name"]) for link in links if (rate := rate_of(link)) is not None]
+        if size is None or lossy or not rated or run.end_ns(flow) <= begins:
+            continue
+        rate, name = min(rated)
+        sharing = run.crossing[name]
+        if any(map(is_datagrams, sharing)):
+            continue
+        sending = size * 8 * 10**9 // rate
+        rtt = run.base_rtt_ns(flow) + (int(full_ns(run.links[name]) or 0) if len(sharing) > 1 else 0)
+        window = min(SMALL_WINDOW, *((buffer or inf) / 2 for buffer in (flow["sndbuf"], flow["rcvbuf"])))
+        lasts = sending * len(sharing) + (SLOW_START + size / window) * rtt
+        if flow["start_ns"] + TIMEOUT_NS + SLOWER * lasts <= begins:
+            taken = f"its {format_size(size)} take {format_time(-(-sending // 10**5) * 10**5)}"
+            all_there = f"`measure` begins at {format_time(begins)}, when all has arrived"
+            yield (
+                flow["name"],
+                f"{taken} at the rate of {name}, and {all_there}: it has no goodput and no RTT",
+            )
+
+
+SMALL_WINDOW = 65535
+"""Bytes that even a connection without window scaling may have on the way."""
+SLOW_START = 5
+"""Round trips in which the smallest initial window grows to that."""
+TIMEOUT_NS = 10**9
+"""The wait for an initial retransmission timeout (RFC 6298), with which a short transfer may end."""
+SLOWER = 4
+"""So many times what a fair share of the link and that window allow, no transfer is taken to last."""
+
+
 def _too_short(run: Routed) -> Found:
     """Flows that are over before their first data can arrive."""
     for flow in run.flows:
@@ -268,6 +306,7 @@ CHECKS: tuple[Callable[[Routed], Found], ...] = (
     _ecn_without_marks,
     _buffer_clamped,
     _outside_the_window,
+    _over_before_the_window,
     _too_short,
 )
 """All that is looked for, in the order in which it is said."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cwndlab.contract.queue import Queue
-from cwndlab.contract.scenario import Flow, Scenario
+from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.scenario import topology
 from cwndlab.scenario.topology import Routes
@@ -45,3 +45,18 @@ def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None)
     shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
     limits = (rate, shaper.get("rate_bps"), shaped)
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def rate_of(link: Link) -> int | None:
+    """The least rate of a link as it is at the start; None where nothing limits it."""
+    return least_rate(link["rate_bps"], link["shaper"] or {}, link["queue"])
+
+
+def full_ns(link: Link) -> float | None:
+    """How long a packet waits in the queue when it is full of full-size packets, ns."""
+    rate, queue = rate_of(link), dict(link["queue"])
+    size: Any = queue.get("limit_bytes") or queue.get("memlimit_bytes")
+    if queue.get("limit_packets") is not None:
+        packets: Any = queue["limit_packets"]
+        size = packets * (link["mtu"] + link["overhead"])
+    return None if rate is None or size is None else size * 8e9 / rate

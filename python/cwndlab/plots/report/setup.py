@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,8 +11,9 @@ import polars as pl
 from cwndlab.contract.scenario import Scenario
 from cwndlab.plots.report.facts import MAX_ROWS, Facts, some
 from cwndlab.plots.report.html import Table
-from cwndlab.results import columns, inferred
+from cwndlab.results import columns, epochs, inferred
 from cwndlab.results.briefs import Brief
+from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario.queries import is_datagrams
 
 MAX_FACTS = 20
@@ -154,8 +155,8 @@ def provenance(facts: Facts) -> dict[str, object]:
     return {
         "origin": Table(["what", "value"], rows, "Where these results come from.", row_heads=1),
         "tables": [
-            ("Warnings", _remarks(briefs, "warnings")),
-            ("Notes", _remarks(briefs, "notes")),
+            ("Warnings", _remarks("warnings", _by_run(briefs, "warnings"))),
+            ("Notes", _remarks("notes", [*_of_all(facts.results), *_by_run(briefs, "notes")])),
             (
                 "Runs that are not complete",
                 Table(["run", "reason"], failed[:MAX_ROWS], f"{len(failed)} runs."),
@@ -173,14 +174,25 @@ def provenance(facts: Facts) -> dict[str, object]:
     }
 
 
-def _remarks(briefs: Sequence[Brief], kind: str) -> Table:
-    """The `warnings` or `notes` of the runs, each with the runs that have it."""
+def _remarks(kind: str, said: Iterable[tuple[str, Sequence[str]]]) -> Table:
+    """The `warnings` or `notes`, each with the runs that have it."""
+    lines = [[text, some(runs)] for text, runs in said]
+    return Table([kind, "runs"], lines, f"{kind.capitalize()} of the runs.")
+
+
+def _of_all(results: ResultSet) -> list[tuple[str, Sequence[str]]]:
+    """The notes on all runs together."""
+    few = epochs.few(results)
+    return [(few.text, few.runs)] if few else []
+
+
+def _by_run(briefs: Sequence[Brief], kind: str) -> Iterable[tuple[str, Sequence[str]]]:
+    """The `warnings` or `notes` of single runs, each once, with these."""
     said: dict[str, list[str]] = {}
     for brief in briefs:
         for text in getattr(brief, kind):
             said.setdefault(text, []).append(str(brief.run_id))
-    lines = [[text, some(runs)] for text, runs in said.items()]
-    return Table([kind, "runs"], lines, f"{kind.capitalize()} of the runs.")
+    return said.items()
 
 
 def _machine(briefs: Sequence[Brief]) -> Iterator[tuple[str, str]]:
