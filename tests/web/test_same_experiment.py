@@ -17,6 +17,7 @@ import pytest
 
 from cwndlab import _native, tables
 from cwndlab.plan import scenario_hash
+from cwndlab.results import limits
 from cwndlab.results.summary import flow_metrics
 from cwndlab.scenario import planning
 from cwndlab.testbeds import loading
@@ -136,11 +137,12 @@ def compare_metrics(ours: Any, theirs: dict[str, dict[str, Any]]) -> None:
     pairs = [
         (flow[name], theirs[flow["name"]][metric]) for flow in ours["flows"] for name, metric in names.items()
     ]
-    pairs += [
-        (100 * share, theirs[flow["name"]][f"limited_{what}_pct"])
-        for flow in ours["flows"]
-        for what, share, _ in flow["limits"]
-    ]
+    for flow in ours["flows"]:
+        shown = {what: 100 * share for what, share, _ in flow["limits"]}
+        known = limits.shares(theirs[flow["name"]])
+        assert {what: known.get(what, 0.0) for what in shown} | known == pytest.approx(
+            {what: shown.get(what, 0.0) for what in known} | shown, abs=1e-4
+        )
     pairs += [(ours["jain"], rows[0]["jain"])]
     pairs += [(ours["utilisation"], sum(row["utilisation"] for row in rows))]
     for shown, expected in pairs:
@@ -148,13 +150,36 @@ def compare_metrics(ours: Any, theirs: dict[str, dict[str, Any]]) -> None:
         assert shown is None or shown == pytest.approx(expected, rel=1e-5)
 
 
+FLOW = """\
+experiment: words
+duration: 3s
+hosts:
+  a: {{stack: freebsd-15-current, cc: newreno}}
+  b: {{stack: freebsd-15-current{receiver}}}
+network: {{dumbbell: {{left: [a], right: [b], bottleneck: {{rate: {rate}, delay: {delay}}}}}}}
+flows: [{{name: f1, from: a, to: b, app: bulk}}]
+"""
+
+
+def one_flow(rate: str, delay: str, receiver: str = "") -> Any:
+    text = FLOW.format(rate=rate, delay=delay, receiver=receiver)
+    return planning.make(loading.load(text)).runs[0].scenario
+
+
 @pytest.mark.slow
 def test_what_limited_a_flow_is_said(page: Path) -> None:
     path = "rate=100mbit&rtt=20ms&buffer=1000p&duration=5s&f=linux-6.8,cubic"
-    small, plain = carried_out(page, [f"{path}&buffers=64KiB", path])
-    assert small["limits"][0].startswith(("the receiver’s window", "the send buffer"))
-    assert plain["limits"][0].startswith("the path ")
-    assert plain["limits"][0].count("of the time") == 1
+    busy = ", noise: {processing: {mean: 100us, sd: 0us}}"
+    addresses = [path, f"{path}&buffers=64KiB", path.replace("cubic", "bbr").replace("1000p", "20p")]
+    scenarios = [one_flow("1gbit", "1ms", receiver=busy), one_flow("1gbit", "40ms")]
+    told = carried_out(page, [*addresses, *map(json.dumps, scenarios)])
+    plain, small, paced, slow, held = (ours["limits"][0] for ours in told)
+    assert plain == "the path all of the time"
+    assert small.startswith("the receiver’s window (a buffer of 131,072 bytes, held by SO_RCVBUF) ")
+    assert paced.startswith("the path ") and ", then pacing " in paced
+    assert slow == "the processing of a host all of the time"
+    held_by = "a buffer of 1,707,088 bytes, held by kern.ipc.maxsockbuf"
+    assert held.startswith(f"the receiver’s window ({held_by}) ") and held.count("of the time") == 1
 
 
 @pytest.mark.slow

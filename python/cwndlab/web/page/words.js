@@ -54,14 +54,13 @@ function capacity(scenario) {
     }, 0);
 }
 
-/** What limited a flow, most of the time first: `[what, share of the time, what holds it]`. */
+/** What limited a flow, most of the time first: `[what, share of the time, its buffer]`. */
 function limitsOf(flow) {
     // The congestion window follows the path; a full link needs none to follow it.
     const { cwnd, path, ...others } = flow.limited_ns ?? {};
-    const all = Object.entries({ path: (cwnd ?? 0) + (path ?? 0), ...others }).filter(([what, ns]) => ns && what in LIMITS);
-    const total = all.reduce((sum, [, ns]) => sum + ns, 0);
-    const held = { sndbuf: flow.send_buffer?.held_by, rwnd: flow.receive_buffer?.held_by };
-    return all.map(([what, ns]) => [what, ns / total, held[what] ?? null]).sort((a, b) => b[1] - a[1]);
+    const all = Object.entries({ path: (cwnd ?? 0) + (path ?? 0), ...others }).filter(([, ns]) => ns);
+    const buffers = { sndbuf: flow.send_buffer, rwnd: flow.receive_buffer };
+    return all.map(([what, ns]) => [what, ns / flow.active_ns, buffers[what] ?? null]).sort((a, b) => b[1] - a[1]);
 }
 
 const LIMITS = {
@@ -69,15 +68,16 @@ const LIMITS = {
     rwnd: 'the receiver’s window',
     sndbuf: 'the send buffer',
     app: 'the application',
-    host: 'its hosts’ processing',
-    pacing: 'the pacing rate',
+    host: 'the processing of a host',
+    pacing: 'pacing',
 };
 const LEAST = 0.05; // share of the time from which a second limit is named
 
 /** What limited a flow, in words; empty where nothing tells. */
 export function limitWords({ limits }) {
-    return limits.filter(([, share], place) => !place || share >= LEAST).map(([what, share, held], place) => {
-        const words = `${LIMITS[what]}${held ? `, held by ${held},` : ''}`;
+    return limits.filter(([, share], place) => !place || share >= LEAST).map(([what, share, buffer], place) => {
+        const held = buffer?.held_by ? ` (a buffer of ${buffer.bytes.toLocaleString('en')} bytes, held by ${buffer.held_by})` : '';
+        const words = `${LIMITS[what]}${held}`;
         return `${words} ${share > 0.995 ? 'all of the time' : `${(share * 100).toFixed(0)} %${place ? '' : ' of the time'}`}`;
     }).join(', then ');
 }
