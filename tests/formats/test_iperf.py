@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -53,12 +54,119 @@ def test_the_receiving_side_knows_no_rtt_and_claims_none() -> None:
 def test_loss_of_datagrams(tmp_path: Path) -> None:
     document = json.loads((FILES / "datagrams3.json").read_text())
     document["end"]["streams"][0]["udp"]["lost_packets"] = 29
+    document["end"]["sum_received"] |= {"bytes": 950_000, "bits_per_second": 2_500_000.0}
     file = tmp_path / "half.json"
     file.write_text(json.dumps(document))
     (recording,) = base.read(file)
-    metrics = recording.metrics["f1"]
-    assert metrics["drop_rate"] == 0.5
-    assert metrics["goodput_mbps"] == pytest.approx(5.067923062949253 / 2)
+    assert recording.metrics["f1"] == {"drop_rate": 0.5, "goodput_mbps": 2.5}
+    # Without the sum: what was sent less what was lost.
+    del document["end"]["sum_received"]
+    file.write_text(json.dumps(document))
+    assert base.read(file)[0].metrics["f1"]["goodput_mbps"] == pytest.approx(5.067923062949253 / 2)
+    # Nobody told what arrived.
+    document["end"]["sum_received"] = {"bytes": 0, "bits_per_second": 0, "seconds": 0}
+    file.write_text(json.dumps(document))
+    (recording,) = base.read(file)
+    assert "goodput_mbps" not in recording.metrics["f1"]
+    assert recording.warnings == ("half.json: what arrived of f1 is not known",)
+
+
+def test_goodput_of_several_streams_of_datagrams_adds_up_to_what_arrived(tmp_path: Path) -> None:
+    document = json.loads((FILES / "datagrams3.json").read_text())
+    (stream,) = document["end"]["streams"]
+    other = json.loads(json.dumps(stream))
+    other["udp"] |= {"socket": 99, "lost_packets": other["udp"]["packets"] // 2}
+    document["end"]["streams"].append(other)
+    document["end"]["sum_received"] |= {"bits_per_second": 6_000_000.0}
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps(document))
+    (recording,) = base.read(file)
+    goodput = [recording.metrics[flow]["goodput_mbps"] for flow in ("f1", "f2")]
+    assert goodput == pytest.approx([4.0, 2.0])
+
+
+def test_a_receiver_that_told_nothing_is_not_a_goodput_of_zero(tmp_path: Path) -> None:
+    text = (FILES / "client3.txt").read_text()
+    lines = [
+        re.sub(r"sec .*receiver", "sec  0.00 Bytes  0.00 bits/sec                  receiver", line)
+        for line in text.split("\n")
+    ]
+    file = tmp_path / "interrupted.txt"
+    file.write_text("\n".join(lines))
+    (recording,) = base.read(file)
+    sent = re.search(r"([\d.]+) Mbits/sec.*sender", text)
+    assert sent and recording.metrics["f1"]["goodput_mbps"] == float(sent[1])
+    assert "one side of f1 told nothing" in recording.warnings[0]
+    document = json.loads((FILES / "parallel3.json").read_text())
+    for stream in document["end"]["streams"]:
+        stream["receiver"] |= {"bytes": 0, "bits_per_second": 0}
+    file.write_text(json.dumps(document))
+    (recording,) = base.read(file)
+    sender = document["end"]["streams"][0]["sender"]
+    assert recording.metrics["f1"]["goodput_mbps"] == sender["bits_per_second"] / 1e6
+    assert "receiver of f1, f2 told nothing" in recording.warnings[0]
+
+
+def test_datagrams_that_nobody_counted_have_no_goodput(tmp_path: Path) -> None:
+    file = tmp_path / "datagrams.txt"
+    file.write_text(
+        "[  5]   0.00-1.00   sec  1.00 MBytes  8.39 Mbits/sec  32\n"
+        "[  5]   0.00-2.00   sec  2.00 MBytes  8.39 Mbits/sec  0.000 ms  0/64 (0%)  sender\n"
+        "[  5]   0.00-2.00   sec  0.00 Bytes  0.00 bits/sec  0.000 ms  0/0 (0%)  receiver\n"
+    )
+    (recording,) = base.read(file)
+    assert recording.metrics["f1"] == {} and "of datagrams it is not known" in recording.warnings[0]
+
+
+def test_text_around_a_document_and_numbers_that_json_lacks(tmp_path: Path) -> None:
+    whole = (FILES / "datagrams3.json").read_text()
+    odd, count = re.subn(r'"lost_percent":\s*[\d.]+', '"lost_percent": -nan', whole)
+    assert count
+    file = tmp_path / "odd.json"
+    file.write_text(f"$ iperf3 -u -J -c 10.0.0.2\n{odd}\niperf3: error - it is over\n")
+    (recording,) = base.read(file)
+    assert recording.metrics == read("datagrams3.json").metrics
+    assert [warning.partition("read: ")[2] for warning in recording.warnings] == [
+        "$ iperf3 -u -J -c 10.0.0.2",
+        "iperf3: error - it is over",
+    ]
+
+
+def test_runs_without_an_end_are_their_intervals_so_far(tmp_path: Path) -> None:
+    document = json.loads((FILES / "parallel3.json").read_text())
+    intervals = document["intervals"][:-1]
+    events = [{"event": "start", "data": document["start"]}]
+    events += [{"event": "interval", "data": interval} for interval in intervals]
+    text = json.dumps(document, indent=1)
+    last = text.rindex('"sum"', 0, text.index('"end": {\n'))
+    cases = {
+        "stream": "\n".join(map(json.dumps, events)),
+        "stream-cut": "\n".join(map(json.dumps, events)) + '\n{"event": "interval", "data": {"str',
+        "stream-error": "\n".join(map(json.dumps, [*events, {"event": "error", "data": "interrupt"}])),
+        "document": json.dumps(document | {"intervals": intervals, "end": {}, "error": "interrupt"}),
+        "document-cut": text[:last],
+    }
+    counted = [each for each in document["intervals"] if not each["sum"]["omitted"]]
+    for name, content in cases.items():
+        file = tmp_path / name
+        file.write_text(content)
+        (recording,) = base.read(file)
+        mine = [each["streams"][0] for each in (counted if name == "document-cut" else counted[:-1])]
+        rows = recording.tables["tcp"].to_pylist()
+        assert sum(row["flow"] == "f1" for row in rows) == len(mine), name
+        sent = sum(each["bytes"] for each in mine)
+        seconds = mine[-1]["end"] - mine[0]["start"]
+        assert recording.metrics["f1"]["goodput_mbps"] == pytest.approx(8e-6 * sent / seconds), name
+        assert any("has no end: figures are of the" in warning for warning in recording.warnings), name
+
+
+def test_a_run_that_is_only_an_error_hides_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "two.json"
+    whole = (FILES / "parallel3.json").read_text()
+    file.write_text('{"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}\n' + whole)
+    (recording,) = base.read(file)
+    assert recording.label == "two.json #2" and recording.metrics == read("parallel3.json").metrics
+    assert recording.warnings == ("two.json #1: iperf3 ended with an error: unable to connect",)
 
 
 def test_several_documents_and_streamed_events_are_runs(tmp_path: Path) -> None:
@@ -131,9 +239,15 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
             b'{"start": {"test_start": {}}, "error": "unable to connect"}',
             "ended with an error: unable to connect",
         ),
-        (b'{"start": {"test_start": {}}}', "not a whole document of iperf3 (no 'end')"),
-        (b'{"start": {"test_start": {}}, "end": {"streams": []}}', "no streams at its end"),
-        (b'{"start":\n {"test_start": {}', ":2: not JSON"),
+        (b'{"start": {"test_start": {}}}', "no intervals, no streams at its end"),
+        (b'{"start": {"test_start": {}}, "end": {"streams": []}}', "no intervals, no streams at its end"),
+        (b'{"start":\n {"test_start": {}', "no intervals, no streams at its end"),
+        (b'{"start":\n {"test_start": {],,}}}', ":2: not JSON"),
+        (b'{"error": "unable to send control message"}', "bad: iperf3 ended with an error: unable to send"),
+        (
+            b'{"event": "error", "data": "unable to connect to server"}\n{"event": "end", "data": {}}',
+            "ended with an error: unable to connect",
+        ),
         (b'{"cookie": 1, "start": [], "end": []}', "not a whole document of iperf3"),
         (b'{"test_start": ' + b"[" * 100_000, "nested too deeply"),
         (b"\x1f\x8b\x08\x00garbage", "not whole as a gzip file"),

@@ -1,7 +1,8 @@
 """iperf3's JSON (`iperf3 -J`, and `--json-stream`): one document is one run; a file may hold several."""
 
-import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,76 +12,51 @@ import pyarrow as pa
 from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Interval, Recording
+from cwndlab.formats.iperf3_documents import Document, documents
 
 NAME = "iperf3 JSON"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+_KEYS = re.compile(
+    rb'"(?:connecting_to|test_start|tcp_mss(?:_default)?|cookie|event|intervals|system_info)"\s*:|\{\s*"error"\s*:\s*"'
+)
+
+
 def recognises(head: bytes) -> bool:
-    """Whether the file begins with a JSON object that has a key of iperf3's."""
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return start.startswith(b"{") and any(
-        key in start for key in (b'"connecting_to"', b'"test_start"', b'"tcp_mss', b'"cookie"', b'"event"')
-    )
+    """Whether a line begins a JSON object with a key of iperf3's; text may stand before it."""
+    begin = re.search(rb"^(?:\xef\xbb\xbf)?[ \t]*\{", head, re.MULTILINE)
+    return begin is not None and _KEYS.search(head, begin.start()) is not None
 
 
 def read(path: Path) -> list[Recording]:
     """The runs of a file: documents one after the other, each as long as it may be.
 
-    Goodput is what the receiver counted, where the client got to know it, else what the sender sent. RTT and
-    cwnd are the kernel's, sampled by iperf3 at the end of each interval: the mean of those, not of every
-    packet. Intervals that iperf3 omitted (`-O`) are left out. Raises InputError for a file that is not JSON,
-    a document without intervals and end, or one that ended in an error.
+    Goodput is what the receiver counted, where the client got to know it, else what a sender of TCP sent. RTT
+    and cwnd are the kernel's, sampled by iperf3 at the end of each interval: the mean of those, not of every
+    packet. Intervals that iperf3 omitted (`-O`) are left out. Of a run without its end the intervals so far
+    count, which a warning says; one that is only an error is a warning, where the file holds other runs.
+    Raises InputError for a file that is damaged, a document without intervals, or nothing but errors.
     """
-    documents = list(_documents(path))
-    label = path.name
-    return [
-        _recording(path, label if len(documents) == 1 else f"{label} #{place}", document)
-        for place, document in enumerate(documents, 1)
-    ]
+    found = list(documents(path, base.json_text(path)))
+    runs: list[Recording] = []
+    failures: list[str] = []
+    for place, document in enumerate(found, 1):
+        label = path.name if len(found) == 1 else f"{path.name} #{place}"
+        error = document.content.get("error")
+        if error and not _intervals(document.content) and not _ends(document.content):
+            failures.append(f"{label}: iperf3 ended with an error: {str(error)[:200]}")
+        else:
+            runs.append(_recording(path, label, document))
+    if failures and not runs:
+        raise InputError(f"{path.parent / failures[0]}")
+    if failures:
+        runs[0] = replace(runs[0], warnings=(*runs[0].warnings, *failures))
+    return runs
 
 
-def _documents(path: Path) -> Iterator[Mapping[str, Any]]:
-    text = base.json_text(path).lstrip("\ufeff")
-    decoder = json.JSONDecoder()
-    streamed: dict[str, Any] = {}
-    at = 0
-    while (at := _next(text, at)) < len(text):
-        try:
-            document, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            line = text.count("\n", 0, getattr(error, "pos", at)) + 1
-            raise InputError(
-                f"{path}:{line}: not JSON: {getattr(error, 'msg', 'nested too deeply')}"
-            ) from None
-        if not isinstance(document, dict):
-            raise InputError(f"{path}:{text.count(chr(10), 0, at) + 1}: expected an object of iperf3")
-        if "event" not in document:
-            yield document
-            continue
-        event, data = document["event"], document.get("data")
-        if event == "start" and streamed:
-            yield streamed
-            streamed = {}
-        if event == "interval":
-            streamed.setdefault("intervals", []).append(data)
-        elif event in ("start", "end", "error"):
-            streamed[event] = data
-    if streamed:
-        yield streamed
-
-
-def _next(text: str, at: int) -> int:
-    """The place of the next character that is no white space."""
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-def _recording(path: Path, label: str, document: Mapping[str, Any]) -> Recording:
-    if document.get("error"):
-        raise InputError(f"{label}: iperf3 ended with an error: {str(document['error'])[:200]}")
+def _recording(path: Path, label: str, document: Document) -> Recording:
     try:
         return _read(path, label, document)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
@@ -88,32 +64,73 @@ def _recording(path: Path, label: str, document: Mapping[str, Any]) -> Recording
         raise InputError(f"{path}: not a whole document of iperf3 ({what})") from None
 
 
-def _read(path: Path, label: str, document: Mapping[str, Any]) -> Recording:
-    start, end = document["start"], document["end"]
+def _intervals(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The intervals in which every stream says what it transferred; the last may be cut off."""
+    found = content.get("intervals")
+    return [
+        interval
+        for interval in (found if isinstance(found, list) else [])
+        if isinstance(interval, dict)
+        and interval.get("streams")
+        and all("bytes" in stream and "end" in stream for stream in interval["streams"])
+    ]
+
+
+def _ends(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What the document says of each stream at its end; nothing where it has none."""
+    end = content.get("end")
+    found = end.get("streams") if isinstance(end, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _read(path: Path, label: str, document: Document) -> Recording:
+    content = document.content
+    start, end = content.get("start") or {}, content.get("end") or {}
     test = start.get("test_start", {})
     udp = test.get("protocol") == "UDP"
     mss = start.get("tcp_mss") or start.get("tcp_mss_default")
-    ends = {_socket(stream): stream for stream in end.get("streams", [])}
+    intervals = _intervals(content)
+    ends = {_socket(stream): stream for stream in _ends(content)}
+    warnings = [f"{label}: {remark}" for remark in document.remarks]
+    if content.get("error"):
+        warnings.append(f"{label}: iperf3 ended with an error: {str(content['error'])[:200]}")
     if not ends:
-        raise ValueError("no streams at its end")
-    names = {
-        socket: f"{'r' if test.get('bidir') and not _sends(stream) else 'f'}{place}"
-        for place, (socket, stream) in enumerate(ends.items(), 1)
+        if not intervals:
+            raise InputError(f"{path}: not a whole document of iperf3: no intervals, no streams at its end")
+        warnings.append(f"{label}: has no end: figures are of the {len(intervals)} intervals so far")
+    series = _series(intervals)
+    sends = {socket: _sends(stream) for socket, stream in ends.items()} or {
+        socket: bool(found[0].get("sender", True)) for socket, found in series.items()
     }
-    series = _series(document.get("intervals", []))
+    names = {
+        socket: f"{'r' if test.get('bidir') and not sending else 'f'}{place}"
+        for place, (socket, sending) in enumerate(sends.items(), 1)
+    }
     metrics = {}
     for socket, name in names.items():
-        metrics[name] = _metrics(ends[socket], series.get(socket, []), None if udp else mss)
-    seconds = start.get("timestamp", {}).get("timesecs")
+        mine = series.get(socket, [])
+        if ends:
+            metrics[name] = _metrics(ends[socket], mine, None if udp else mss)
+        else:
+            metrics[name] = _metrics_so_far(mine, None if udp else mss, arrived=not (udp and sends[socket]))
+    for back in (False, True) if test.get("bidir") else (False,):
+        way = {names[socket]: stream["udp"] for socket, stream in ends.items() if "udp" in stream
+               and names[socket].startswith("r") == back}
+        arrived = end.get("sum_received_bidir_reverse" if back else "sum_received")
+        for name, mbps in _goodput_of_datagrams(way, arrived).items():
+            metrics[name]["goodput_mbps"] = mbps
+    seconds = (start.get("timestamp") or {}).get("timesecs")
     facts = {
         "version": start.get("version"),
         "system": start.get("system_info"),
         "cc": end.get("sender_tcp_congestion"),
         "protocol": test.get("protocol"),
     }
-    warnings = []
-    if any("goodput_mbps" not in found for found in metrics.values()):
-        warnings.append(f"{label}: no stream says how much was transferred")
+    unknown = [name for name, found in metrics.items() if "goodput_mbps" not in found]
+    if unknown:
+        warnings.append(f"{label}: what arrived of {', '.join(unknown)} is not known")
+    if not_told := [names[socket] for socket, stream in ends.items() if _receiver_is_silent(stream)]:
+        warnings.append(f"{label}: the receiver of {', '.join(not_told)} told nothing: goodput is what was sent")
     return Recording(
         NAME,
         path,
@@ -148,33 +165,86 @@ def _series(intervals: list[Mapping[str, Any]]) -> dict[int, list[Mapping[str, A
     return series
 
 
+def _figure(found: Mapping[str, Any], key: str) -> float:
+    """A number that iperf3 gives, 0 where it gives none: it writes 0 for what it does not know."""
+    value = found.get(key)
+    return float(value) if value is not None else 0.0
+
+
+def _receiver_is_silent(stream: Mapping[str, Any]) -> bool:
+    """Whether a receiver of TCP claims 0 bytes of what was sent, as when a run is interrupted."""
+    sender, receiver = stream.get("sender") or {}, stream.get("receiver") or {}
+    return _figure(sender, "bytes") > 0 and not _figure(receiver, "bytes")
+
+
+def _goodput_of_datagrams(
+    streams: Mapping[str, Mapping[str, Any]], arrived: Mapping[str, Any] | None
+) -> dict[str, float]:
+    """Mbit/s of each stream: its share of `sum_received`, by the datagrams that were not lost; what was sent
+    less what was lost, where there is no such sum (iperf3 before 3.2). A sum of 0 bytes is not known."""
+    parts = {
+        name: _figure(udp, "bits_per_second") * (1 - _figure(udp, "lost_packets") / _figure(udp, "packets"))
+        for name, udp in streams.items()
+        if _figure(udp, "packets") > 0
+    }
+    whole = sum(parts.values())
+    if arrived is None or not whole:
+        return {name: part / 1e6 for name, part in parts.items()}
+    if not _figure(arrived, "bytes"):
+        return {}
+    rate = _figure(arrived, "bits_per_second")
+    return {name: rate * part / whole / 1e6 for name, part in parts.items()}
+
+
 def _metrics(
     end: Mapping[str, Any], intervals: list[Mapping[str, Any]], mss: float | None
 ) -> dict[str, float]:
     sender, receiver = end.get("sender") or {}, end.get("receiver") or {}
     udp = end.get("udp") or {}
     metrics: dict[str, float] = {}
-    for counted in (receiver, sender, udp):
-        if counted.get("seconds") and counted.get("bytes"):
-            metrics["goodput_mbps"] = float(counted["bits_per_second"]) / 1e6
+    for counted in (receiver, sender):
+        if _figure(counted, "seconds") and _figure(counted, "bytes"):
+            metrics["goodput_mbps"] = _figure(counted, "bits_per_second") / 1e6
             break
-    if udp.get("packets"):
-        # Of datagrams, drop_rate is the loss; the sender's bits include what was lost.
-        metrics["drop_rate"] = float(udp["lost_packets"]) / float(udp["packets"])
-        if "goodput_mbps" in metrics:
-            metrics["goodput_mbps"] *= 1 - metrics["drop_rate"]
+    if _figure(udp, "packets") and udp.get("lost_packets") is not None:
+        metrics["drop_rate"] = _figure(udp, "lost_packets") / _figure(udp, "packets")
     if sender.get("bytes") and mss and _has_tcp_info(sender, intervals):
-        metrics["retransmit_rate"] = float(sender["retransmits"]) * float(mss) / float(sender["bytes"])
+        metrics["retransmit_rate"] = _figure(sender, "retransmits") * float(mss) / _figure(sender, "bytes")
     # iperf3 writes 0 where the other side, or this system, knows nothing.
     for name, key in (("rtt_min_ms", "min_rtt"), ("rtt_mean_ms", "mean_rtt"), ("rtt_max_ms", "max_rtt")):
         if sender.get(key):
             metrics[name] = float(sender[key]) / 1e3
+    metrics |= _windows(intervals)
     if sender.get("max_snd_cwnd"):
         metrics["cwnd_max_bytes"] = float(sender["max_snd_cwnd"])
-    windows = [float(interval["snd_cwnd"]) for interval in intervals if interval.get("snd_cwnd")]
-    if windows:
-        metrics["cwnd_mean_bytes"] = sum(windows) / len(windows)
     return metrics
+
+
+def _metrics_so_far(
+    intervals: list[Mapping[str, Any]], mss: float | None, *, arrived: bool
+) -> dict[str, float]:
+    """The metrics of a stream without its end; `arrived` tells whether its bytes are those that arrived."""
+    metrics = _windows(intervals)
+    if not intervals:
+        return metrics
+    seconds = _figure(intervals[-1], "end") - _figure(intervals[0], "start")
+    transferred = sum(_figure(interval, "bytes") for interval in intervals)
+    if arrived and seconds > 0:
+        metrics["goodput_mbps"] = 8e-6 * transferred / seconds
+    if mss and transferred and all("retransmits" in interval for interval in intervals):
+        again = sum(_figure(interval, "retransmits") for interval in intervals)
+        metrics["retransmit_rate"] = again * float(mss) / transferred
+    rtts = [float(interval["rtt"]) / 1e3 for interval in intervals if interval.get("rtt")]
+    if rtts:
+        metrics |= {"rtt_min_ms": min(rtts), "rtt_mean_ms": sum(rtts) / len(rtts), "rtt_max_ms": max(rtts)}
+    return metrics
+
+
+def _windows(intervals: list[Mapping[str, Any]]) -> dict[str, float]:
+    windows = [float(interval["snd_cwnd"]) for interval in intervals if interval.get("snd_cwnd")]
+    if not windows:
+        return {}
+    return {"cwnd_mean_bytes": sum(windows) / len(windows), "cwnd_max_bytes": max(windows)}
 
 
 def _has_tcp_info(sender: Mapping[str, Any], intervals: list[Mapping[str, Any]]) -> bool:

@@ -87,6 +87,8 @@ class _Interval:
 class _Stream:
     intervals: list[_Interval] = field(default_factory=list)
     summary: _Interval | None = None
+    silent: bool = False
+    """Whether one side claims 0 bytes of what the other has sent or received."""
 
 
 @dataclass
@@ -145,10 +147,13 @@ def _add(run: _Run, name: str, interval: _Interval, line: str) -> None:
     )
     if not whole:
         stream.intervals.append(interval)
+    elif not interval.bytes and (stream.summary or any(each.bytes for each in stream.intervals)):
+        # Of an interrupted run iperf3 writes 0 for the side that did not tell what it counted.
+        stream.silent = line.rstrip().endswith(("sender", "receiver"))
     elif stream.summary is None or line.rstrip().endswith("receiver"):
         if stream.summary is not None:
             interval.again = stream.summary.again
-        stream.summary = interval
+        stream.summary, stream.silent = interval, False
     elif last is not None and interval.lost is not None:
         # Below "Server Report:" stands what the receiver of datagrams counted.
         stream.summary = interval
@@ -184,6 +189,12 @@ def _recording(path: Path, label: str, run: _Run) -> Recording:
     names = tuple(f"f{place}" for place in range(1, len(streams) + 1))
     cut = [name for name, stream in zip(names, streams, strict=True) if stream.summary is None]
     warnings = [f"{label}: no summary of {', '.join(cut)}: cut off before its end"] if cut else []
+    silent = [name for name, stream in zip(names, streams, strict=True) if stream.silent]
+    if silent:
+        warnings.append(
+            f"{label}: one side of {', '.join(silent)} told nothing: goodput is what the other counted, "
+            "of datagrams it is not known"
+        )
     return Recording(
         NAME,
         path,
@@ -205,6 +216,8 @@ def _metrics(stream: _Stream) -> dict[str, float]:
     else:
         seconds = intervals[-1].end_s - intervals[0].start_s
         metrics = {"goodput_mbps": 8e-6 * sum(i.bytes for i in intervals) / seconds} if seconds > 0 else {}
+    if stream.silent and whole is not None and whole.lost is not None:
+        return {}
     if whole is not None and whole.lost is not None and whole.lost[1]:
         metrics["drop_rate"] = whole.lost[0] / whole.lost[1]
     windows = [interval.cwnd_bytes for interval in intervals if interval.cwnd_bytes]
