@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -72,6 +73,8 @@ HEX = [
 
 RECORD = np.dtype([(name, "<i4" if name == "reassembly" else "<u4") for name in HEX])
 
+NO_START = "no header: times count from when logging began, which is not known"
+
 FOOTER = b"disable_time_secs="
 
 
@@ -87,8 +90,17 @@ class _Ends:
         return logged.name_of(*found[:4]) if found else f"flow-{flow}"
 
 
-def parse(data: bytes) -> Log:
-    """What a log says; raises ValueError for one whose header makes no sense."""
+def parse(data: bytes) -> list[Log]:
+    """What each session of a log says; raises ValueError for one whose header makes no sense."""
+    places = [found.start() for found in re.finditer(rb"enable_time_secs=\d", data)]
+    found = [_session(data[start:until]) for start, until in pairwise([*places, len(data)])]
+    before = data[: places[0] if places else None]
+    if before.strip():
+        found.insert(0, _session(b"\n" + before))
+    return [log for log in found if log.flows] or found[:1]
+
+
+def _session(data: bytes) -> Log:
     line, _, body = data.partition(b"\n")
     pairs = (
         pair.split("=", 1) for pair in line.decode("utf-8", "replace").strip().split("\t") if "=" in pair
@@ -98,8 +110,10 @@ def parse(data: bytes) -> Log:
     if at >= 0:
         _footer(log, body[at:].decode("utf-8", "replace"))
         body = body[:at]
+    start = 0
     try:
-        start = int(log.header["enable_time_secs"]) * 10**9 + int(log.header["enable_time_usecs"]) * 1000
+        if log.header:
+            start = int(log.header["enable_time_secs"]) * 10**9 + int(log.header["enable_time_usecs"]) * 1000
         if not 0 <= start < logged.LATEST_NS:
             raise ValueError("a time that is not between 1970 and 2116")
     except KeyError as error:
@@ -109,7 +123,9 @@ def parse(data: bytes) -> Log:
     if kind == "binary":
         frame, start_ns = _binary(body), start
     else:
-        frame, other, start_ns = _text(body.decode("utf-8", "replace"), hexadecimal=kind != "", start=start)
+        text = body.decode("utf-8", "replace")
+        hexadecimal = kind != "" if log.header else text.split("\n", 1)[0].count(",") < len(TEXT) - 1
+        frame, other, start_ns = _text(text, hexadecimal=hexadecimal, start=start)
     names = {flow: log.name(flow) for flow in frame["flow"].unique(maintain_order=True).to_list()}
     if len(names) > logged.MAX_FLOWS:
         raise ValueError(f"more than {logged.MAX_FLOWS} connections")
@@ -127,6 +143,8 @@ def parse(data: bytes) -> Log:
         warnings.append(f"siftr2 dropped {log.drops} records")
     if not log.flows:
         warnings.append("no footer: flows are named by their IDs")
+    if not log.header and start_ns == 0 and "t_ns" not in frame.columns:
+        warnings.append(NO_START)
     return Log(flows, facts, warnings)
 
 

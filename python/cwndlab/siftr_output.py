@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -70,6 +71,9 @@ USED = frozenset(
 FIELDS = (25, 32)
 """Fields of a record, at least and at most."""
 
+FIELDS_2 = (18, 21)
+"""Fields of a record of siftr2."""
+
 PLAIN = [name for name in HASHED if name != "hash"]
 """Fields of a record from FreeBSD 14 on, without flow ID and type at the end."""
 
@@ -80,11 +84,10 @@ class Header:
 
     values: dict[str, str]
 
-    @property
-    def srtt_ns(self) -> float:
-        """What one unit of srtt is."""
+    def srtt_ns(self, *, hashed: bool) -> float:
+        """What one unit of srtt is in records with a packet's hash or without; NaN where nothing says."""
         if "hz" not in self.values:
-            return 1e3
+            return np.nan if hashed and not self.values else 1e3
         scale = self._number("hz") * self._number("tcp_rtt_scale", "32")
         return 1e9 / scale
 
@@ -100,22 +103,64 @@ class Header:
         return float(text)
 
 
-def is_siftr2(head: bytes) -> bool:
-    """Whether a file with SIFTR's kind of header is of siftr2: by its records, or by its header."""
-    lines = head.split(b"\n", 2)
-    if re.search(rb"\trec_fmt=|siftrver=2", lines[0]):
-        return True
+_HEADER = re.compile(rb"enable_time_secs=\d[^\n]*siftrver=[^\n]*|enable_time_secs=\d")
+_RECORD = re.compile(
+    rb"[io],(?:0x[0-9a-f]{8},)?\d{1,10}\.\d{1,9},[0-9a-f.:]{2,45},\d{1,5},[0-9a-f.:]{2,45},\d{1,5},[\d,-]*\r?"
+)
+_RECORD_2 = re.compile(
+    rb"[io],[0-9]+\.[0-9]+,[0-9a-f]{8},[0-9,-]+\r?|[0-9a-f]{1,8},[io](?:,-?[0-9a-f]+){16}\r?"
+)
+
+
+def module(head: bytes) -> str | None:
+    """The module that wrote a log which begins so, `siftr` or `siftr2`; None for other files.
+
+    The header may be missing, or stand behind something else; the records tell then.
+    """
+    lines = head.split(b"\n")
+    header = next((line for line in lines if _HEADER.match(line)), None)
+    if header is not None and re.search(rb"\trec_fmt=|siftrver=2", header):
+        return "siftr2"
     # A flow ID stands where SIFTR has the local address.
-    return len(lines) > 1 and re.match(rb"[io],[0-9]+\.[0-9]+,[0-9a-f]{8},[0-9]+,", lines[1]) is not None
+    counts = {FIELDS_2: 0, FIELDS: 0}
+    for line in lines:
+        commas = line.count(b",") + 1
+        if commas in FIELDS_2 and _RECORD_2.fullmatch(line):
+            counts[FIELDS_2] += 1
+        elif FIELDS[0] <= commas <= FIELDS[1] and _RECORD.fullmatch(line):
+            counts[FIELDS] += 1
+    if counts[FIELDS_2] > counts[FIELDS]:
+        return "siftr2"
+    return "siftr" if counts[FIELDS] or (header is not None and b"siftrver=" in header) else None
 
 
-def parse(text: str) -> Log:
-    """What a log says; raises ValueError for one whose header makes no sense."""
-    first, _, body = text.partition("\n")
+def sessions(text: str) -> Iterator[tuple[str, str]]:
+    """The header of each time that logging began, and what follows it; "" for what stands before the first.
+
+    What is torn from an earlier line and stands before a header in its line belongs to what precedes.
+    """
+    places = [found.start() for found in re.finditer(r"enable_time_secs=\d", text)]
+    if text[: places[0] if places else None].strip():
+        yield "", text[: places[0] if places else None]
+    for place, until in pairwise([*places, len(text)]):
+        header, _, body = text[place:until].partition("\n")
+        yield header, body
+
+
+def parse(text: str) -> list[Log]:
+    """What each session of a log says; raises ValueError for one whose header makes no sense."""
+    found = [_session(header, body) for header, body in sessions(text)]
+    # Lines before the first header are a session where they have records.
+    return [log for log in found if log.flows] or found[:1]
+
+
+def _session(first: str, body: str) -> Log:
     if len(first) > LONGEST_HEADER:
         raise ValueError(f"{len(first)} characters")
     header = Header(dict(pair.split("=", 1) for pair in first.split() if "=" in pair))
     frame, other = logged.fields("\n".join(_records(body)), range(FIELDS[0], FIELDS[1] + 1))
+    hashed = _hashed(frame)
+    srtt_ns = header.srtt_ns(hashed=hashed)
     names = _names(frame)
     frame = frame.rename({f"c{place}": name for place, name in enumerate(names)})
     more = [name for name in names if name not in USED and name != "ertt"]
@@ -124,7 +169,7 @@ def parse(text: str) -> Log:
         cwnd = logged.numbers(rows["cwnd"])
         ssthresh = logged.finite_window(logged.numbers(rows["ssthresh"]))
         flags = np.nan_to_num(logged.numbers(rows["flags"])).astype(np.int64)
-        srtt = logged.numbers(rows["srtt"], header.srtt_ns)
+        srtt = logged.numbers(rows["srtt"], srtt_ns)
         columns = {
             "cwnd_bytes": cwnd,
             "ssthresh_bytes": ssthresh,
@@ -132,7 +177,7 @@ def parse(text: str) -> Log:
             "inflight_bytes": logged.numbers(rows["inflight"]),
             "state": logged.states(cwnd, ssthresh, flags & IN_RECOVERY != 0),
         }
-        if "ertt" in names:
+        if "ertt" in names and header.values:
             rtt = logged.numbers(rows["ertt"], header.tick_ns)
             columns["rtt_ns"] = np.where(rtt > 0, rtt, np.nan)
         rest = {column: logged.numbers(rows[column]) for column in more}
@@ -143,13 +188,22 @@ def parse(text: str) -> Log:
     )
     flows = logged.by_flow(frame, ("laddr", "lport", "faddr", "fport"), flow)
     warnings = [f"{other} lines are no records"] if other else []
+    if not header.values:
+        unit = (
+            "srtt is left out, as its unit is not known" if hashed else "srtt is taken to be in microseconds"
+        )
+        warnings.append(f"no header: {unit}")
     known = ("siftrver", "sysname", "sysver")
     return Log(flows, {key: header.values[key] for key in known if key in header.values}, warnings)
 
 
+def _hashed(frame: pl.DataFrame) -> bool:
+    return frame.height > 0 and bool((frame["c1"].str.starts_with("0x").sum() or 0) * 2 > frame.height)
+
+
 def _names(frame: pl.DataFrame) -> list[str]:
     """The names of a log's fields, as many as a record has that holds the most."""
-    hashed = frame.height > 0 and frame["c1"][0].startswith("0x")
+    hashed = _hashed(frame)
     names = HASHED if hashed else PLAIN
     filled = sum(frame[f"c{place}"].null_count() < frame.height for place in range(FIELDS[1]))
     # One field behind the reassembly queue is a sample of ERTT, two are the flow's ID and its type.

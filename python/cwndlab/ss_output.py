@@ -7,14 +7,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+_MOMENT = (
+    r"(?:(?P<s>\d{9,10})(?:\.(?P<fraction>\d{1,9}))?"
+    r"|(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    r"|[A-Z][a-z]{2} (?P<date>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?:[A-Z]{3,5} )?(?P<year>\d{4}))"
+)
+_AMOUNTS = r"\d{1,12}[ \t]+\d{1,12}[ \t]+"
+# A number of nine digits may also be the first of a line's two queues.
+_STAMP = re.compile(rf"(?:^|\n)[ \t#]*{_MOMENT}(?=[ \t\r\n]|$)(?![ \t]+\d{{1,12}}[ \t]+\S{{1,64}}:\d)")
 ENDS = re.compile(
-    r"(?:^|\n)[ \t]*(?:tcp[ \t]+)?(?:[A-Z][A-Z0-9-]{2,11}[ \t]+)?\d{1,12}[ \t]+\d{1,12}[ \t]+"
+    rf"(?:^|\n)[ \t]*(?:{re.sub('[?]P<[a-z]+>', '?:', _MOMENT)}[ \t]+)?"
+    rf"(?:tcp[ \t]+)?(?:[A-Z][A-Z0-9-]{{2,11}}[ \t]+)?{_AMOUNTS}"
     r"(\S{1,64}):(\d{1,5})[ \t]+(\S{1,64}):(\d{1,5})(?=\s)"
 )
-_STAMP = re.compile(
-    r"(?:^|\n)[ \t#]*(?:(\d{9,10})(?:\.(\d{1,9}))?"
-    r"|(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?))[ \t\r]*(?=\n|$)"
-)
+DETAILS = re.compile(r"(?:^|\n)[^\n]{0,1000}?\bcwnd:\d")
+"""A line with what `ss -i` prints of a connection."""
 _VALUE = re.compile(r"(?<![\w])([a-z_]{2,20}):([0-9./,]{1,40})")
 _RATE = re.compile(r"(?<![\w])(pacing_rate|delivery_rate) ([0-9.]{1,20})([KMGT]?)bps")
 _MILLISECONDS = re.compile(r"(?<![\w])(busy|rwnd_limited|sndbuf_limited):(\d{1,12})ms")
@@ -24,33 +31,51 @@ Ends = tuple[str, str, str, str]
 """Own address and port, and the peer's, as printed."""
 
 
-def samples(text: str, latest_ns: int) -> Iterator[tuple[int | None, Ends, str]]:
-    """Time, ends and details of each connection printed; times up to `latest_ns` are believed."""
+def samples(text: str, latest_ns: int) -> Iterator[tuple[int | None, Ends | None, str]]:
+    """Time, ends and details of each connection printed; times up to `latest_ns` are believed.
+
+    Ends are None for details in front of which none stand.
+    """
     marks: list[tuple[int, int, Any]] = [(found.start(), 0, found) for found in _STAMP.finditer(text)]
     marks += [(found.start(), 1, found) for found in ENDS.finditer(text)]
+    marks += [(found.start(), 2, found) for found in DETAILS.finditer(text)]
     marks.sort(key=lambda mark: mark[:2])
     now: int | None = None
-    for place, (_, kind, found) in enumerate(marks):
+    expected = False
+    """Whether a connection's details are still to come."""
+    for place, (start, kind, found) in enumerate(marks):
         if kind == 0:
             time_ns = _time(found)
             # A year that no clock shows is damage, and no time.
             now = time_ns if time_ns is not None and 0 <= time_ns < latest_ns else None
-            continue
-        until = marks[place + 1][0] if place + 1 < len(marks) else len(text)
-        ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]
-        details = text[found.end() : min(until, found.end() + 4096)]
-        yield now, (ends[0], found[2], ends[1], found[4]), details
+            expected = False
+        elif kind == 1:
+            after = place + 1
+            while after < len(marks) and marks[after][1] == 2:
+                after += 1
+            until = marks[after][0] if after < len(marks) else len(text)
+            ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]
+            details = text[found.end() : min(until, found.end() + 4096)]
+            expected = True
+            yield now, (ends[0], found[2], ends[1], found[4]), details
+        elif expected:
+            expected = False
+        else:
+            end = text.find("\n", found.end())
+            yield now, None, text[start : min(end if end >= 0 else len(text), start + 4096)].lstrip("\n")
 
 
 def _time(found: re.Match[str]) -> int | None:
-    if found[1]:
-        return int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))
-    whole, _, fraction = found[3].replace(",", ".").partition(".")
-    digits = re.match(r"\d*", fraction)
-    parts = digits[0] if digits else ""
-    zone = fraction[len(parts) :]
+    if found["s"]:
+        return int(found["s"]) * 10**9 + int((found["fraction"] or "").ljust(9, "0"))
     try:
-        moment = datetime.fromisoformat(whole + zone)
+        if found["date"]:
+            moment = datetime.strptime(f"{found['date']} {found['year']}", "%b %d %H:%M:%S %Y")
+            return int(moment.replace(tzinfo=UTC).timestamp()) * 10**9
+        whole, _, fraction = found["iso"].replace(",", ".").partition(".")
+        digits = re.match(r"\d*", fraction)
+        parts = digits[0] if digits else ""
+        moment = datetime.fromisoformat(whole + fraction[len(parts) :])
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

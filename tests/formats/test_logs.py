@@ -284,3 +284,102 @@ def test_unknown_fields_and_columns_have_names(tmp_path: Path) -> None:
     assert "web10g.curcwnd" not in kinds
     bare = read(tmp_path, "web10g-bare").tables["samples"]["kind"].cast("string").to_pylist()
     assert "web10g.column11" not in bare and "web10g.column12" in bare
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b"enable_time_secs=1\tx\n",
+            "SIFTR: it has a header with enable_time_secs=, but not siftrver=",
+        ),
+        (b"10.0 ESTAB cwnd:10 rtt:5\n", "nearest is ss -tin: it has cwnd:N, rtt:N, but not mss:N;"),
+        (
+            b"x 1.0: tcp_probe: a=1\n",
+            "tcp_probe: it has tcp_probe:, but not ADDRESS:PORT of both ends",
+        ),
+        (b"i,1,2\n", "nearest is ttprobe: it has records that begin with i or o, but not 1"),
+    ],
+)
+def test_a_file_that_is_nearly_of_a_format_is_told_why_not(tmp_path: Path, content: bytes, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        base.read(write(tmp_path / "nearly", content))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["siftr15", "siftr2", "siftr25-text", "ttprobe", "tcp-probe-old", "tcp-probe-trace", "ss"]
+)
+def test_a_first_line_that_is_cut_off_or_foreign_hides_no_log(tmp_path: Path, name: str) -> None:
+    content = str(LOGS[name][0]())
+    for first in ("0.1:40000 10.0.1.1:5001 32 0x1 garbage\n", "$ cat log\n"):
+        (recording,) = base.read(write(tmp_path / "log", first + content))
+        assert recording.format == LOGS[name][1] and recording.flows == (logs.FLOW,)
+        assert recording.tables["tcp"].num_rows == logs.ROWS
+
+
+@pytest.mark.parametrize("name", ["siftr13", "siftr15", "siftr2", "siftr25-text", "siftr25-binary"])
+def test_each_header_begins_a_session_of_its_own(tmp_path: Path, name: str) -> None:
+    content = LOGS[name][0]()
+    whole = content.encode() if isinstance(content, str) else content
+    # The second time other addresses have the same flow ID, and the clock another rate.
+    second = whole.replace(b"10.0.1.1", b"10.0.1.2").replace(b"hz=1000", b"hz=500")
+    found = base.read(write(tmp_path / "log", whole + second))
+    assert [recording.label for recording in found] == ["log #1", "log #2"]
+    assert [recording.flows for recording in found] == [(logs.FLOW,), (logs.FLOW.replace("1.1:", "1.2:"),)]
+    assert [recording.tables["tcp"].num_rows for recording in found] == [logs.ROWS, logs.ROWS]
+    units = [set(column(recording, "srtt_ns")) for recording in found]
+    assert units == [{40_000_000}, {80_000_000} if name == "siftr13" else {40_000_000}]
+
+
+@pytest.mark.parametrize("name", ["siftr13", "siftr15", "siftr2", "siftr25-text"])
+def test_logs_without_a_header_are_told_by_their_columns(tmp_path: Path, name: str) -> None:
+    content = str(LOGS[name][0]()).partition("\n")[2]
+    (recording,) = base.read(write(tmp_path / "log", content))
+    (whole,) = base.read(write(tmp_path / "whole", LOGS[name][0]()))
+    assert recording.format == whole.format and recording.flows == whole.flows
+    for wanted in ("cwnd_bytes", "inflight_bytes", "t_ns"):
+        assert column(recording, wanted).tolist() == column(whole, wanted).tolist()
+    if name == "siftr13":
+        assert recording.tables["tcp"]["srtt_ns"].null_count == logs.ROWS
+        assert "srtt is left out" in recording.warnings[0]
+    else:
+        assert set(column(recording, "srtt_ns")) == {40_000_000}
+    assert (recording.started is None) == (name == "siftr25-text")
+
+
+@pytest.mark.parametrize("kind", ["epoch", "iso", "date", "one line", "no ends", "no ends nor times"])
+def test_layouts_of_transcripts(tmp_path: Path, kind: str) -> None:
+    blocks = []
+    for n in range(3):
+        moment = {
+            "iso": f"2014-05-13T16:53:2{n}+00:00",
+            "date": f"Tue May 13 16:53:2{n} UTC 2014",
+            "no ends nor times": "",
+        }.get(kind, f"{logs.START + n}.000000000")
+        ends = "" if "no ends" in kind else "ESTAB 0 869480 10.0.0.1:40000 10.0.1.1:5001"
+        details = f"cubic wscale:7,7 rto:244 rtt:40/0.5 mss:{logs.MSS} cwnd:{10 + n} bytes_acked:{n * 1000}"
+        between = " " if kind == "one line" or "no ends" in kind else "\n\t "
+        blocks.append(f"{moment} {ends}{between}{details}\n")
+    (recording,) = base.read(write(tmp_path / "ss.txt", "".join(blocks)))
+    assert recording.flows == (("connection-1",) if "no ends" in kind else (logs.FLOW,))
+    assert column(recording, "cwnd_bytes").tolist() == [logs.cwnd(n) for n in range(3)]
+    assert column(recording, "t_ns").tolist() == [n * 10**9 for n in range(3)]
+    assert recording.facts["cc"] == "cubic"
+    if kind != "no ends nor times":
+        assert recording.started is not None and recording.started.timestamp() == logs.START
+    assert ("no addresses" in "".join(recording.warnings)) == ("no ends" in kind)
+
+
+def test_details_that_lost_their_connection_are_left_out_beside_others(tmp_path: Path) -> None:
+    details = logs.ss().split("\n")[3]
+    (recording,) = base.read(write(tmp_path / "ss.txt", f"{details}\n{logs.ss()}"))
+    assert recording.flows == (logs.FLOW,) and recording.tables["tcp"].num_rows == logs.ROWS
+    assert recording.warnings == ("1 samples without addresses are left out",)
+
+
+@pytest.mark.parametrize("event", ["tcp_probe:            ", "tcp:tcp_probe:   ", "     tcp:tcp_probe: "])
+def test_records_of_trace_cmd_and_perf(tmp_path: Path, event: str) -> None:
+    padded = logs.tcp_probe_trace().replace(" tcp_probe: ", f" {event}").replace(" ..s1.", "")
+    (recording,) = base.read(write(tmp_path / "trace", "cpus=4\n" + padded))
+    assert recording.tables["tcp"] == read(tmp_path, "tcp-probe-trace").tables["tcp"]

@@ -77,6 +77,8 @@ def import_(
     if not quiet:
         for line in skipped:
             say(f"skipped: {line}")
+        for line in importing.warnings(results):
+            say(line)
         print_summary(results, json=json)
         say(f"results: {results.path}")
 

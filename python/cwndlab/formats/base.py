@@ -6,12 +6,14 @@ A format is a module of this package, named in `FORMATS`, with
     def recognises(head: bytes) -> bool    whether a file that begins with these bytes is one
     def read(path: Path) -> list[Recording]    its runs, in the order of the file
 
+It may have `MARKS`, what such a file has: words, and a pattern for each, to say why a file is not one.
 `read` raises InputError, one line with file and (where there is one) line, for a file that is damaged. It
 never executes, or follows as a path, anything a file says.
 """
 
 import gzip
 import importlib
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -98,7 +100,7 @@ def read(path: Path) -> list[Recording]:
     """
     module = _format(head(path))
     if module is None:
-        raise InputError(f"{path}: of no known format; known are {', '.join(names())}")
+        raise InputError(f"{path}: of no known format{_nearest(head(path))}; known are {', '.join(names())}")
     found = module.read(path)
     if not found:
         raise InputError(f"{path}: holds no run ({module.NAME})")
@@ -141,6 +143,21 @@ def _format(start: bytes) -> Format | None:
     """The format of a file that begins so."""
     modules = (cast(Format, importlib.import_module(f"cwndlab.formats.{name}")) for name in FORMATS)
     return next((module for module in modules if module.recognises(start)), None)
+
+
+def _nearest(start: bytes) -> str:
+    """What a file of no known format has of the format that it resembles most, and what it has not."""
+    best: tuple[float, str] = (0.0, "")
+    for name in FORMATS:
+        module = importlib.import_module(f"cwndlab.formats.{name}")
+        marks: Mapping[str, bytes] = getattr(module, "MARKS", {})
+        there = [what for what, pattern in marks.items() if re.search(pattern, start, re.MULTILINE)]
+        missing = [what for what in marks if what not in there]
+        share = len(there) / max(len(marks), 1)
+        if share > best[0]:
+            why = f"but not {', nor '.join(missing)}" if missing else "but not where it should be"
+            best = share, f"; nearest is {module.NAME}: it has {', '.join(there)}, {why}"
+    return best[1]
 
 
 def names() -> list[str]:

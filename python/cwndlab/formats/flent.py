@@ -129,6 +129,10 @@ def _meta(name: str, flows: list[str], ends: Mapping[str, tuple[str, str]]) -> d
     return {"FLOW": flow, "FROM": ends[flow][0], "TO": ends[flow][1]}
 
 
+MARKS = {f'"{key}"': rb'"%s"\s*:' % key.encode() for key in ("metadata", "results", "x_values", "raw_values")}
+"""What a file of this format has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
     """Whether the file is JSON that begins as Flent's, in any order of its keys."""
     start = head.lstrip()

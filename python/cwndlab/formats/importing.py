@@ -16,6 +16,9 @@ from cwndlab.results.resultset import ResultSet
 MAX_FILES = 10_000
 """Files of a directory that is no TEACUP tree, at most."""
 
+MAX_WARNINGS = 10
+"""Warnings of imported files that are printed."""
+
 
 def is_configuration(path: Path) -> bool:
     """Whether a file is a TEACUP configuration: Python that sets TPCONF_ names."""
@@ -59,6 +62,16 @@ def results(
 ) -> ResultSet:
     """Import files and directories into `out`, or into `results/NAME-DATE`; as `read` raises, and skips."""
     return directory.write(read(paths, options, skipped), directory.name_of(paths), out)
+
+
+def warnings(results: ResultSet) -> list[str]:
+    """What the files of imported results do not say, a line each, `MAX_WARNINGS` at most."""
+    found = dict.fromkeys(
+        warning for run in results.runs["run_id"] for warning in results.record(run).warnings
+    )
+    lines = [f"note: {warning}" for warning in found]
+    more = len(lines) - MAX_WARNINGS
+    return lines if more <= 0 else [*lines[:MAX_WARNINGS], f"note: {more} more, in the records of the runs"]
 
 
 def lab_of(experiment: Path) -> Path:

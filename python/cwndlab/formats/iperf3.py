@@ -24,6 +24,14 @@ _KEYS = re.compile(
 )
 
 
+MARKS = {
+    '"start"': rb'"start"\s*:\s*\{',
+    '"intervals"': rb'"intervals"\s*:\s*\[',
+    '"end"': rb'"end"\s*:\s*\{',
+}
+"""What a file of this format has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
     """Whether a line begins a JSON object with a key of iperf3's; text may stand before it."""
     begin = re.search(rb"^(?:\xef\xbb\xbf)?[ \t]*\{", head, re.MULTILINE)
@@ -114,8 +122,11 @@ def _read(path: Path, label: str, document: Document) -> Recording:
         else:
             metrics[name] = _metrics_so_far(mine, None if udp else mss, arrived=not (udp and sends[socket]))
     for back in (False, True) if test.get("bidir") else (False,):
-        way = {names[socket]: stream["udp"] for socket, stream in ends.items() if "udp" in stream
-               and names[socket].startswith("r") == back}
+        way = {
+            names[socket]: stream["udp"]
+            for socket, stream in ends.items()
+            if "udp" in stream and names[socket].startswith("r") == back
+        }
         arrived = end.get("sum_received_bidir_reverse" if back else "sum_received")
         for name, mbps in _goodput_of_datagrams(way, arrived).items():
             metrics[name]["goodput_mbps"] = mbps
@@ -130,7 +141,9 @@ def _read(path: Path, label: str, document: Document) -> Recording:
     if unknown:
         warnings.append(f"{label}: what arrived of {', '.join(unknown)} is not known")
     if not_told := [names[socket] for socket, stream in ends.items() if _receiver_is_silent(stream)]:
-        warnings.append(f"{label}: the receiver of {', '.join(not_told)} told nothing: goodput is what was sent")
+        warnings.append(
+            f"{label}: the receiver of {', '.join(not_told)} told nothing: goodput is what was sent"
+        )
     return Recording(
         NAME,
         path,

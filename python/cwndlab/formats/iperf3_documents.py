@@ -28,8 +28,8 @@ class Document:
 def documents(path: Path, text: str) -> Iterator[Document]:
     """The documents, each with `start`, `intervals`, `end` and `error` as far as they are there.
 
-    Text around documents is passed over, with a remark. Numbers that JSON does not have (`-nan`, `inf`) become
-    null. Raises InputError for a document that is damaged other than by its end missing.
+    Text around documents is passed over, with a remark. Numbers that JSON does not have (`-nan`, `inf`)
+    become null. Raises InputError for a document that is damaged other than by its end missing.
     """
     if _HAS_STRAY_NUMBER.search(text):
         text = _STRAY_NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)

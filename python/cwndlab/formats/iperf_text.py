@@ -43,6 +43,14 @@ _DECIMAL = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 """... and bits per second in powers of 1000."""
 
 
+MARKS = {
+    "[ID]": rb"^\[ *(?:\d+|SUM)\]",
+    "an interval (0.00-1.00 sec)": rb"\d\.\d+ *- *\d+\.\d+ +sec",
+    "an amount and a rate (1.00 MBytes 8.39 Mbits/sec)": rb"\d [KMGT]?Bytes +[\d.]+ [KMGT]?bits/sec",
+}
+"""What a line of this format has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
     """Whether the beginning has one of iperf's lines."""
     text = head.decode("utf-8", errors="replace")

@@ -16,22 +16,40 @@ from cwndlab.formats.base import Recording
 NAME = "SIFTR"
 
 
+MARKS = {
+    "a header with enable_time_secs=": rb"enable_time_secs=\d",
+    "siftrver= in it": rb"enable_time_secs=\d.{0,999}siftrver=",
+    "records that begin with i or o, time, addresses and ports": (
+        rb"^[io],(?:0x[0-9a-f]+,)?\d+\.\d+,[0-9a-f]*[.:][0-9a-f.:]*,\d+,"
+    ),
+    "25 to 32 fields in them": rb"^[io],(?:[^,\n]*,){23,30}[^,\n]*\r?$",
+}
+"""What a log has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
-    """Whether the file begins with SIFTR's header, and not with that of siftr2."""
-    line = head.split(b"\n", 1)[0]
-    return line.startswith(b"enable_time_secs=") and b"siftrver=" in line and not siftr_output.is_siftr2(head)
+    """Whether the file has SIFTR's header, or its records."""
+    return siftr_output.module(head) == "siftr"
 
 
 def read(path: Path) -> list[Recording]:
-    """The one run of a log.
+    """The runs of a log: each time that logging began is one.
 
     Raises InputError for a log without records, or one whose header makes no sense.
     """
     try:
-        log = siftr_output.parse(base.text(path))
+        logs = siftr_output.parse(base.text(path))
     except ValueError as error:
-        raise InputError(f"{path}:1: not a header of SIFTR: {error}") from None
-    facts, warnings = log.facts, log.warnings
+        raise InputError(f"{path}: not a header of SIFTR: {error}") from None
     return [
-        series.recording(NAME, path, path.name, log.flows, facts=facts, warnings=warnings, prefix="siftr")
+        series.recording(
+            NAME,
+            path,
+            path.name if len(logs) == 1 else f"{path.name} #{place}",
+            log.flows,
+            facts=log.facts,
+            warnings=log.warnings,
+            prefix="siftr",
+        )
+        for place, log in enumerate(logs, 1)
     ]

@@ -12,19 +12,37 @@ from cwndlab.formats.base import Recording
 NAME = "siftr2"
 
 
+MARKS = {
+    "a header with enable_time_secs= and siftrver=2": rb"enable_time_secs=\d.{0,999}siftrver=2",
+    "records by flow ID": rb"^[io],\d+\.\d+,[0-9a-f]{8},|^[0-9a-f]{1,8},[io],",
+    "18 or 21 fields in them": rb"^(?:[^,\n]*,){17}(?:(?:[^,\n]*,){3})?[^,\n]*\r?$",
+}
+"""What a log has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
-    """Whether the file begins with siftr2's header and records."""
-    line = head.split(b"\n", 1)[0]
-    return line.startswith(b"enable_time_secs=") and b"siftrver=" in line and siftr_output.is_siftr2(head)
+    """Whether the file has siftr2's header, or its records."""
+    return siftr_output.module(head) == "siftr2"
 
 
 def read(path: Path) -> list[Recording]:
-    """The one run of a log.
+    """The runs of a log: each time that logging began is one.
 
     Raises InputError for a log without records, or one whose header makes no sense.
     """
     try:
-        log = siftr2_output.parse(base.data(path))
+        logs = siftr2_output.parse(base.data(path))
     except ValueError as error:
-        raise InputError(f"{path}:1: not a header of siftr2: {error}") from None
-    return [series.recording(NAME, path, path.name, log.flows, facts=log.facts, warnings=log.warnings)]
+        raise InputError(f"{path}: not a header of siftr2: {error}") from None
+    return [
+        series.recording(
+            NAME,
+            path,
+            path.name if len(logs) == 1 else f"{path.name} #{place}",
+            log.flows,
+            epoch=siftr2_output.NO_START not in log.warnings,
+            facts=log.facts,
+            warnings=log.warnings,
+        )
+        for place, log in enumerate(logs, 1)
+    ]

@@ -1,7 +1,8 @@
 """Transcripts of `ss -tin`: what it printed again and again, with the time printed before each.
 
-A time is a line of its own before what it belongs to: seconds since 1970 (`date +%s.%N`), or as ISO 8601
-(`date -Ins`). Where none stands, samples are taken to be one second apart, which the run's warnings say.
+A time stands before what it belongs to, on a line of its own or the same: seconds since 1970 (`date
++%s.%N`), as ISO 8601 (`date -Ins`), or as `date` prints it, its clock taken for UTC. Where none stands,
+samples are taken to be one second apart, which the run's warnings say.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ MAX_SAMPLES = 5_000_000
 
 INFINITE_SEGMENTS = 0x7FFF_FFFF
 
+_ALGORITHM = re.compile(
+    r"(?:^|\s)(?!(?:ts|sack|ecn|ecnseen|fastopen)\s)([a-z][a-z0-9_]{1,15})\s+(?:wscale|rto|backoff):\d"
+)
+"""The congestion control stands before the first number."""
+
 
 @dataclass
 class _Samples:
@@ -35,19 +41,32 @@ class _Samples:
     algorithm: str | None = None
 
 
+MARKS = {"cwnd:N": rb"\bcwnd:\d", "mss:N": rb"\bmss:\d", "rtt:N": rb"\brtt:\d"}
+"""What a line of this format has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
-    """Whether somewhere at the beginning a connection is followed by what only `ss -i` prints."""
+    """Whether a line has what only `ss -i` prints, with or without its connection."""
     text = head.decode("utf-8", "replace")
-    found = ss_output.ENDS.search(text)
-    return found is not None and re.search(r"\bcwnd:\d", text[found.end() : found.end() + 2000]) is not None
+    return any(
+        re.search(r"\bmss:\d", line) and re.search(r"\brtt:\d", line)
+        for line in text.split("\n")
+        if re.search(r"\bcwnd:\d", line)
+    )
 
 
 def read(path: Path) -> list[Recording]:
-    """The one run of a transcript; raises InputError for one without samples of established connections."""
+    """The one run of a transcript; raises InputError for one without samples of established connections.
+
+    Details without the addresses of their connection, as scripts that print a line a sample leave them, are
+    of `connection-N`, the N-th at their time; where other connections have addresses they are left out.
+    """
     text = base.text(path).replace("\r\n", "\n")
     flows: dict[str, _Samples] = {}
+    nameless: dict[str, _Samples] = {}
     stamped = False
     count = 0
+    latest: dict[int | None, int] = {}
     for time_ns, ends, details in ss_output.samples(text, logged.LATEST_NS):
         values = ss_output.values(details)
         if "cwnd" not in values or "mss" not in values:
@@ -55,18 +74,29 @@ def read(path: Path) -> list[Recording]:
         count += 1
         if count > MAX_SAMPLES:
             raise InputError(f"{path}: more than {MAX_SAMPLES} samples")
-        samples = flows.setdefault(logged.name_of(*ends), _Samples())
-        if len(flows) > logged.MAX_FLOWS:
+        if ends is not None:
+            samples = flows.setdefault(logged.name_of(*ends), _Samples())
+        else:
+            number = latest.get(time_ns, 0) + 1 if time_ns is not None else 1
+            latest = {time_ns: number}
+            samples = nameless.setdefault(f"connection-{number}", _Samples())
+        if len(flows) + len(nameless) > logged.MAX_FLOWS:
             raise InputError(f"{path}: more than {logged.MAX_FLOWS} connections")
         stamped |= time_ns is not None
         samples.times.append(time_ns if time_ns is not None else (len(samples.times)) * 10**9)
         _add(samples, values)
-        word = re.match(r"\s*(?:ts |sack |ecn |ecnseen |fastopen )*([a-z][a-z0-9_]{1,15})\s", details)
+        word = _ALGORITHM.search(details)
         samples.algorithm = word[1] if word else samples.algorithm
+    warnings = [] if stamped else ["no times in the transcript: samples are taken to be one second apart"]
+    if nameless and flows:
+        left = sum(len(samples.times) for samples in nameless.values())
+        warnings.append(f"{left} samples without addresses are left out")
+    elif nameless:
+        flows = nameless
+        warnings.append("no addresses in the transcript: connections are told apart by their order")
     made = [_flow(name, samples) for name, samples in flows.items()]
     algorithms = {samples.algorithm for samples in flows.values() if samples.algorithm}
     facts = {"cc": algorithms.pop()} if len(algorithms) == 1 else {}
-    warnings = [] if stamped else ["no times in the transcript: samples are taken to be one second apart"]
     return [series.recording(NAME, path, path.name, made, epoch=stamped, facts=facts, warnings=warnings)]
 
 

@@ -39,19 +39,26 @@ _OLD = (
     r"(?P<ssthresh>\d{1,10})\s+\d{1,10}\s+(?P<srtt>\d{1,10})(?:\s+\d+)*\s*$"
 )  # fmt: skip
 _TRACE = (
-    r"\s(?P<time>\d{1,10}\.\d{1,9}): (?:tcp:)?tcp_probe: (?:family=\w+ )?src="
+    r"\s(?P<time>\d{1,10}\.\d{1,9}):\s+(?:tcp:)?tcp_probe:\s+(?:family=\w+ )?src="
     + _END.format("src") + r" dest=" + _END.format("dst")
     + r" .*?snd_nxt=0x(?P<nxt>[0-9a-f]{1,8}) snd_una=0x(?P<una>[0-9a-f]{1,8}) "
     r"snd_cwnd=(?P<cwnd>\d{1,10}) ssthresh=(?P<ssthresh>\d{1,10}) snd_wnd=\d+ srtt=(?P<srtt>\d{1,10})"
 )  # fmt: skip
 
 
+MARKS = {
+    "tcp_probe:": rb"tcp_probe:",
+    "ADDRESS:PORT of both ends": rb"[0-9.\]]:\d+\s+(?:dest=)?[\[0-9.]",
+    "snd_nxt= and snd_una=": rb"snd_nxt=0x[0-9a-f]+ snd_una=0x",
+    "snd_cwnd=": rb"snd_cwnd=\d",
+}
+"""What a record of the tracepoint has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
-    """Whether one of the first lines is a record of either form."""
-    start = head[:16384].decode("utf-8", "replace")
-    if re.search(r"^.{0,200}: (tcp:)?tcp_probe: .{0,80}src=", start, re.MULTILINE):
-        return True
-    return re.match(_OLD, start.split("\n", 1)[0]) is not None
+    """Whether a line is a record of either form; the first may be cut off."""
+    lines = head.decode("utf-8", "replace").split("\n")
+    return any(re.search(_TRACE, line[:2000]) or re.match(_OLD, line[:2000]) for line in lines)
 
 
 def read(path: Path) -> list[Recording]:

@@ -76,10 +76,16 @@ TEXT = [
 ]
 
 
+MARKS = {
+    "records that begin with i or o": rb"^[io],",
+    f"{len(TEXT)} fields in them": rb"^(?:[^,\n]*,){%d}[^,\n]*\r?$" % (len(TEXT) - 1),
+}
+"""What a log as text has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
-    """Whether the file begins with a record of either form."""
-    line = head.split(b"\n", 1)[0]
-    if line[:2] in (b"i,", b"o,") and line.count(b",") == len(TEXT) - 1:
+    """Whether a line is a record as text, or the file begins with a binary one."""
+    if _is_text(head):
         return True
     if len(head) < RECORD.itemsize:
         return False
@@ -88,11 +94,15 @@ def recognises(head: bytes) -> bool:
     return plausible and int(first["direction"]) in b"io" and int(first["family"]) in (2, 10)
 
 
+def _is_text(head: bytes) -> bool:
+    return any(line[:2] in (b"i,", b"o,") and line.count(b",") == len(TEXT) - 1 for line in head.split(b"\n"))
+
+
 def read(path: Path) -> list[Recording]:
     """The one run of a log; raises InputError for one without records."""
     data = base.data(path)
     try:
-        if data[:2] in (b"i,", b"o,"):
+        if _is_text(data[: base.HEAD_BYTES]):
             flows, other = _text(data.decode("utf-8", "replace"))
         else:
             flows, other = _binary(data), 0

@@ -60,6 +60,13 @@ ENDS = 6
 """Columns before the others: time, connection, its ends."""
 
 
+MARKS = {
+    "CurCwnd in the first line": rb"(?i)\A[^\n]*\bcurcwnd\b",
+    "other names of RFC 4898": rb"(?i)\b(?:localaddress|remaddress|smoothedrtt)\b",
+}
+"""What a log has, in words, and how it is found."""
+
+
 def recognises(head: bytes) -> bool:
     """Whether the first line names RFC 4898's cwnd, or has as many numbers as web10g-logger writes."""
     line = head.split(b"\n", 1)[0].strip().lower()

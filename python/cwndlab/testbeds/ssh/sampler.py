@@ -158,6 +158,8 @@ class SsSampler:
         whose = Owners(self._flows, host)
         found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
         for time_ns, sockets, details in ss_output.samples(text, LATEST_NS):
+            if sockets is None:
+                continue
             ports = (int(sockets[1]), int(sockets[3]))
             values = ss_output.values(details)
             owner = whose.of(*ports)

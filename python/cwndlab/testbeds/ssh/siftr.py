@@ -122,9 +122,15 @@ class SiftrSampler:
 
 def parse(module: str, data: bytes) -> Log:
     """What a module's log says; raises ValueError."""
-    if module == "siftr2" or siftr_output.is_siftr2(data):
-        return siftr2_output.parse(data)
-    return siftr_output.parse(data.decode(errors="replace"))
+    if module == "siftr2" or siftr_output.module(data[:65536]) == "siftr2":
+        found = siftr2_output.parse(data)
+    else:
+        found = siftr_output.parse(data.decode(errors="replace"))
+    return Log(
+        [flow for log in found for flow in log.flows],
+        found[0].facts if found else {},
+        [warning for log in found for warning in log.warnings],
+    )
 
 
 def rows(flow: Flow, zero_ns: int, interval_ns: int) -> Iterator[dict[str, Any]]:
