@@ -325,3 +325,16 @@ def test_many_comparisons_become_a_table_with_a_tally() -> None:
     assert lines[7].split()[:3] == ["0ms", "10", "10"]
     assert lines[8].split()[-1] == "higher"
     assert lines[-1] == "note: a note"
+
+
+def test_a_tally_of_one_comparison_counts_nothing() -> None:
+    few = compared(measured([1, 2, 3]), measured([2, 3, 4.5]))
+    assert verdict.tally([few]) == ["goodput, after against before: too few runs to tell (measured higher)."]
+    once = compared(measured([2]), measured([1]))
+    assert verdict.tally([once]) == [
+        "goodput, after against before: one run each, so chance cannot be ruled out (measured lower)."
+    ]
+    assert verdict.tally([few, once])[0] == (
+        "goodput, after against before in 2 combinations: too few runs to tell in 1 (measured higher there),"
+        " one run each, so chance cannot be ruled out, in 1 (measured lower there)."
+    )

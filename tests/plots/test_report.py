@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from memory_results import MemoryResults, queue, record, sawtooth, summary_row, sweep
 
 from cwndlab.errors import InputError
-from cwndlab.plots import report
+from cwndlab.plots import colours, report
 from cwndlab.plots.report import facts, pack, published, sections
 from cwndlab.suites import Metric
 
@@ -278,7 +278,7 @@ def test_tables_say_what_was_run():
         "Linux 6.12",
         "18 of 18 TCP flows were limited by the path for more than half of the time.",
         "<summary>Each flow</summary>",
-        "newreno, delay 0ms, repeat 2, f1: limited 97 % of the time by the path",
+        "newreno, delay 0ms, all 3 repeats, f1: limited 97 % of the time by the path",
         "10\u00a0Mbit/s",
     ):
         assert expected in html
@@ -322,6 +322,15 @@ def test_boxes_of_the_page_are_of_one_application_at_a_time():
     keys = {key["key"]: key for key in json.loads(block[1])["boxes"]["keys"]}
     assert keys["app"]["one"]
     assert not keys["flow"]["one"]
+
+
+def test_lines_over_time_have_the_colour_of_their_congestion_control():
+    html = sections.render(sweep(ccs=("newreno", "cubic"), repeats=1))
+    block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
+    assert block is not None
+    pens = {run["label"].partition(",")[0]: run["pens"] for run in json.loads(block[1])["runs"]}
+    wanted = colours.places("cc", ["newreno", "cubic"])
+    assert pens == {name: {"f1": wanted[name]} for name in ("newreno", "cubic")}
 
 
 @pytest.mark.slow

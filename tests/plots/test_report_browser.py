@@ -61,6 +61,16 @@ INK = """
 KINDS = ("cwnd", "rtt", "throughput", "goodput", "queue")
 
 
+def test_a_line_has_the_colour_of_its_congestion_control(page: Browser):
+    """NewReno is the second colour of the palette though its run is the first."""
+    strokes = page.evaluate(
+        "Array.from(document.querySelectorAll('#legend li')).map("
+        "(item) => [item.textContent.trim(), item.querySelector('line').style.stroke])"
+    )
+    found = {text.split(": ")[1].split(",")[0]: stroke for text, stroke in reversed(strokes)}
+    assert found == {"newreno": "var(--c1)", "cubic": "var(--c0)"}
+
+
 VIEWS = "Array.from(document.querySelectorAll('canvas.base'), c => [+c.dataset.from, +c.dataset.to])"
 
 

@@ -34,7 +34,7 @@ def test_a_buffer_says_what_holds_it():
     held = {"held_bytes": 1_707_088, "held_by": "kern.ipc.maxsockbuf"}
     said = limits.sentence({**shares(rwnd=99.9, path=0.1), **held})
     assert said.startswith(
-        "100 % of the time by the receiver's window (a buffer of 1,707,088 bytes, held by kern"
+        "more than 99 % of the time by the receiver's window (a buffer of 1,707,088 bytes, held by kern"
     )
     assert said.endswith("goes beyond), less than 1 % of the time by the path")
     assert "autotuning may grow" in limits.sentence({**shares(rwnd=90), "held_bytes": 1000, "held_by": None})

@@ -350,25 +350,42 @@ def _word(found: Comparison) -> str:
 
 def _tally(group: Sequence[Comparison]) -> str:
     first = group[0]
+    what = f"{columns.describe(first.metric).words}, {first.b.label} against {first.a.label}"
+    if len(group) == 1:
+        return f"{what}: {_alone(first)}."
     parts = []
     for sign, words in ((1, "higher"), (-1, "lower"), (0, "exactly equal")):
         kinds = (Kind.DIFFERENCE, Kind.DETERMINISTIC, Kind.IDENTICAL)
         count = sum(each.kind in kinds and _sign(each.difference) == sign for each in group)
         if count:
             parts.append(f"{words} in {count}")
-    for kind, words in (
-        (Kind.NONE, "no difference proven"),
-        (Kind.TOO_SMALL, "too few runs to tell"),
-        (Kind.SINGLE, "one run each, so chance cannot be ruled out,"),
-    ):
+    for kind, words in _UNPROVEN.items():
         of_kind = [each for each in group if each.kind is kind]
         if of_kind:
             up = sum(each.difference > 0 for each in of_kind)
-            seen = "" if kind is Kind.NONE else f" (measured higher in {up} of them)"
-            parts.append(f"{words} in {len(of_kind)}{seen}")
-    combinations = "1 combination" if len(group) == 1 else f"{len(group)} combinations"
-    what = columns.describe(first.metric).words
-    return f"{what}, {first.b.label} against {first.a.label} in {combinations}: {', '.join(parts)}."
+            seen = (
+                f"measured higher in {up} of them" if len(of_kind) > 1 else f"{_measured(of_kind[0])} there"
+            )
+            parts.append(f"{words} in {len(of_kind)}" + ("" if kind is Kind.NONE else f" ({seen})"))
+    return f"{what} in {len(group)} combinations: {', '.join(parts)}."
+
+
+_UNPROVEN = {
+    Kind.NONE: "no difference proven",
+    Kind.TOO_SMALL: "too few runs to tell",
+    Kind.SINGLE: "one run each, so chance cannot be ruled out,",
+}
+"""How often nothing is proven, before the number of combinations."""
+
+
+def _alone(found: Comparison) -> str:
+    if found.kind not in _UNPROVEN:
+        return _word(found)
+    return _UNPROVEN[found.kind].strip(",") + ("" if found.kind is Kind.NONE else f" ({_measured(found)})")
+
+
+def _measured(found: Comparison) -> str:
+    return f"measured {({1: 'higher', 0: 'equal', -1: 'lower'})[_sign(found.difference)]}"
 
 
 def _sign(value: float) -> int:

@@ -88,7 +88,9 @@ def holder(row: Mapping[str, Value]) -> str:
 
 
 def _percentage(share: float) -> str:
-    return "less than 1 %" if share < 1 else f"{share:.0f} %"
+    if share < 1:
+        return "less than 1 %"
+    return "more than 99 %" if 99 < share < 100 else f"{share:.0f} %"
 
 
 def apart(row: Mapping[str, Value]) -> bool:

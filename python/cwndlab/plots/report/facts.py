@@ -10,6 +10,7 @@ from functools import cached_property
 import polars as pl
 
 from cwndlab.contract.scenario import Scenario
+from cwndlab.plots import colours
 from cwndlab.plots.report import pack
 from cwndlab.results import columns, inferred
 from cwndlab.results.keys import distinguishing
@@ -71,6 +72,17 @@ class Facts:
             for run_id, address in found.items()
             if address
         }
+
+    @cached_property
+    def pens(self) -> tuple[str, dict[object, int]]:
+        """Return (the swept key whose values have colours by meaning, place of each in the palette).
+
+        The key is empty where the results, stacks and congestion controls are not what is swept.
+        """
+        meant = [key for key in self.telling if key.rpartition(".")[2] in ("results", "cc", "stack")]
+        if not meant:
+            return "", {}
+        return meant[0], colours.places(meant[0], columns.ordered(self.summary[meant[0]].to_list()))
 
     @cached_property
     def duration_s(self) -> float:

@@ -157,16 +157,12 @@ def _rows(facts: Facts, metric: str) -> list[_Row]:
     found = _groups(facts, metric)[:MAX_ROWS]
     varying = _varying([cell for cell, _ in found])
     factor = columns.describe(metric).factor
-    meant = [key for key in facts.telling if key.rpartition(".")[2] in ("results", "cc", "stack")]
-    hue: dict[object, int] = {}
-    if meant:
-        values = columns.ordered(facts.summary[meant[0]].to_list())
-        hue = colours.places(meant[0], values)
+    meant, places = facts.pens
     rows = []
     for cell, own in found:
         mean, half = mean_interval(floats(own[metric]) * factor)
         words = _words(facts, cell, varying) or "all runs"
-        colour = hue.get(cell.get(meant[0]), 0) if meant else 0
+        colour = places.get(cell.get(meant), 0)
         rows.append(_Row(words, mean, half, colour % len(colours.PALETTE)))
     return rows
 

@@ -98,11 +98,13 @@
           const key = `${id}\n${line.panel === "queue" ? "" : line.name}`;
           // A hop is drawn with the pen of its run's first flow, and every further hop with a pen of its own.
           const own = line.panel === "queue" ? hopKey(id, line.name) : key;
-          if (!pens.has(own)) pens.set(own, { place: pens.size, id, name: line.name, panels: new Set() });
+          if (!pens.has(own)) pens.set(own, { id, name: line.name, panels: new Set() });
           pens.get(own).panels.add(line.panel);
-          lines.push({ ...line, pen: pens.get(own).place, run: id });
+          lines.push({ ...line, pen: pens.get(own), run: id });
         }
       }
+      takePlaces(Array.from(pens.values()));
+      for (const line of lines) line.pen = line.pen.place;
       for (const each of panels) each.lines = lines.filter((line) => line.panel === each.kind);
       drawLegend(Array.from(pens.values()), ready);
       for (const button of document.querySelectorAll("button.pick")) {
@@ -110,6 +112,24 @@
       }
       if (whole) span(...view.all);
       else span(view.from, view.to);
+    }
+
+    // The first line of a stack or a congestion control has its colour; the others have what is free.
+    function takePlaces(pens) {
+      const taken = new Set();
+      for (const pen of pens) {
+        const { pens: places } = runs.get(pen.id);
+        const own = Object.hasOwn(places, pen.name) ? places[pen.name] : undefined;
+        if (own === undefined || taken.has(own)) continue;
+        pen.place = own;
+        taken.add(own);
+      }
+      let next = 0;
+      for (const pen of pens.filter((each) => each.place === undefined)) {
+        while (taken.has(next)) next += 1;
+        pen.place = next;
+        taken.add(next);
+      }
     }
 
     function hopKey(id, hop) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +31,10 @@ from cwndlab.plots.report.headline import headline, totals
 from cwndlab.plots.report.html import Table, page
 from cwndlab.plots.report.setup import provenance, testbed
 from cwndlab.plots.report.viewer import box_keys, data, series, viewer
-from cwndlab.plots.selection import floats, run_labels
+from cwndlab.plots.selection import floats
 from cwndlab.results import columns, expectations, inferred, limits, loadlatency, own, questions
+from cwndlab.results.keys import distinguishing
+from cwndlab.results.metrics import Value
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
@@ -175,19 +177,37 @@ def _limits(facts: Facts) -> dict[str, object]:
     Only those count of which some limit was measured: datagrams have none.
     """
     known = [row for row in facts.complete.iter_rows(named=True) if limits.shares(row)]
-    labels = run_labels(facts.complete, [*facts.telling, "stack", "cc", "repeat"], facts.results.labels)
-    sentences, round_trips = [], []
-    for row in known:
-        name = ", ".join(part for part in (labels[row["run_id"]], row["flow"]) if part)
-        sentences.append(f"{name}: limited {limits.sentence(row)}.")
-        round_trips += [f"{name}: {said}" for said in [limits.round_trips(row)] if said]
+    sentences = _of_flows(facts, known, lambda row: f"limited {limits.sentence(row)}.")
+    round_trips = _of_flows(facts, known, limits.round_trips)
     mains = [limits.main(row) for row in known]
     counts = sorted(((mains.count(kind), kind or "") for kind in dict.fromkeys(mains)), reverse=True)
     summed = [f"{count} of {len(mains)} TCP flows were limited {_mostly(kind)}." for count, kind in counts]
-    many = len(sentences) > FEW_FLOWS
+    many = len(known) > FEW_FLOWS
     if many and round_trips:
         summed.append(f"TCP's round trips are not the path's in {len(round_trips)} of them. {round_trips[0]}")
     return {"limits": sentences + round_trips, "limits_summed": summed if many else []}
+
+
+def _of_flows(
+    facts: Facts, rows: Sequence[Mapping[str, Value]], say: Callable[[Mapping[str, Value]], str]
+) -> list[str]:
+    """Return what is said of each flow, behind its name; once where it is the same in all repeats."""
+    keys = [*facts.telling, "stack", "cc"]
+    runs = facts.complete.unique("run_id", keep="first", maintain_order=True)
+    telling = distinguishing(runs, [*keys, "repeat"])
+    alike: dict[tuple[object, ...], list[Mapping[str, Value]]] = {}
+    for row in rows:
+        alike.setdefault((*(row[key] for key in keys), row["flow"]), []).append(row)
+    found = []
+    for group in alike.values():
+        said = [say(row) for row in group]
+        once = len(group) > 1 and len(set(said)) == 1
+        shown = [key for key in telling if key != "repeat" or not once]
+        for row, words in list(zip(group, said, strict=True))[: 1 if once else None]:
+            repeats = f"all {len(group)} repeats" if once else ""
+            name = [facts.results.labels.words(row, shown), repeats, str(row["flow"])]
+            found += [f"{', '.join(filter(None, name))}: {words}"] if words else []
+    return found
 
 
 def _mostly(kind: str) -> str:

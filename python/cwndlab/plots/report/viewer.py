@@ -87,14 +87,27 @@ def series(facts: Facts) -> tuple[list[tuple[str, str]], list[dict[str, object]]
     texts: list[tuple[str, str]] = []
     runs: list[dict[str, object]] = []
     for run_id in facts.packed_runs:
-        flows = rows.filter(pl.col("run_id") == run_id)["flow"].to_list()[: pack.MAX_FLOWS]
+        of_run = rows.filter(pl.col("run_id") == run_id)
+        flows = of_run["flow"].to_list()[: pack.MAX_FLOWS]
         packed = pack.pack(pack.lines_of(facts.results, run_id, flows, facts.window_s), facts.columns)
         texts.append((str(run_id), packed.text))
         label = labels[run_id] or f"run {run_id}"
         runs.append(
-            {"id": str(run_id), "label": label, "lines": packed.lines, "live": facts.live.get(str(run_id))}
+            {
+                "id": str(run_id),
+                "label": label,
+                "lines": packed.lines,
+                "live": facts.live.get(str(run_id)),
+                "pens": _pens(facts, of_run),
+            }
         )
     return texts, runs
+
+
+def _pens(facts: Facts, of_run: pl.DataFrame) -> dict[str, int]:
+    """Return the place in the palette of each flow of a run that has a colour by meaning."""
+    key, places = facts.pens
+    return {str(row["flow"]): places[row[key]] for row in of_run.iter_rows(named=True)} if key else {}
 
 
 def data(facts: Facts, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
