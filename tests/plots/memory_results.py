@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from cwndlab.parts.store import RunRecord
-from cwndlab.results import briefs, columns
+from cwndlab.results import briefs, columns, metrics
 from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import Header
 from cwndlab.results.labels import Labels
@@ -32,7 +32,12 @@ class MemoryResults:
 
     @property
     def arrow(self) -> pa.Table:
-        return self.summary.to_arrow()
+        """The summary with every metric; those that it lacks are missing in each row, as a catalogue's."""
+        table = self.summary.to_arrow()
+        for name in metrics.NAMES:
+            if name not in table.column_names:
+                table = table.append_column(name, pa.nulls(table.num_rows))
+        return table
 
     @property
     def runs(self) -> pl.DataFrame:
