@@ -54,6 +54,13 @@ restored() {  # a directory
 undo() {  # a command
     said=$(sh -c "$1" 2>&1 </dev/null) || said=$(sh -c "$1" 2>&1 </dev/null) || echo "not restored: $1: $said"
 }
+# Take back what the controller knows and the journal lacks, the newest first, on a machine of ours.
+known() {  # the directory of everything, a token, commands
+    token=$2; shift 2
+    if [ -d "$dir" ] && [ "$(cat "$dir/token" 2>/dev/null)" != "$token" ]; then exit 0; fi
+    for line; do grep -qrxsF -e "$line" "$dir/journal" || undo "$line"; done
+    [ -d "$dir" ] || exit 0
+}
 # Write down what takes a change back: on the disk, and read from there again, before the change is made.
 note() {  # a command
     new=$dir/journal.new
@@ -159,13 +166,7 @@ directory, seconds of silence."""
 RELEASE = (
     COMMON
     + r"""
-token=$2; shift 2
-if ! [ -d "$dir" ]; then
-    for line; do undo "$line"; done
-    exit 0
-fi
-[ "$(cat "$dir/token" 2>/dev/null)" = "$token" ] || exit 0
-for line; do grep -qrxF -e "$line" "$dir/journal" || undo "$line"; done
+known "$@"
 forget
 """
 )
@@ -183,14 +184,7 @@ printf '%s\n' "$3" > "$dir/holder"
 RESTORE = (
     COMMON
     + r"""
-token=$2; shift 2
-if ! [ -d "$dir" ]; then
-    for line; do undo "$line"; done
-    exit 0
-fi
-[ "$(cat "$dir/token" 2>/dev/null)" = "$token" ] || exit 0
-# Of what we have told and the journal does not have, the newest first.
-for line; do grep -qrxF -e "$line" "$dir/journal" || undo "$line"; done
+known "$@"
 restore "$dir"
 for file in "$dir"/* "$dir"/jobs/*; do
     case ${file##*/} in token | holder | beat | guard | journal | jobs | *.sh) ;; *) rm -f "$file" ;; esac
