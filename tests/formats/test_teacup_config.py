@@ -66,7 +66,8 @@ def test_the_machines_become_a_lab_file(tmp_path: Path) -> None:
     assert set(lab.hosts) == {host["name"] for host in run["hosts"]}
     assert lab.hosts["newtcp20"].ssh == "root@newtcp20"
     assert lab.hosts["newtcp20"].address == "172.16.10.3"
-    assert lab.hosts["newtcp20"].before_run == ["echo a", "echo b"]
+    assert lab.hosts["newtcp20"].before_run == []
+    assert converted.lab.endswith("#   newtcp20: echo a\n#   newtcp20: echo b\n#   newtcp20: echo V_delay\n")
     assert "password" not in converted.lab
     (router,) = lab.routers.values()
     assert (
@@ -329,10 +330,12 @@ def test_commands_that_are_dropped_are_listed(tmp_path: Path) -> None:
     )
     line = file.read_text().splitlines().index("        'sysctl net.inet.tcp.sack.enable=V_delay',") + 1
     found = kinds(convert(file))["dropped"]
-    assert f"{line}: a command on host newtcp20: sysctl net.inet.tcp.sack.enable=V_delay" in found
+    said = "a command on host newtcp20, a comment in the lab file: sysctl net.inet.tcp.sack.enable=V_delay"
+    assert f"{line}: {said}" in found
     printed = "\n".join(teacup_config.as_text_list(convert(file).findings))
     assert "\x1b" not in printed and r"touch \x1b[31mx" in printed
-    assert "\x1b" not in convert(file).experiment
+    converted = convert(file)
+    assert "\x1b" not in converted.experiment + str(converted.lab)
 
 
 LEFT = "touched"

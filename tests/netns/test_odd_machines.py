@@ -142,6 +142,15 @@ def test_a_machine_that_says_nothing_or_nonsense_is_a_line_and_the_others_are_lo
     site.leave(file)
 
 
+def test_a_command_of_the_lab_file_that_fails_is_named_with_its_key(lab: Callable[..., Path]) -> None:
+    honest = _machine(lab(a=_as_a_shell), "a")
+    honest.hook("setup", "true")
+    said = "a: before_run: `echo no such module >&2; exit 3`: no such module"
+    with pytest.raises(OSError, match=re.escape(said)):
+        honest.hook("before_run", "echo no such module >&2; exit 3")
+    honest.connection.close()
+
+
 @pytest.mark.slow
 def test_lab_check_shows_escapes_and_carries_none_out(lab: Callable[..., Path]) -> None:
     file = lab(odd=_with_garbage)

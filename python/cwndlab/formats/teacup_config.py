@@ -299,7 +299,8 @@ class _Converter(Traffic, Hosts, Router):
         for host, wanted in commands.items():
             for command in wanted if isinstance(wanted, list | tuple) else [wanted]:
                 at = command.place(0) if isinstance(command, Text) else place
-                self._say("dropped", at, f"a command on host {as_text(host)}: {as_text(command)}")
+                said = f"a command on host {as_text(host)}, a comment in the lab file: {as_text(command)}"
+                self._say("dropped", at, said)
 
 
 def _hosts_of(leaves: Leaves) -> list[str]:

@@ -39,7 +39,7 @@ def of(source: Source, name: str, hosts: Sequence[str]) -> str | None:
         links = {"bottleneck": UNKNOWN, "bottleneck.reverse": UNKNOWN}
         tree["routers"] = {safe(routers[0]): {**_way_in(source, routers[0]), "links": links}}
     text = yaml.safe_dump(tree, sort_keys=False, width=120, allow_unicode=True)
-    return HEADER.format(file=printable(source.file.name), unknown=UNKNOWN) + text
+    return HEADER.format(file=printable(source.file.name), unknown=UNKNOWN) + text + _commands(source)
 
 
 def _host(source: Source, host: str) -> dict[str, Any]:
@@ -49,12 +49,22 @@ def _host(source: Source, host: str) -> dict[str, Any]:
     described = _way_in(source, host)
     if addresses and _is_ipv4(addresses[0]):
         described |= {"address": addresses[0]}
+    return described
+
+
+def _commands(source: Source) -> str:
+    """Return what TEACUP ran on hosts as comments: a stranger's commands run only once the reader says so."""
     commands = source.get("TPCONF_host_init_custom_cmds", {})
-    wanted = commands.get(host, []) if isinstance(commands, dict) else []
-    lines = [as_text(each) for each in (wanted if isinstance(wanted, list | tuple) else [wanted])]
-    # TEACUP puts the variables of a run into them, which a lab file does not know.
-    lines = [line for line in lines if line.strip() and "\n" not in line and "V_" not in line]
-    return described | ({"before_run": lines} if lines else {})
+    if not isinstance(commands, dict) or not any(commands.values()):
+        return ""
+    lines = [
+        "# Commands that TEACUP ran as root before each experiment (TPCONF_host_init_custom_cmds). None",
+        "# runs unless you put it under its host, as before_run: [...]. V_NAME is a value of TEACUP's run.",
+    ]
+    for host, wanted in commands.items():
+        for command in wanted if isinstance(wanted, list | tuple) else [wanted]:
+            lines.append(f"#   {printable(as_text(host))}: {printable(as_text(command))}")
+    return "\n".join(lines) + "\n"
 
 
 def _way_in(source: Source, host: str) -> dict[str, Any]:

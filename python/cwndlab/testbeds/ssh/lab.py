@@ -108,7 +108,7 @@ class SshLab:
         for machine in self._taken:
             self._site.set_up(machine)
             for command in machine.described.before_run:
-                machine.shell(f"{command}\n")
+                machine.hook("before_run", command)
 
     def connect(self) -> None:
         """Put netem at the egress of hosts that have it; the machines are connected."""
@@ -308,7 +308,7 @@ def _give_back(machine: Machine) -> list[str]:
     troubles = []
     for command in machine.described.after_run if machine.connection.is_open else ():
         try:
-            machine.shell(f"{command}\n")
+            machine.hook("after_run", command)
         except (OSError, RunError) as error:
-            troubles.append(f"after_run: {error}")
+            troubles.append(str(error))
     return [*troubles, *machine.restore()]

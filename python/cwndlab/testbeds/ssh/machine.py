@@ -227,6 +227,12 @@ class Machine:
         """What a script of POSIX's shell prints, with these words as its arguments; raises as `run`."""
         return self.run(["sh", "-s", "--", *words], script, limit_s)
 
+    def hook(self, key: str, command: str) -> None:
+        """Carry out a command of the lab file; raises OSError with its key where it fails."""
+        done = self.connection.run(["sh", "-s"], f"{command}\n")
+        if done.status:
+            raise OSError(f"{self.name}: {key}: `{command}`: {done.said}")
+
     def change(self, argv: Sequence[str], text: str, undo: Sequence[str]) -> str:
         """Run a command that changes something, with what takes it back in the journal; raises as `run`."""
         # The script is a file, as standard input is the command's.

@@ -158,7 +158,7 @@ class Site:
         if machine.name not in self._set_up:
             self._set_up.append(machine.name)
             for command in machine.described.setup:
-                machine.shell(f"{command}\n")
+                machine.hook("setup", command)
 
     def close(self) -> None:
         """Carry out the commands after the last run, give the machines back, and close all connections."""
@@ -169,7 +169,7 @@ class Site:
             if machine.name in self._set_up and machine.connection.is_open:
                 with suppress(OSError, LostError):
                     for command in machine.described.teardown:
-                        machine.shell(f"{command}\n")
+                        machine.hook("teardown", command)
             machine.connection.close()
         self._set_up.clear()
 
