@@ -423,3 +423,35 @@ def test_names_in_the_first_picture_are_whole_and_none_alike():
         text = " ".join(line for _, line in lines)
         for count in range(8):
             assert all(f"abc_l_var {count}, tcp_rmem {size}" in text for size in rmem)
+
+
+def test_the_first_picture_shows_what_the_answer_compares():
+    """Of more combinations than it has room for, those that are compared stand together."""
+    delays = tuple(f"{number}ms" for number in range(10))
+    html = sections.render(sweep(delays=delays, repeats=1))
+    picture = html.partition('<svg class="wide"')[2].partition("</svg>")[0]
+    names = re.findall(r'class="axis-name"[^>]*>([^<]*)<', picture)[:-1]
+    wanted = [f"{cc}, delay {delay}" for delay in delays[:8] for cc in ("newreno", "cubic")]
+    assert names == wanted
+
+
+def test_the_first_picture_has_no_negative_amounts_of_what_is_above_zero():
+    cells = [{"hosts.a.cc": cc} for cc in ("newreno", "cubic") for _ in range(2)]
+    rows = [
+        summary_row(number, keys=cell, repeat=number % 2, goodput_mbps=1 + 8 * (number % 2))
+        for number, cell in enumerate(cells)
+    ]
+    page = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    picture = page.partition('<svg class="wide"')[2].partition("</svg>")[0]
+    assert "5 ± 51" in picture
+    assert not re.search(r'class="tick"[^>]*>-', picture)
+
+
+def test_values_without_a_sentence_of_their_own_are_named_under_the_answer():
+    rows = [
+        summary_row(number, keys={"hosts.a.cc": cc}, repeat=number % 3, goodput_mbps=1 + number)
+        for number, cc in enumerate(cc for cc in ("newreno", "cubic", "bbr", "htcp", "cdg") for _ in range(3))
+    ]
+    page = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    assert page.count('<p class="answer">') == 3
+    assert "Further values that are compared, under “Is there a difference?”: cdg." in page

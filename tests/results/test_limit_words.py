@@ -42,6 +42,9 @@ def test_a_buffer_says_what_holds_it():
 
 def test_round_trips_are_told_apart_where_they_differ():
     said = limits.round_trips({"rtt_p50_ms": 0.44, "srtt_mean_ms": 44.0})
+    assert said.endswith("with what packets wait in the hosts.")
+    shorter = limits.round_trips({"rtt_p50_ms": 763.0, "srtt_mean_ms": 231.0})
+    assert shorter.endswith("231 ms (srtt), of the segments that it times.")
     assert "path, 0.44 ms" in said
     assert "44 ms (srtt)" in said
     assert limits.round_trips({"rtt_p50_ms": 40.0, "srtt_mean_ms": 44.0}) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cwndlab.analysis import contrasts, effects
@@ -19,15 +20,12 @@ if TYPE_CHECKING:
 
     from cwndlab.results.resultset import ResultSet
 
-MAX_PAIRS = 3
-"""Pairs of values that are answered; the other comparisons stand below in a report."""
-
 USUAL = ("rtt_p95_ms", "retransmit_rate")
 """What a reader cares for beside the first metric there is, where nobody says what answers the question."""
 
 
 def answers(results: ResultSet) -> list[Answer]:
-    """The answer for each pair of values that the experiment's question is about, the first of them.
+    """The answer for each pair of values that the experiment's question is about.
 
     Where the file does not say what answers it, that is the first swept key that is no quantity, and of
     goodput, RTT and losses what differs most. None of results without a sweep.
@@ -44,12 +42,11 @@ def answers(results: ResultSet) -> list[Answer]:
         own = aim.by is None or together.KEY in keys
         key = _key(results, keys) if own else whole_key("answers: the swept key", str(aim.by), swept, rows)
         groups.setdefault(key, []).append(aim)
-    found = [
+    return [
         answer
         for key, of_key in groups.items()
         for answer in _of_key(results, key, of_key, _side_name(results, key, keys), asked=bool(aims))
     ]
-    return found[:MAX_PAIRS]
 
 
 def _of_key(results: ResultSet, key: str, aims: Sequence[Aim], name: str, *, asked: bool) -> Iterator[Answer]:
@@ -67,7 +64,7 @@ def _of_key(results: ResultSet, key: str, aims: Sequence[Aim], name: str, *, ask
     for answer in effects.of_comparisons(found.each, found.overall, better, key=name, asked=asked):
         # Of quantities the ends are compared; what is between them lies between.
         if not quantities or answer.effects[0].each[0].b.label == str(values[-1]):
-            yield answer
+            yield replace(answer, by=key)
 
 
 def _key(results: ResultSet, keys: Sequence[str]) -> str:

@@ -142,6 +142,8 @@ class Answer:
     """What the sides are values of, where that is not clear from them."""
     asked: bool = True
     """Whether these metrics are asked for; else only those that change in practice are told."""
+    by: str = ""
+    """The swept key whose values are compared."""
 
     @property
     def combinations(self) -> int:

@@ -103,8 +103,9 @@ def round_trips(row: Mapping[str, Value]) -> str:
     """A sentence where TCP's smoothed RTT is another than the path's; else empty."""
     if not apart(row):
         return ""
-    path, tcp = row["rtt_p50_ms"], row["srtt_mean_ms"]
+    path, tcp = float(row["rtt_p50_ms"] or 0), float(row["srtt_mean_ms"] or 0)
+    why = "with what packets wait in the hosts" if tcp > path else "of the segments that it times"
     return (
-        f"RTT is that of packets on the path, {float(path or 0):.3g} ms in the median;"
-        f" its sender's TCP smooths {float(tcp or 0):.3g} ms (srtt), with what packets wait in the hosts."
+        f"RTT is that of packets on the path, {path:.3g} ms in the median;"
+        f" its sender's TCP smooths {tcp:.3g} ms (srtt), {why}."
     )

@@ -15,13 +15,16 @@ from cwndlab.analysis import answer
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.plots import colours
-from cwndlab.plots.report.facts import Facts, capital, rounded
+from cwndlab.plots.report.facts import Facts, capital, rounded, some
 from cwndlab.plots.selection import floats
 from cwndlab.results import columns, questions, together
 from cwndlab.results.metrics import BY_NAME, FIRST_CHOICE, TOTALS
 
 MAX_ROWS = 16
 """Rows of the picture; of more the first."""
+
+MAX_PAIRS = 3
+"""Pairs of values that are answered; the other comparisons stand below."""
 
 MAX_LINES = 3
 """Sentences of an answer without a comparison."""
@@ -64,9 +67,9 @@ class _Row:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From where to where its line goes."""
+        """From where to where its line goes; not below zero, where no metric is, if its mean is not."""
         half = 0.0 if math.isnan(self.half) else self.half
-        return self.mean - half, self.mean + half
+        return max(self.mean - half, min(0.0, self.mean)), self.mean + half
 
 
 def headline(facts: Facts, classic: str) -> dict[str, object]:
@@ -81,12 +84,22 @@ def headline(facts: Facts, classic: str) -> dict[str, object]:
     lines = lines or [_measured(facts, name) for name in _load(facts) or _asked(facts)]
     if not lines and metric is not None:
         lines = [_measured(facts, metric)]
-    told = [(each.lead(), each.details()) for each in found]
+    told = [(each.lead(), each.details()) for each in found[:MAX_PAIRS]]
+    if len(found) > MAX_PAIRS:
+        told[-1][1].append(
+            f"Further values that are compared, under “Is there a difference?”: {_others(found)}."
+        )
+    by = found[0].by if found else together.KEY
     return {
         "answers": told or [(capital(line), []) for line in lines[:MAX_LINES]],
-        "picture": "" if metric is None else _picture(facts, metric),
-        "pictured": "" if metric is None else _caption(facts, metric),
+        "picture": "" if metric is None else _picture(facts, metric, by),
+        "pictured": "" if metric is None else _caption(facts, metric, by),
     }
+
+
+def _others(found: Sequence[Answer]) -> str:
+    sides = [each.effects[0].each[0].b.label for each in found[MAX_PAIRS:]]
+    return some(list(dict.fromkeys(sides)))
 
 
 def _metric(facts: Facts, answers: Sequence[Answer]) -> str | None:
@@ -116,31 +129,34 @@ def _measured(facts: Facts, metric: str) -> str:
     return f"{shown.words}: {amount} {shown.unit}".rstrip() + "."
 
 
-def _caption(facts: Facts, metric: str) -> str:
+def _caption(facts: Facts, metric: str, by: str) -> str:
     repeated = facts.complete["repeat"].n_unique() > 1
     mean = "mean over repeats with its 95 % interval" if repeated else "each run"
-    count = len(_groups(facts, metric))
+    groups = _groups(facts, metric, by)
+    count = len(groups)
     left = f"; the first {MAX_ROWS} of {count} combinations" if count > MAX_ROWS else ""
-    cells = [cell for cell, _ in _groups(facts, metric)[:MAX_ROWS]]
+    cells = [cell for cell, _ in groups[:MAX_ROWS]]
     same = [key for key in cells[0] if key not in _varying(cells)]
     left += f", of {_words(facts, cells[0], same)}" if same else ""
     return f"{capital(columns.describe(metric).label)}, {mean}{left}."
 
 
-def _groups(facts: Facts, metric: str) -> list[tuple[dict[str, object], pl.DataFrame]]:
-    """Return the rows of each combination and flow that have the metric."""
+def _groups(facts: Facts, metric: str, by: str) -> list[tuple[dict[str, object], pl.DataFrame]]:
+    """Return the rows of each combination and flow that have the metric.
+
+    What is to be compared stands together, where results stand side by side or not all have room: before
+    and after of one combination, then of the next.
+    """
     rows = facts.complete.filter(pl.col(metric).is_not_null())
     keys = [*facts.telling, *(["flow"] if rows["flow"].n_unique() > 1 else [])]
     if not keys:
         return [({}, rows)]
     parts = rows.group_by(keys, maintain_order=True)
     found = [(dict(zip(keys, values, strict=True)), own) for values, own in parts]
-    if keys[0] == together.KEY:
-        # What is to be compared stands together: before and after of one combination, then of the next.
-        rest = [tuple(cell.values())[1:] for cell, _ in found]
-        found = [
-            found[place] for place in sorted(range(len(found)), key=lambda place: rest.index(rest[place]))
-        ]
+    if by in keys and (by == together.KEY or len(found) > MAX_ROWS):
+        rest = [tuple(value for key, value in cell.items() if key != by) for cell, _ in found]
+        places = {of: place for place, of in reversed(list(enumerate(rest)))}
+        found = [found[place] for place in sorted(range(len(found)), key=lambda place: places[rest[place]])]
     return found
 
 
@@ -153,8 +169,8 @@ def _words(facts: Facts, cell: Mapping[str, object], keys: Sequence[str]) -> str
     return facts.results.labels.words(cell, keys, among=facts.telling, alone=["flow"])
 
 
-def _rows(facts: Facts, metric: str) -> list[_Row]:
-    found = _groups(facts, metric)[:MAX_ROWS]
+def _rows(facts: Facts, metric: str, by: str) -> list[_Row]:
+    found = _groups(facts, metric, by)[:MAX_ROWS]
     varying = _varying([cell for cell, _ in found])
     factor = columns.describe(metric).factor
     meant, places = facts.pens
@@ -167,9 +183,9 @@ def _rows(facts: Facts, metric: str) -> list[_Row]:
     return rows
 
 
-def _picture(facts: Facts, metric: str) -> Markup:
+def _picture(facts: Facts, metric: str, by: str) -> Markup:
     """Draw a row for each combination: a dot at the mean, and a line for the interval."""
-    rows, label = _rows(facts, metric), columns.describe(metric).label
+    rows, label = _rows(facts, metric, by), columns.describe(metric).label
     return Markup("").join(_drawn(rows, layout, metric, label) for layout in _LAYOUTS)
 
 
