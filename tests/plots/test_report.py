@@ -421,8 +421,9 @@ def test_names_in_the_first_picture_are_whole_and_none_alike():
         heights = [float(y) for y, _ in lines[:-1]]
         assert all(below - above > 12 for above, below in itertools.pairwise(heights))
         text = " ".join(line for _, line in lines)
-        for count in range(8):
-            assert all(f"abc_l_var {count}, tcp_rmem {size}" in text for size in rmem)
+        for place in range(16):
+            size, count = rmem[place // 12], place % 12
+            assert f"abc_l_var {count}, tcp_rmem {size}" in text
 
 
 def test_the_first_picture_shows_what_the_answer_compares():
