@@ -48,13 +48,15 @@ MAX_ANSWERS = 3
 
 
 def print_answers(results: "ResultSet") -> None:
-    """Print the answer to the experiment's question: for each pair of values a sentence, then details."""
+    """Print the answer to the experiment's question: a sentence for each pair, of one its details."""
     import textwrap
 
     from cwndlab.analysis import answer
 
     found = answer.answers(results)
-    said = [each.lead() for each in found] + [text for each in found for text in each.details()]
+    said = [each.lead() for each in found]
+    if len(found) == 1:
+        said += found[0].details()
     for number, text in enumerate(said[:MAX_ANSWERS]):
         indent = "  " * (number >= len(found))
         print(
