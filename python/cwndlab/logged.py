@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,9 @@ Column = np.ndarray[Any, Any]
 
 MAX_FLOWS = 10_000
 """Flows of one file at most."""
+
+PIECE = 4 << 20
+"""Characters of a log that are taken apart at a time."""
 
 LARGEST = 2.0**53
 """Numbers of a log from here on are taken for absent: no window, time or counter of one connection is as
@@ -122,27 +125,64 @@ def by_flow(
 ) -> list[Flow]:
     """A Flow of each combination of `keys` (address, port, address, port), in order of appearance."""
     flows: dict[str, Flow] = {}
-    groups = frame.partition_by(list(keys), maintain_order=True)
+    places = frame.select(*keys, pl.int_range(pl.len(), dtype=pl.UInt32).alias("place"))
+    groups = places.group_by(list(keys), maintain_order=True).agg("place")
     if len(groups) > MAX_FLOWS:
         raise ValueError(f"more than {MAX_FLOWS} connections")
-    for group in groups:
-        name = name_of(*(group[key][0] for key in keys))
+    # One flow's rows are copied at a time, and none where they are all.
+    for place in range(len(groups)):
+        group = frame if len(groups) == 1 else frame[groups["place"][place]]
+        name = name_of(*(groups[key][place] for key in keys))
         flow = make(name, group)
         if flow is not None and len(flow.t_ns):
             flows[name] = flow
     return list(flows.values())
 
 
-def fields(text: str, counts: Sequence[int], separator: str = ",") -> tuple[pl.DataFrame, int]:
-    """The lines with one of `counts` fields as columns of text `c0`, `c1`, …, and how many have another."""
-    lines = pl.Series("line", text.split("\n")).str.strip_chars("\r")
+def fields(
+    text: str,
+    counts: Sequence[int],
+    separator: str = ",",
+    *,
+    span: tuple[int, int] | None = None,
+    words: Sequence[int] | None = None,
+    foreign: str = "",
+) -> tuple[pl.DataFrame, int]:
+    """The lines with one of `counts` fields as columns of text `c0`, `c1`, …, and how many have another.
+
+    With `span` only that part of the text is read; with `words` only these columns are text, all others are
+    numbers, null for what is none; lines that begin with `foreign` do not count.
+    """
+    frames, other = [], 0
+    for piece in _pieces(text, *(span or (0, len(text)))):
+        frame, more = _fields(piece, counts, separator, words, foreign)
+        frames.append(frame)
+        other += more
+    return pl.concat(frames), other
+
+
+def _pieces(text: str, start: int, until: int) -> Iterator[str]:
+    """A part of a text cut at ends of lines into pieces of about `PIECE` characters, at least one piece."""
+    while True:
+        end = text.find("\n", start + PIECE, until) if start + PIECE < until else -1
+        yield text[start : end if end >= 0 else until]
+        if end < 0:
+            return
+        start = end + 1
+
+
+def _fields(
+    text: str, counts: Sequence[int], separator: str, words: Sequence[int] | None, foreign: str
+) -> tuple[pl.DataFrame, int]:
+    lines = pl.Series("line", text.split("\n"), pl.String).str.strip_chars("\r")
     lines = lines.filter(lines.str.len_bytes() > 0)
+    if foreign:
+        lines = lines.filter(~lines.str.contains(f"^(?:{foreign})"))
     # Counted before they are split: a line may be all separators.
     fitting = (lines.str.count_matches(separator, literal=True) + 1).is_in(list(counts))
     kept = lines.filter(fitting).str.split(separator)
-    names = [f"c{place}" for place in range(max(counts))]
-    columns = [
-        kept.list.get(place, null_on_oob=True).str.strip_chars().alias(name)
-        for place, name in enumerate(names)
-    ]
+    columns = []
+    for place in range(max(counts)):
+        column = kept.list.get(place, null_on_oob=True).str.strip_chars().alias(f"c{place}")
+        columns.append(column if words is None or place in words else column.cast(pl.Float64, strict=False))
     return pl.DataFrame(columns), len(lines) - len(kept)

@@ -103,6 +103,9 @@ class Header:
         return float(text)
 
 
+FOOTER = "(?:dis|en)able_time_secs="
+"""The beginning of a line that is no record; a log may hold several."""
+
 _HEADER = re.compile(rb"enable_time_secs=\d[^\n]*siftrver=[^\n]*|enable_time_secs=\d")
 _RECORD = re.compile(
     rb"[io],(?:0x[0-9a-f]{8},)?\d{1,10}\.\d{1,9},[0-9a-f.:]{2,45},\d{1,5},[0-9a-f.:]{2,45},\d{1,5},[\d,-]*\r?"
@@ -134,31 +137,32 @@ def module(head: bytes) -> str | None:
     return "siftr" if counts[FIELDS] or (header is not None and b"siftrver=" in header) else None
 
 
-def sessions(text: str) -> Iterator[tuple[str, str]]:
-    """The header of each time that logging began, and what follows it; "" for what stands before the first.
-
-    What is torn from an earlier line and stands before a header in its line belongs to what precedes.
-    """
+def _sessions(text: str) -> Iterator[tuple[int, int]]:
+    """Where each part of a log begins and ends that a header begins; first what stands before all of them."""
     places = [found.start() for found in re.finditer(r"enable_time_secs=\d", text)]
-    if text[: places[0] if places else None].strip():
-        yield "", text[: places[0] if places else None]
-    for place, until in pairwise([*places, len(text)]):
-        header, _, body = text[place:until].partition("\n")
-        yield header, body
+    if not places or text[: places[0]].strip():
+        yield 0, places[0] if places else len(text)
+    yield from pairwise([*places, len(text)])
 
 
 def parse(text: str) -> list[Log]:
     """What each session of a log says; raises ValueError for one whose header makes no sense."""
-    found = [_session(header, body) for header, body in sessions(text)]
-    # Lines before the first header are a session where they have records.
+    found = [_session(text, start, until) for start, until in _sessions(text)]
+    # What stands before the first header is a session where it has records.
     return [log for log in found if log.flows] or found[:1]
 
 
-def _session(first: str, body: str) -> Log:
+def _session(text: str, start: int, until: int) -> Log:
+    first = ""
+    if text.startswith("enable_time_secs=", start):
+        end = text.find("\n", start, until)
+        first = text[start : end if end >= 0 else until]
+        start += len(first)
     if len(first) > LONGEST_HEADER:
         raise ValueError(f"{len(first)} characters")
     header = Header(dict(pair.split("=", 1) for pair in first.split() if "=" in pair))
-    frame, other = logged.fields("\n".join(_records(body)), range(FIELDS[0], FIELDS[1] + 1))
+    counts = range(FIELDS[0], FIELDS[1] + 1)
+    frame, other = logged.fields(text, counts, span=(start, until), words=range(9), foreign=FOOTER)
     hashed = _hashed(frame)
     srtt_ns = header.srtt_ns(hashed=hashed)
     names = _names(frame)
@@ -218,10 +222,3 @@ def _whole(frame: pl.DataFrame) -> pl.Series:
     for port in ("lport", "fport"):
         found &= frame[port].str.contains(r"^\d{1,5}$")
     return found.fill_null(False)
-
-
-def _records(body: str) -> Iterator[str]:
-    """The lines before each footer; a log may hold several headers and footers."""
-    for part in re.split(r"^(?:dis|en)able_time_secs=.*$", body, flags=re.MULTILINE):
-        if part.strip():
-            yield part

@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import cwndlab
-from cwndlab import plots
+from cwndlab import logged, plots
 from cwndlab.errors import InputError
 from cwndlab.formats import base, importing
 from cwndlab.formats.base import Recording
@@ -383,3 +384,36 @@ def test_records_of_trace_cmd_and_perf(tmp_path: Path, event: str) -> None:
     padded = logs.tcp_probe_trace().replace(" tcp_probe: ", f" {event}").replace(" ..s1.", "")
     (recording,) = base.read(write(tmp_path / "trace", "cpus=4\n" + padded))
     assert recording.tables["tcp"] == read(tmp_path, "tcp-probe-trace").tables["tcp"]
+
+
+@pytest.mark.parametrize("name", ["siftr13", "siftr15", "siftr25-text", "ttprobe", "web10g"])
+def test_pieces_and_flows_of_a_log_do_not_change_what_it_says(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = read(tmp_path, name)
+    monkeypatch.setattr(logged, "PIECE", 500)
+    assert read(tmp_path, name).tables == whole.tables
+    if name == "siftr15":
+        lines = str(LOGS[name][0]()).split("\n")
+        both = [
+            each for line in lines for each in dict.fromkeys((line, line.replace("10.0.1.1", "10.0.1.2")))
+        ]
+        (recording,) = base.read(write(tmp_path / "both", "\n".join(both)))
+        assert recording.flows == (logs.FLOW, logs.FLOW.replace("1.1:", "1.2:"))
+        for flow in recording.flows:
+            assert recording.metrics[flow] == whole.metrics[logs.FLOW]
+
+
+def test_memory_of_a_log_is_a_small_multiple_of_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = logs.siftr13().split("\n")
+    file = tmp_path / "long.log"
+    file.write_text("\n".join([lines[0], *(lines[1:21] * 3000), lines[21]]))
+    monkeypatch.setattr(base, "MAX_BYTES", file.stat().st_size)
+    tracemalloc.start()
+    base.read(file)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Python's own and numpy's; a list of all its lines alone is more than half as much again.
+    assert peak < 3.8 * file.stat().st_size, peak / file.stat().st_size

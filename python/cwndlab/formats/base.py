@@ -15,11 +15,12 @@ import gzip
 import importlib
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +47,11 @@ FORMATS: tuple[str, ...] = (
 HEAD_BYTES = 64 << 10
 """Bytes of the beginning of a file that `recognises` is shown, decompressed where the file is gzip."""
 
-MAX_BYTES = 1 << 30
-"""Decompressed bytes of a log above which it is refused: it is held in memory."""
+MAX_BYTES = 256 << 20
+"""Decompressed bytes of a log above which it is refused: read, it takes up to eight times as much memory."""
+
+PIECE = 1 << 20
+"""Bytes of a file that are counted at a time."""
 
 MAX_LINES = 1 << 24
 """Lines of a log above which it is refused: as records they take some hundred bytes each."""
@@ -195,10 +199,9 @@ def data(path: Path, most: int | None = None) -> bytes:
     Raises InputError when it cannot be read or is larger than `most` (`MAX_BYTES`).
     """
     most = MAX_BYTES if most is None else most
-    found = _bytes(path, most + 1)
-    if len(found) > most:
+    if _is_longer(path, most):
         raise InputError(f"{path}: holds more than {most >> 20} MiB")
-    return found
+    return _bytes(path, most)
 
 
 def rows(table: str, **columns: Sequence[Any] | np.ndarray[Any, Any]) -> pa.Table:
@@ -259,7 +262,10 @@ def interval_rows(flows: Mapping[str, Sequence[Interval]]) -> pa.Table:
 def _array(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> Any:
     if pa.types.is_dictionary(kind):
         return pa.array(list(values), pa.utf8()).dictionary_encode().cast(kind)
-    numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        numbers = values.astype(np.float64)
+    else:
+        numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return pa.array(values).cast(kind)
     missing = np.isnan(numbers)
@@ -271,16 +277,36 @@ def _array(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> A
 
 
 def _bytes(path: Path, most: int) -> bytes:
+    with _opened(path) as file:
+        return file.read(most)
+
+
+def _is_longer(path: Path, most: int) -> bool:
+    """Whether a file holds more bytes than so many; none are kept, as what is compressed may be endless."""
+    with _opened(path) as file:
+        while most >= 0:
+            found = file.read(PIECE)
+            if not found:
+                return False
+            most -= len(found)
+    return True
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to be read, decompressed where it is gzip; raises InputError, then and while it is read."""
     try:
         # What is read from a device, or a pipe, may never end, and cannot be read twice.
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'is no regular file'}")
         with path.open("rb") as plain:
-            if plain.read(2) != b"\x1f\x8b":
-                plain.seek(0)
-                return plain.read(most)
-        with gzip.open(path, "rb") as packed:
-            return packed.read(most)
+            packed = plain.read(2) == b"\x1f\x8b"
+            plain.seek(0)
+            if packed:
+                with gzip.open(plain, "rb") as unpacked:
+                    yield cast(IO[bytes], unpacked)
+            else:
+                yield plain
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not whole as a gzip file ({error})") from None
     except OSError as error:

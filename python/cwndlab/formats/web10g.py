@@ -103,7 +103,7 @@ def read(path: Path) -> list[Recording]:
         raise InputError(
             f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more"
         )
-    frame, other = logged.fields(text, (len(words),))
+    frame, other = logged.fields(text, (len(words),), words=range(ENDS))
     frame = frame.filter(
         pl.Series(logged.nanoseconds(frame["c0"]) >= 0), frame["c3"].str.contains(r"^\d{1,5}$")
     )
