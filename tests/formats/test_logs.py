@@ -2,7 +2,6 @@
 
 import gzip
 import importlib
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -402,18 +401,3 @@ def test_pieces_and_flows_of_a_log_do_not_change_what_it_says(
         assert recording.flows == (logs.FLOW, logs.FLOW.replace("1.1:", "1.2:"))
         for flow in recording.flows:
             assert recording.metrics[flow] == whole.metrics[logs.FLOW]
-
-
-def test_memory_of_a_log_is_a_small_multiple_of_its_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = logs.siftr13().split("\n")
-    file = tmp_path / "long.log"
-    file.write_text("\n".join([lines[0], *(lines[1:21] * 3000), lines[21]]))
-    monkeypatch.setattr(base, "MAX_BYTES", file.stat().st_size)
-    tracemalloc.start()
-    base.read(file)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # Python's own and numpy's; a list of all its lines alone is more than half as much again.
-    assert peak < 3.8 * file.stat().st_size, peak / file.stat().st_size

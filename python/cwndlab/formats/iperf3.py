@@ -110,6 +110,8 @@ def _read(path: Path, label: str, document: Document) -> Recording:
     sends = {socket: _sends(stream) for socket, stream in ends.items()} or {
         socket: bool(found[0].get("sender", True)) for socket, found in series.items()
     }
+    if not sends:
+        raise InputError(f"{path}: not a whole document of iperf3: no end, and all its intervals are omitted")
     names = {
         socket: f"{'r' if test.get('bidir') and not sending else 'f'}{place}"
         for place, (socket, sending) in enumerate(sends.items(), 1)
