@@ -4,6 +4,9 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any, NoReturn, final
 
+NotUsed = tuple[list[tuple[str, int]], int, int, int, bool]
+"""Packets: not TCP by what they are, fragments, cut short, malformed; whether a record is cut."""
+
 @final
 class Capture:
     """A pcap or pcapng file in memory; raises ValueError, with one line, when it cannot be read.
@@ -20,8 +23,8 @@ class Capture:
     def span(self) -> tuple[int, int] | None:
         """First and last time in ns, None without a TCP packet."""
 
-    def skipped(self) -> tuple[int, int, int, int, bool]:
-        """Packets not used: other protocols, fragments, cut short, malformed; whether a record is cut."""
+    def skipped(self) -> NotUsed:
+        """What was not used."""
 
     def connections(self) -> list[dict[str, Any]]:
         """Ends as the side that opened sees them, first_ns, last_ns, counters of both directions."""
@@ -346,11 +349,13 @@ def loadlatency_overall(text: str) -> tuple[float, float, float | None, float]:
 def version() -> str:
     """Version of the engine, and whether it was built with overflow checks and assertions."""
 
-def packet_text(path: str, flights: bool, limit: int | None, write: Callable[[str], object]) -> None:
+def packet_text(
+    path: str, flights: bool, limit: int | None, write: Callable[[str], object]
+) -> tuple[int, NotUsed]:
     """Hand the TCP packets of a capture file to `write` as tcpdump prints them, a line each, some at a time.
 
     At most `limit` lines; `flights` makes one line of data that follows in sequence. Raises ValueError with
-    one line, and whatever `write` raises.
+    one line, and whatever `write` raises. Returns the number of lines, and what was passed over.
     """
 
 def replay_cc_vectors(text: str, stack: str, cc: str) -> tuple[int, int, int, int, list[str]]:

@@ -485,9 +485,15 @@ def test_captures_without_tcp_are_skipped_and_named(tmp_path: Path) -> None:
     skipped: list[str] = []
     found = importing.results([place], Options(), tmp_path / "out", skipped)
     assert found.summary.height == 1
-    assert skipped == [f"{place / name}: no TCP data in this capture" for name in ("a.pcap", "c.pcap")]
+    empty = "no TCP packet in this capture: it is empty"
+    assert skipped == [
+        f"{place / 'a.pcap'}: {empty}",
+        f"{place / 'c.pcap'}: none of its 1 TCP packets has data",
+    ]
     (place / "b.pcap").unlink()
-    with pytest.raises(InputError, match=r"a\.pcap: no TCP data in this capture, nor in the others"):
+    with pytest.raises(
+        InputError, match=r"a\.pcap: no TCP packet in this capture: it is empty, nor in the others"
+    ):
         importing.results([place], Options(), tmp_path / "none")
-    with pytest.raises(InputError, match=r"no TCP data in this capture$"):
+    with pytest.raises(InputError, match=r"it is empty$"):
         importing.results([place / "a.pcap"], Options(), tmp_path / "none")

@@ -43,17 +43,9 @@ impl Capture {
         self.capture.span
     }
 
-    /// What was not used: packets of other protocols, fragments, packets cut short, malformed ones; and whether the file ends
-    /// in the middle of a record.
-    fn skipped(&self) -> (u64, u64, u64, u64, bool) {
-        let skipped = &self.capture.skipped;
-        (
-            skipped.other,
-            skipped.fragments,
-            skipped.cut_short,
-            skipped.malformed,
-            skipped.file_ends_at.is_some(),
-        )
+    /// What was not used; see [`not_used`].
+    fn skipped(&self) -> NotUsed {
+        not_used(&self.capture.skipped)
     }
 
     /// Every connection: its ends as the side that opened it sees them, and counters of both directions.
@@ -256,4 +248,13 @@ fn batch(columns: Vec<(&'static str, ColumnData)>) -> RecordBatch {
     let rows = columns.first().map_or(0, |(_, data)| data.len());
     let columns = columns.into_iter().map(|(name, data)| Column { name, data, validity: None }).collect();
     RecordBatch::of(Arc::new(Batch { rows, columns }))
+}
+
+pub(crate) type NotUsed = (Vec<(String, u64)>, u64, u64, u64, bool);
+
+/// What of a capture was not used: packets that are not TCP, by what they are, fragments, packets cut short, malformed ones;
+/// and whether the file ends in the middle of a record.
+pub(crate) fn not_used(skipped: &trace::Skipped) -> NotUsed {
+    let other = skipped.other.iter().map(|(what, &count)| (what.to_string(), count));
+    (other.collect(), skipped.fragments, skipped.cut_short, skipped.malformed, skipped.file_ends_at.is_some())
 }

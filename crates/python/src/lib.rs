@@ -113,7 +113,7 @@ fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> Result<Sc
 
 /// Hand the TCP packets of a capture file to `write` as tcpdump prints them, a line each, at most `limit` lines, some at a
 /// time; `flights` makes one line of data that follows in sequence. Raises ValueError, with one line, when the file cannot be
-/// read to its end, and whatever `write` raises.
+/// read to its end, and whatever `write` raises. Returns the number of lines, and what was passed over, as `Capture.skipped`.
 #[pyfunction]
 fn packet_text(
     py: Python<'_>,
@@ -121,7 +121,7 @@ fn packet_text(
     flights: bool,
     limit: Option<usize>,
     write: Py<PyAny>,
-) -> Result<()> {
+) -> Result<(usize, capture::NotUsed)> {
     let limit = limit.unwrap_or(usize::MAX);
     py.detach(|| {
         let source = trace::capture::source(Path::new(path)).map_err(wire::capture::Error::from)?;
@@ -144,7 +144,7 @@ fn packet_text(
         });
         written?;
         hand_over(&mut text)?;
-        Ok(read?)
+        Ok((lines, capture::not_used(&read?)))
     })
 }
 

@@ -25,20 +25,21 @@ pub mod series;
 pub mod text;
 pub mod throughput;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use merged::Records;
 use wire::capture::Reader;
-use wire::codec;
+use wire::codec::{self, NotTcp};
 
 pub use connection::{Connection, Connections, Direction, Seen};
 pub use error::{Error, MAX_CONNECTIONS, MAX_PACKETS, MAX_STEPS};
 
 /// What was not a TCP packet, and where the file ended early.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Packets that are not IP, or IP but not TCP.
-    pub other: u64,
+    /// Packets that are not IP, or IP but not TCP, by what they are; also those of link layers that are not read.
+    pub other: BTreeMap<NotTcp, u64>,
     /// Fragments without a TCP header.
     pub fragments: u64,
     /// TCP packets of which the capture holds too little.
@@ -47,6 +48,17 @@ pub struct Skipped {
     pub malformed: u64,
     /// Where the file ends in the middle of a record, as when the capturing program was killed; bytes from its start.
     pub file_ends_at: Option<u64>,
+}
+
+impl Skipped {
+    fn count(&mut self, why: NotTcp) {
+        match why {
+            NotTcp::Fragment => self.fragments += 1,
+            NotTcp::CutShort => self.cut_short += 1,
+            NotTcp::Malformed => self.malformed += 1,
+            other => *self.other.entry(other).or_default() += 1,
+        }
+    }
 }
 
 /// Reads a capture file to its end and hands each TCP packet to `visit`. A file cut short is read up to there.
@@ -84,21 +96,14 @@ fn read_while(
             }
             Err(error) => return Err(error),
         };
-        let Some((ip, wire_length)) = record.ip() else {
-            skipped.other += 1;
-            continue;
-        };
-        match codec::parse(ip, wire_length) {
+        match record.ip().and_then(|(ip, wire_length)| codec::parse(ip, wire_length)) {
             Ok(packet) => {
                 let (seen, connection) = connections.add(record.t_ns, record.wire_length, packet);
                 if !visit(&seen, connection) {
                     return Ok(skipped);
                 }
             }
-            Err(codec::NotTcp::Version(_) | codec::NotTcp::Protocol(_)) => skipped.other += 1,
-            Err(codec::NotTcp::Fragment) => skipped.fragments += 1,
-            Err(codec::NotTcp::CutShort) => skipped.cut_short += 1,
-            Err(codec::NotTcp::Malformed) => skipped.malformed += 1,
+            Err(why) => skipped.count(why),
         }
     }
 }

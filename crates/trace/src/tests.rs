@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use proptest::prelude::*;
 use wire::capture::LinkType;
-use wire::codec::{self, Ends, Payload, SynLayout};
+use wire::codec::{self, Ends, NotTcp, Payload, SynLayout};
 use wire::{Flags, Options, Segment, pcap};
 
 use crate::capture::Capture;
@@ -234,8 +234,15 @@ fn what_cannot_be_used_is_counted() {
     file.extend_from_slice(&[0; 7]);
     let mut all = Connections::new();
     let skipped = read(&file[..], &mut all, |_, _| {}).unwrap();
-    assert_eq!(skipped, Skipped { other: 2, file_ends_at: Some(end), ..Skipped::default() });
+    let other = [(NotTcp::EtherType(0xffff), 1), (NotTcp::Protocol(17), 1)].into();
+    assert_eq!(skipped, Skipped { other, file_ends_at: Some(end), ..Skipped::default() });
     assert_eq!(all.list().len(), 1);
+    let mut lines = 0;
+    let passed_over = text::print(&file[..], false, |_| {
+        lines += 1;
+        true
+    });
+    assert_eq!((passed_over.unwrap(), lines), (skipped, 3));
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use wire::capture::{Error, Reader, Record};
+use wire::codec::{self, NotTcp};
+
+use crate::Skipped;
 
 /// Writes the TCP packets of a capture to `line`, one call a line without its end. Times count from the first packet of the
 /// file; sequence numbers from the first of each direction, except in SYNs and in the first acknowledgement seen of a
@@ -14,12 +17,17 @@ use wire::capture::{Error, Reader, Record};
 /// `flights` makes one line of data that follows in sequence, as a capture above segmentation offload shows it: until
 /// the other side sends, or flags other than PSH, the acknowledgement or the window change.
 ///
-/// Stops when `line` returns false.
+/// Stops when `line` returns false. Returns what was passed over.
 ///
 /// # Errors
 ///
 /// When the file cannot be read, is no capture, or contradicts itself; lines before that have been written.
-pub fn print<R: Read>(source: R, flights: bool, mut line: impl FnMut(&str) -> bool) -> Result<(), Error> {
+pub fn print<R: Read>(
+    source: R,
+    flights: bool,
+    mut line: impl FnMut(&str) -> bool,
+) -> Result<Skipped, Error> {
+    let mut skipped = Skipped::default();
     let mut reader = Reader::new(source)?;
     let mut begin = None;
     let mut bases = Bases::default();
@@ -30,11 +38,21 @@ pub fn print<R: Read>(source: R, flights: bool, mut line: impl FnMut(&str) -> bo
         let record = match reader.next_record() {
             Ok(Some(record)) => record,
             // Cut off while it was written: good up to there.
-            Ok(None) | Err(Error::CutShort { .. }) => break,
+            Ok(None) => break,
+            Err(Error::CutShort { offset }) => {
+                skipped.file_ends_at = Some(offset);
+                break;
+            }
             Err(error) => return Err(error),
         };
         let begin = *begin.get_or_insert(record.t_ns);
-        let Some(packet) = Packet::of(&record, begin) else { continue };
+        let packet = match Packet::of(&record, begin) {
+            Ok(packet) => packet,
+            Err(why) => {
+                skipped.count(why);
+                continue;
+            }
+        };
         match &mut held {
             Some(last) if flights && last.continues_with(&packet) => last.append(&packet),
             _ => {
@@ -50,7 +68,7 @@ pub fn print<R: Read>(source: R, flights: bool, mut line: impl FnMut(&str) -> bo
     if let Some(last) = held.filter(|_| more) {
         last.write(&mut bases, &mut text, &mut line);
     }
-    Ok(())
+    Ok(skipped)
 }
 
 const FIN: u8 = 1;
@@ -82,46 +100,29 @@ struct Packet {
 }
 
 impl Packet {
-    fn of(record: &Record<'_>, begin: u64) -> Option<Packet> {
+    fn of(record: &Record<'_>, begin: u64) -> Result<Packet, NotTcp> {
         let (ip, length) = record.ip()?;
-        let (src, dst, tcp, length) = match ip.first()? >> 4 {
-            4 => {
-                let header = usize::from(ip[0] & 15) * 4;
-                let total = u32::from(be16(ip, 2)?);
-                // Offload writes 0 where a packet is longer than the field can say.
-                let total = if total == 0 { length } else { total };
-                if *ip.get(9)? != 6 || be16(ip, 6)? & 0x1fff != 0 {
-                    return None;
-                }
-                let address = |at: usize| Some(IpAddr::V4(Ipv4Addr::from(be32(ip, at)?)));
-                (address(12)?, address(16)?, ip.get(header..)?, total.checked_sub(header as u32)?)
-            }
-            6 => {
-                if *ip.get(6)? != 6 {
-                    return None;
-                }
-                let address = |at: usize| {
-                    let bytes: [u8; 16] = ip.get(at..at + 16)?.try_into().ok()?;
-                    Some(IpAddr::V6(Ipv6Addr::from(bytes)))
-                };
-                (address(8)?, address(24)?, ip.get(40..)?, u32::from(be16(ip, 4)?))
-            }
-            _ => return None,
-        };
-        let header = usize::from(tcp.get(12)? >> 4) * 4;
-        Some(Packet {
+        let packet = codec::parse(ip, length)?;
+        let tcp = packet.tcp();
+        let header = tcp.len() - packet.payload.len();
+        let (ends, segment) = (packet.ends, &packet.segment);
+        // Cut within the options.
+        if header < usize::from(tcp[12] >> 4) * 4 {
+            return Err(NotTcp::CutShort);
+        }
+        Ok(Packet {
             t_us: (record.t_ns / 1000).saturating_sub(begin / 1000),
-            src,
-            dst,
-            sport: be16(tcp, 0)?,
-            dport: be16(tcp, 2)?,
-            seq: be32(tcp, 4)?,
-            ack: be32(tcp, 8)?,
-            flags: *tcp.get(13)?,
-            window: be16(tcp, 14)?,
-            urgent: be16(tcp, 18)?,
-            length: length.checked_sub(header as u32)?,
-            options: tcp.get(20..header)?.to_vec(),
+            src: ends.src,
+            dst: ends.dst,
+            sport: ends.sport,
+            dport: ends.dport,
+            seq: segment.seq,
+            ack: segment.ack,
+            flags: tcp[13],
+            window: segment.window,
+            urgent: u16::from_be_bytes([tcp[18], tcp[19]]),
+            length: segment.len,
+            options: tcp[20..header].to_vec(),
         })
     }
 

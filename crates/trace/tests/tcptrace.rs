@@ -35,7 +35,7 @@ fn the_same_packets_bytes_and_retransmissions() {
         let mut connections = Connections::new();
         let skipped = read(GzDecoder::new(File::open(&gz).unwrap()), &mut connections, |_, _| {}).unwrap();
         // There are some packets of other protocols.
-        assert_eq!(Skipped { other: 0, ..skipped }, Skipped::default(), "{}", gz.display());
+        assert_eq!(Skipped { other: Default::default(), ..skipped }, Skipped::default(), "{}", gz.display());
 
         let mut bytes = Vec::new();
         GzDecoder::new(File::open(&gz).unwrap()).read_to_end(&mut bytes).unwrap();

@@ -1,9 +1,12 @@
 //! What pcap and pcapng files have in common: records, link types, errors, and a reader that tells the formats apart.
 
+mod layers;
 pub mod pcap;
 pub mod pcapng;
 
 use std::io::{self, Read};
+
+use crate::codec::{NotTcp, PROTOCOL_TCP};
 
 /// One captured packet, valid until the next one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +22,24 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The IP packet within: the bytes present, and its length on the wire (with any padding behind it, which
-    /// [`crate::codec::parse`] ignores). None if the link layer carries something else.
+    /// The innermost IP packet: the bytes present, and its length on the wire (with any padding behind it, which
+    /// [`crate::codec::parse`] ignores). Link layers, tags, labels and tunnels before it are passed over.
+    ///
+    /// # Errors
+    ///
+    /// What there is instead.
     #[inline]
-    pub fn ip(&self) -> Option<(&'a [u8], u32)> {
-        let header = self.link.header_length(self.bytes)?;
-        Some((self.bytes.get(header..)?, self.wire_length.checked_sub(header as u32)?))
+    pub fn ip(&self) -> Result<(&'a [u8], u32), NotTcp> {
+        const HEADER: usize = 14;
+        // What nearly every packet is: TCP in IPv4 in Ethernet.
+        if self.link == LinkType::ETHERNET
+            && self.wire_length >= HEADER as u32
+            && self.bytes.get(12..HEADER) == Some(&[0x08, 0x00])
+            && self.bytes.get(HEADER + 9) == Some(&PROTOCOL_TCP)
+        {
+            return Ok((&self.bytes[HEADER..], self.wire_length - HEADER as u32));
+        }
+        layers::innermost(self.link, self.bytes, self.wire_length)
     }
 }
 
@@ -37,48 +52,34 @@ impl LinkType {
     pub const NULL: LinkType = LinkType(0);
     /// Ethernet.
     pub const ETHERNET: LinkType = LinkType(1);
+    /// PPP, with address and control or without.
+    pub const PPP: LinkType = LinkType(9);
     /// IP packets, as some BSDs number them in files.
     pub const RAW_BSD: LinkType = LinkType(12);
     /// IP packets, as OpenBSD numbers them.
     pub const RAW_OPENBSD: LinkType = LinkType(14);
+    /// PPP in frames as of HDLC, or Cisco HDLC.
+    pub const PPP_SERIAL: LinkType = LinkType(50);
+    /// A session of PPPoE.
+    pub const PPP_ETHER: LinkType = LinkType(51);
     /// IP packets without a link layer.
     pub const RAW: LinkType = LinkType(101);
+    /// Cisco HDLC.
+    pub const C_HDLC: LinkType = LinkType(104);
     /// OpenBSD loopback: as NULL, in network byte order.
     pub const LOOP: LinkType = LinkType(108);
     /// Linux "cooked", version 1 (`tcpdump -i any`).
     pub const LINUX_SLL: LinkType = LinkType(113);
+    /// PPP as Linux's pppd records it, with the direction.
+    pub const PPP_PPPD: LinkType = LinkType(166);
     /// IPv4 packets.
     pub const IPV4: LinkType = LinkType(228);
     /// IPv6 packets.
     pub const IPV6: LinkType = LinkType(229);
+    /// Records of Linux's NFLOG target.
+    pub const NFLOG: LinkType = LinkType(239);
     /// Linux "cooked", version 2.
     pub const LINUX_SLL2: LinkType = LinkType(276);
-
-    /// Bytes before the IP packet; None if there is no IP packet or the link type is not known.
-    #[inline]
-    fn header_length(self, bytes: &[u8]) -> Option<usize> {
-        const IPV4: u16 = 0x0800;
-        const IPV6: u16 = 0x86dd;
-        let be16 = |at: usize| bytes.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
-        let is_ip = |ethertype: u16| matches!(ethertype, IPV4 | IPV6);
-        match self {
-            LinkType::ETHERNET => {
-                let mut at = 12;
-                // VLAN tags (IEEE 802.1Q, 802.1ad).
-                while let 0x8100 | 0x88a8 | 0x9100 = be16(at)? {
-                    at += 4;
-                }
-                is_ip(be16(at)?).then_some(at + 2)
-            }
-            LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
-                Some(0)
-            }
-            LinkType::NULL | LinkType::LOOP => Some(4),
-            LinkType::LINUX_SLL => is_ip(be16(14)?).then_some(16),
-            LinkType::LINUX_SLL2 => is_ip(be16(0)?).then_some(20),
-            _ => None,
-        }
-    }
 }
 
 /// Why a capture file cannot be read on.
@@ -281,7 +282,7 @@ pub(crate) mod tests {
 
     fn ip_of(link: LinkType, bytes: &[u8]) -> Option<(Vec<u8>, u32)> {
         let record = Record { t_ns: 0, wire_length: bytes.len() as u32, link, bytes };
-        record.ip().map(|(ip, length)| (ip.to_vec(), length))
+        record.ip().ok().map(|(ip, length)| (ip.to_vec(), length))
     }
 
     #[test]

@@ -8,12 +8,14 @@ mod read;
 mod tests;
 mod write;
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::checksum::{self, sum};
 use crate::segment::Segment;
 
 pub use read::parse;
+pub(crate) use read::protocol;
 pub(crate) use write::keep;
 pub use write::{ipv4_header, write_ipv4, write_ipv6};
 
@@ -83,6 +85,11 @@ pub struct Packet<'a> {
 }
 
 impl Packet<'_> {
+    /// The TCP header and the payload, as far as they are present.
+    pub fn tcp(&self) -> &[u8] {
+        self.tcp
+    }
+
     /// Whether the TCP checksum is right; None when not the whole packet is present.
     pub fn checksum_ok(&self) -> Option<bool> {
         if self.tcp.len() as u32 != self.tcp_length {
@@ -98,8 +105,18 @@ impl Packet<'_> {
 }
 
 /// Why bytes are not a TCP packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotTcp {
+    /// A link layer that is not read: the capture's number for it.
+    Link(u16),
+    /// Something else than IP in a frame: its EtherType.
+    EtherType(u16),
+    /// Something else than IP in LLC: the service access point.
+    Llc(u8),
+    /// Something else than IP in PPP: the protocol.
+    Ppp(u16),
+    /// More headers before an IP packet than are followed.
+    Nested,
     /// Neither IPv4 nor IPv6: the version field.
     Version(u8),
     /// Another protocol: its number (for IPv6 the first header that is no known extension).
@@ -110,6 +127,47 @@ pub enum NotTcp {
     CutShort,
     /// A length field contradicts the header or the packet.
     Malformed,
+}
+
+impl fmt::Display for NotTcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            NotTcp::Link(105) => "IEEE 802.11 (link type 105)",
+            NotTcp::Link(127) => "IEEE 802.11 (link type 127)",
+            NotTcp::Link(other) => return write!(f, "link type {other}"),
+            NotTcp::EtherType(0x0806) => "ARP",
+            NotTcp::EtherType(0x22eb | 0x88be) => "ERSPAN",
+            NotTcp::EtherType(0x8863) => "PPPoE discovery",
+            NotTcp::EtherType(0x888e) => "EAPOL",
+            NotTcp::EtherType(0x88cc) => "LLDP",
+            NotTcp::EtherType(0x88e5) => "MACsec",
+            NotTcp::EtherType(other) => return write!(f, "EtherType 0x{other:04x}"),
+            NotTcp::Llc(0x42) => "STP",
+            NotTcp::Llc(other) => return write!(f, "LLC 0x{other:02x}"),
+            NotTcp::Ppp(0x002d | 0x002f | 0x00fd) => "PPP, compressed",
+            NotTcp::Ppp(0x003d) => "PPP multilink",
+            NotTcp::Ppp(0x8021) => "PPP IPCP",
+            NotTcp::Ppp(0xc021) => "PPP LCP",
+            NotTcp::Ppp(other) => return write!(f, "PPP 0x{other:04x}"),
+            NotTcp::Nested => "too many headers before IP",
+            NotTcp::Version(_) => "neither IPv4 nor IPv6",
+            NotTcp::Protocol(1) => "ICMP",
+            NotTcp::Protocol(2) => "IGMP",
+            NotTcp::Protocol(17) => "UDP",
+            NotTcp::Protocol(47) => "GRE",
+            NotTcp::Protocol(50) => "ESP",
+            NotTcp::Protocol(51) => "AH",
+            NotTcp::Protocol(58) => "ICMPv6",
+            NotTcp::Protocol(89) => "OSPF",
+            NotTcp::Protocol(115) => "L2TP",
+            NotTcp::Protocol(132) => "SCTP",
+            NotTcp::Protocol(other) => return write!(f, "IP protocol {other}"),
+            NotTcp::Fragment => "fragment",
+            NotTcp::CutShort => "cut short",
+            NotTcp::Malformed => "malformed",
+        };
+        f.write_str(name)
+    }
 }
 
 const IPV6_HEADER: usize = 40;

@@ -6,11 +6,14 @@ from typing import Annotated
 
 import typer
 
+from cwndlab.cli.output import say
 from cwndlab.errors import InputError
 
 
 def trace(
-    capture: Annotated[Path, typer.Argument(metavar="CAPTURE", help="A pcap or pcapng file, gzip or not.")],
+    capture: Annotated[
+        Path, typer.Argument(metavar="CAPTURE", help="A pcap or pcapng file, compressed or not.")
+    ],
     *,
     text: Annotated[
         bool, typer.Option("--text", help="A line for each TCP packet, as `tcpdump -n -ttttt -r` prints it.")
@@ -35,18 +38,25 @@ def trace(
     import json
 
     from cwndlab import _native
-    from cwndlab.formats import full_windows
+    from cwndlab.formats import capture_files, compressed, full_windows
 
     if not text and (flights or limit is not None):
         raise InputError("--flights and --limit are of the lines that --text prints: give --text, too")
     if not capture.is_file():
         raise InputError(f"{capture}: {'not a file' if capture.exists() else 'no such file'}")
     try:
-        if text:
-            _native.packet_text(str(capture), flights, limit, sys.stdout.write)
-            return
-        connections = list(full_windows.connections(_native.Capture(str(capture), False)))
+        with compressed.capture_file(capture) as plain:
+            if text:
+                printed, skipped = _native.packet_text(str(plain), flights, limit, sys.stdout.write)
+            else:
+                found = _native.Capture(str(plain), False)
+                connections, skipped = list(full_windows.connections(found)), found.skipped()
+                printed = len(connections)
+                for connection in connections:
+                    print(json.dumps(connection))
     except ValueError as error:
         raise InputError(f"{capture}: {error}") from None
-    for connection in connections:
-        print(json.dumps(connection))
+    if not printed:
+        raise InputError(f"{capture}: {capture_files.without_packets(skipped)}")
+    for what in capture_files.passed_over(skipped):
+        say(f"{capture.name}: {what}")

@@ -11,22 +11,20 @@ It may have `MARKS`, what such a file has: words, and a pattern for each, to say
 never executes, or follows as a path, anything a file says.
 """
 
-import gzip
 import importlib
 import re
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 
 from cwndlab import tables
 from cwndlab.errors import InputError
+from cwndlab.formats import compressed
 from cwndlab.text import printable
 
 FORMATS: tuple[str, ...] = (
@@ -45,13 +43,10 @@ FORMATS: tuple[str, ...] = (
 """Modules of this package that read a format, in the order in which they are asked about a file."""
 
 HEAD_BYTES = 64 << 10
-"""Bytes of the beginning of a file that `recognises` is shown, decompressed where the file is gzip."""
+"""Bytes of the beginning of a file that `recognises` is shown, decompressed."""
 
 MAX_BYTES = 256 << 20
 """Decompressed bytes of a log above which it is refused: read, it takes up to eight times as much memory."""
-
-PIECE = 1 << 20
-"""Bytes of a file that are counted at a time."""
 
 MAX_LINES = 1 << 24
 """Lines of a log above which it is refused: as records they take some hundred bytes each."""
@@ -171,14 +166,14 @@ def names() -> list[str]:
 
 def head(path: Path) -> bytes:
     """The first bytes of a file, decompressed; raises InputError when it cannot be read or is empty."""
-    found = _bytes(path, HEAD_BYTES)
+    found = compressed.beginning(path, HEAD_BYTES)
     if not found:
         raise InputError(f"{path}: is empty")
     return found
 
 
 def text(path: Path) -> str:
-    """A log, decompressed where it is gzip; bytes that are no UTF-8 become U+FFFD.
+    """A log, decompressed; bytes that are no UTF-8 become U+FFFD.
 
     Raises InputError when it cannot be read, is larger than `MAX_BYTES` or has more than `MAX_LINES`.
     """
@@ -194,14 +189,14 @@ def json_text(path: Path) -> str:
 
 
 def data(path: Path, most: int | None = None) -> bytes:
-    """A whole file, decompressed where it is gzip.
+    """A whole file, decompressed.
 
     Raises InputError when it cannot be read or is larger than `most` (`MAX_BYTES`).
     """
     most = MAX_BYTES if most is None else most
-    if _is_longer(path, most):
+    if compressed.is_longer(path, most):
         raise InputError(f"{path}: holds more than {most >> 20} MiB")
-    return _bytes(path, most)
+    return compressed.beginning(path, most)
 
 
 def rows(table: str, **columns: Sequence[Any] | np.ndarray[Any, Any]) -> pa.Table:
@@ -274,40 +269,3 @@ def _array(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> A
         raise ValueError("a number is out of range")
     whole = np.rint(np.where(missing, 0, numbers)).astype(np.int64)
     return pa.array(whole, mask=missing).cast(kind)
-
-
-def _bytes(path: Path, most: int) -> bytes:
-    with _opened(path) as file:
-        return file.read(most)
-
-
-def _is_longer(path: Path, most: int) -> bool:
-    """Whether a file holds more bytes than so many; none are kept, as what is compressed may be endless."""
-    with _opened(path) as file:
-        while most >= 0:
-            found = file.read(PIECE)
-            if not found:
-                return False
-            most -= len(found)
-    return True
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to be read, decompressed where it is gzip; raises InputError, then and while it is read."""
-    try:
-        # What is read from a device, or a pipe, may never end, and cannot be read twice.
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'is no regular file'}")
-        with path.open("rb") as plain:
-            packed = plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            if packed:
-                with gzip.open(plain, "rb") as unpacked:
-                    yield cast(IO[bytes], unpacked)
-            else:
-                yield plain
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: not whole as a gzip file ({error})") from None
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None

@@ -167,9 +167,10 @@ def read_all(paths: Sequence[Path], options: Options, skipped: list[str] | None 
     for opened in capture_files.open_all(paths):
         found = list(_streams(opened.capture, opened.path))
         if not found:
+            why = f"{opened.path}: {capture_files.without_data(opened.capture)}"
             if skipped is None:
-                raise InputError(f"{opened.path}: no TCP data in this capture")
-            skipped.append(f"{opened.path}: no TCP data in this capture")
+                raise InputError(why)
+            skipped.append(why)
             continue
         if len(found) > logged.MAX_FLOWS:
             raise InputError(f"{opened.path}: more than {logged.MAX_FLOWS} connections with data")
@@ -417,7 +418,6 @@ def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
 
 
 def _skipped(stream: _Stream) -> list[str]:
-    _, fragments, cut, malformed, ends = stream.capture.skipped()
     name = stream.path.name
     control = len(capture_files.control_connections(stream.capture))
     alone = capture_files.is_one_way(stream.capture)
@@ -427,12 +427,9 @@ def _skipped(stream: _Stream) -> list[str]:
             alone,
             f"{name}: holds one direction, and no capture here the other; acknowledgements are not known",
         ),
-        (fragments, f"{name}: {fragments} fragments without a TCP header"),
-        (cut, f"{name}: {cut} packets of which the capture holds too little"),
-        (malformed, f"{name}: {malformed} malformed packets"),
-        (ends, f"{name}: ends in the middle of a record"),
     ]
-    return [text for count, text in said if count]
+    others = capture_files.passed_over(stream.capture.skipped())
+    return [text for count, text in said if count] + [f"{name}: {text}" for text in others]
 
 
 def _assemble(run: _Run, paths: Sequence[Path]) -> Recording:

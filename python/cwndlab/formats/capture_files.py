@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.errors import InputError
+from cwndlab.formats import compressed
 
 Ends = tuple[str, int, str, int]
 """Address and port of the sender, then of the receiver."""
@@ -22,6 +23,9 @@ Ends = tuple[str, int, str, int]
 CONTROL_SHARE = 0.01
 """Payload of iperf3's control connection at most, as a share of that of a connection with data: it holds the
 parameters and the results, and single bytes in between."""
+
+KINDS = 8
+"""Kinds of packets without TCP that are named."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,35 @@ def open_all(paths: Sequence[Path]) -> list[Opened]:
             first, second = (other, place) if _reverse(paths[other]) == paths[place] else (place, other)
             opened[place] = _open(paths[first], paths[second], pairs=pairs)
     return [found for place, found in enumerate(opened) if partners.get(place, place) >= place]
+
+
+def passed_over(skipped: _native.NotUsed) -> list[str]:
+    """What of a capture was not used, a phrase each."""
+    other, fragments, cut, malformed, ends = skipped
+    kinds = ", ".join(f"{count} {what}" for what, count in sorted(other, key=lambda kind: -kind[1])[:KINDS])
+    more = f", {len(other) - KINDS} more kinds" if len(other) > KINDS else ""
+    said = [
+        (other, f"{sum(count for _, count in other)} packets not read as TCP: {kinds}{more}"),
+        (fragments, f"{fragments} fragments without a TCP header"),
+        (cut, f"{cut} packets of which the capture holds too little"),
+        (malformed, f"{malformed} malformed packets"),
+        (ends, "ends in the middle of a record"),
+    ]
+    return [text for count, text in said if count]
+
+
+def without_packets(skipped: _native.NotUsed) -> str:
+    """Why a capture shows no TCP packet, as a phrase."""
+    return "no TCP packet in this capture: " + ("; ".join(passed_over(skipped)) or "it is empty")
+
+
+def without_data(capture: _native.Capture) -> str:
+    """Why a capture shows no flow, as a phrase."""
+    entries = capture.connections()
+    packets = sum(entry[way]["packets"] for entry in entries for way in ("forward", "backward"))
+    if not packets:
+        return without_packets(capture.skipped())
+    return "; ".join([f"none of its {packets} TCP packets has data", *passed_over(capture.skipped())])
 
 
 def is_one_way(capture: _native.Capture) -> bool:
@@ -119,11 +152,11 @@ def _has_single_bytes(capture: _native.Capture, number: int) -> bool:
 
 def _open(path: Path, beside: Path | None, *, pairs: bool) -> Opened:
     try:
-        return Opened(
-            path, _native.Capture(str(path), pairs, None if beside is None else str(beside)), beside
-        )
+        with compressed.capture_file(path) as plain, compressed.capture_file(beside or path) as other:
+            found = _native.Capture(str(plain), pairs, None if beside is None else str(other))
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
+    return Opened(path, found, beside)
 
 
 def _sent_one_way(capture: _native.Capture) -> set[Ends]:
@@ -148,5 +181,6 @@ def _meet(ends: set[Ends], others: set[Ends]) -> bool:
 
 def _reverse(path: Path) -> Path:
     """What the capture of the other direction is called."""
-    stem, suffix = re.fullmatch(r"(.*?)((?:\.(?:pcap|pcapng|dmp|cap))?(?:\.gz)?)", path.name).groups()  # type: ignore[union-attr]
+    ends = r"(.*?)((?:\.(?:pcap|pcapng|dmp|cap))?(?:\.(?:gz|xz|zst))?)"
+    stem, suffix = re.fullmatch(ends, path.name).groups()  # type: ignore[union-attr]
     return path.with_name(f"{stem}.reverse{suffix}")

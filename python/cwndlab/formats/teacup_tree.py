@@ -28,11 +28,11 @@ NAME = "TEACUP results"
 MAX_FILES = 200_000
 """Files of a tree at most."""
 
-_STACK_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_(?:siftr|web10g|ttprobe)\.log(?:\.gz)?")
-_GENERATOR_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_[0-9]+_iperf\.log(?:\.gz)?")
-_CAPTURE = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)\.dmp(?:\.gz)?")
-_LEFT_OUT = re.compile(r".*_(?:ctl|router)\.dmp(?:\.gz)?")
-_VARYING = re.compile(r"(?P<id>.+)_varying_params\.log(?:\.gz)?")
+_STACK_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_(?:siftr|web10g|ttprobe)\.log(?:\.(?:gz|xz|zst))?")
+_GENERATOR_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_[0-9]+_iperf\.log(?:\.(?:gz|xz|zst))?")
+_CAPTURE = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)\.dmp(?:\.(?:gz|xz|zst))?")
+_LEFT_OUT = re.compile(r".*_(?:ctl|router)\.dmp(?:\.(?:gz|xz|zst))?")
+_VARYING = re.compile(r"(?P<id>.+)_varying_params\.log(?:\.(?:gz|xz|zst))?")
 
 REPEAT = "run"
 """Short name of TEACUP's V_runs, by convention: the number of a repeat."""

@@ -73,20 +73,7 @@ fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
         0 => wire_length,
         length => u32::from(length) + IPV6_HEADER as u32,
     };
-    let mut left = ip_bytes.checked_sub(IPV6_HEADER as u32).ok_or(NotTcp::Malformed)?;
-    let mut rest = &bytes[IPV6_HEADER..];
-    let mut next = header[6];
-    while next == FRAGMENT || EXTENSIONS.contains(&next) {
-        let extension: &[u8; 8] = rest.first_chunk().ok_or(NotTcp::CutShort)?;
-        let length = if next == FRAGMENT { 8 } else { (usize::from(extension[1]) + 1) * 8 };
-        // The offset, above three bits of flags.
-        if next == FRAGMENT && be16(extension, 2) >> 3 != 0 {
-            return Err(NotTcp::Fragment);
-        }
-        left = left.checked_sub(length as u32).ok_or(NotTcp::Malformed)?;
-        rest = rest.get(length..).ok_or(NotTcp::CutShort)?;
-        next = extension[0];
-    }
+    let (next, at) = extensions(bytes)?;
     if next != PROTOCOL_TCP {
         return Err(NotTcp::Protocol(next));
     }
@@ -95,10 +82,44 @@ fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
         octets.copy_from_slice(&header[at..at + 16]);
         IpAddr::V6(Ipv6Addr::from(octets))
     };
-    let mut packet = parse_tcp(rest, left, address(8), address(24))?;
+    let left = ip_bytes.checked_sub(at as u32).ok_or(NotTcp::Malformed)?;
+    let mut packet = parse_tcp(&bytes[at..], left, address(8), address(24))?;
     packet.segment.ecn = ecn(header[1] >> 4);
     packet.ip_bytes = ip_bytes;
     Ok(packet)
+}
+
+/// The protocol within an IPv6 packet, and where it begins, which is not beyond what is present.
+fn extensions(bytes: &[u8]) -> Result<(u8, usize), NotTcp> {
+    let (mut next, mut at) = (*bytes.get(6).ok_or(NotTcp::CutShort)?, IPV6_HEADER);
+    while next == FRAGMENT || EXTENSIONS.contains(&next) {
+        let rest = bytes.get(at..).ok_or(NotTcp::CutShort)?;
+        let extension: &[u8; 8] = rest.first_chunk().ok_or(NotTcp::CutShort)?;
+        // The offset, above three bits of flags.
+        if next == FRAGMENT && be16(extension, 2) >> 3 != 0 {
+            return Err(NotTcp::Fragment);
+        }
+        at += if next == FRAGMENT { 8 } else { (usize::from(extension[1]) + 1) * 8 };
+        next = extension[0];
+    }
+    if at > bytes.len() { Err(NotTcp::CutShort) } else { Ok((next, at)) }
+}
+
+/// The protocol within an IP packet, where it begins, and whether this is a fragment other than the first.
+pub(crate) fn protocol(bytes: &[u8]) -> Result<(u8, usize, bool), NotTcp> {
+    match bytes.first().map(|first| first >> 4) {
+        Some(4) => {
+            let header: &[u8; 20] = bytes.first_chunk().ok_or(NotTcp::CutShort)?;
+            let at = usize::from(header[0] & 0x0f) * 4;
+            if at < 20 {
+                return Err(NotTcp::Malformed);
+            }
+            Ok((header[9], at, be16(header, 6) & FRAGMENT_OFFSET != 0))
+        }
+        Some(6) => extensions(bytes).map(|(next, at)| (next, at, false)),
+        Some(version) => Err(NotTcp::Version(version)),
+        None => Err(NotTcp::CutShort),
+    }
 }
 
 /// Reads a TCP header and its payload, `length` bytes on the wire, of which `bytes` has the beginning.
