@@ -1,7 +1,6 @@
 //! One flow of a run: its application, and its figures over the measurement window.
 
 use std::collections::VecDeque;
-use std::mem::offset_of;
 
 use apps::{Arrivals, Bulk, Datagrams, End, Figure, Incast, Pinger, Server, Transfers};
 use contract::histogram::Histogram;
@@ -78,7 +77,8 @@ pub(crate) struct FlowRun {
 }
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(offset_of!(FlowRun, tally) == 64 && offset_of!(Tally, ended) < 3 * 64);
+const _: () =
+    assert!(std::mem::offset_of!(FlowRun, tally) == 64 && std::mem::offset_of!(Tally, ended) < 3 * 64);
 
 /// The application of a flow.
 pub(crate) enum FlowApp {
