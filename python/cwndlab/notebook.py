@@ -20,7 +20,7 @@ class Comparisons(contrasts.Comparisons):
     @classmethod
     def of(cls, found: contrasts.Comparisons) -> Comparisons:
         """The same answers."""
-        return cls(found.each, found.overall, found.notes)
+        return cls(found.each, found.overall, found.notes, found.alone)
 
     def __repr__(self) -> str:
         """How many there are, and the first."""

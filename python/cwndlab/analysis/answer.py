@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from cwndlab.analysis import contrasts, effects
 from cwndlab.analysis.comparison import Options
-from cwndlab.analysis.contrasts import Selection
+from cwndlab.analysis.contrasts import Comparisons, NothingLeftError, Selection
 from cwndlab.analysis.effects import Answer
-from cwndlab.errors import InputError
 from cwndlab.results import columns, loadlatency, metrics, questions, together
 from cwndlab.results.keys import distinguishing, whole_key
 from cwndlab.results.questions import Aim
@@ -53,18 +52,84 @@ def _of_key(results: ResultSet, key: str, aims: Sequence[Aim], name: str, *, ask
     values = columns.ordered(results.summary[key].drop_nulls().to_list())
     quantities = all(columns.natural_key(value)[0][0] == 0 for value in values)
     baseline = str(values[0]) if quantities else None
-    try:
-        found = contrasts.by_key(
-            results, key, Selection([aim.metric for aim in aims]), Options(within=False), baseline=baseline
-        )
-    except InputError:
-        # Nothing is left to compare: all runs of its values but one failed, or no flow has the metric.
-        return
-    better = {aim.metric: aim.better for aim in aims}
-    for answer in effects.of_comparisons(found.each, found.overall, better, key=name, asked=asked):
+    for answer in by_key(results, key, aims, name=name, asked=asked, baseline=baseline)[1]:
         # Of quantities the ends are compared; what is between them lies between.
-        if not quantities or answer.effects[0].each[0].b.label == str(values[-1]):
-            yield replace(answer, by=key)
+        if not quantities or answer.effects[0].b == str(values[-1]):
+            yield answer
+
+
+def by_key(
+    results: ResultSet,
+    key: str,
+    aims: Sequence[Aim],
+    *,
+    name: str = "",
+    asked: bool = True,
+    baseline: str | None = None,
+) -> tuple[list[Comparisons], list[Answer]]:
+    """What the values of a key change in some metrics: the comparisons, and an answer for each pair.
+
+    A metric whose mean over a run's flows would mix applications is compared within each of them. Nothing
+    where nothing is left to compare.
+    """
+    order = [aim.metric for aim in aims]
+    groups: dict[str | None, list[Aim]] = {}
+    for aim in aims:
+        for app in _apps(results.summary, aim.metric):
+            groups.setdefault(app, []).append(aim)
+    comparisons: list[Comparisons] = []
+    pairs: dict[tuple[str, str], Answer] = {}
+    for app, of_app in groups.items():
+        where = None if app is None else {"app": [app]}
+        chosen = Selection([aim.metric for aim in of_app], where=where)
+        try:
+            found = contrasts.by_key(results, key, chosen, Options(within=False), baseline=baseline)
+        except NothingLeftError:
+            continue
+        comparisons.append(found)
+        for answer in effects.of_comparisons(
+            found.each,
+            found.overall,
+            {aim.metric: aim.better for aim in of_app},
+            alone=found.alone,
+            key=name,
+            asked=asked,
+            called={aim.metric: called for aim in of_app if (called := _called(results, aim.metric, app))},
+        ):
+            pair = answer.effects[0].a, answer.effects[0].b
+            before = pairs[pair].effects if pair in pairs else []
+            told = sorted([*before, *answer.effects], key=lambda effect: order.index(effect.metric))
+            pairs[pair] = replace(answer, by=key, effects=told)
+    return comparisons, list(pairs.values())
+
+
+def _apps(rows: pl.DataFrame, metric: str) -> list[str] | list[None]:
+    """The applications that a metric is compared within; None: all flows of a run together."""
+    known = metrics.BY_NAME.get(metric)
+    having = rows.drop_nulls(metric)
+    if (known is not None and known.over != "mean") or having["run_id"].n_unique() == having.height:
+        return [None]
+    if having.select("run_id", "app").unique()["run_id"].is_unique().all():
+        return [None]
+    return having["app"].unique(maintain_order=True).to_list()
+
+
+def _called(results: ResultSet, metric: str, app: str | None) -> str:
+    """What a metric is called where its words do not say all: the rate asked for, the application."""
+    rate = _rate(results) if metric == "time_to_rate_s" else ""
+    words = f"time to reach {rate}" if rate else ""
+    if app is None:
+        return words
+    return f"{words or effects.words(metric)} of {app}"
+
+
+def _rate(results: ResultSet) -> str:
+    """The rate that `time_to_rate_s` waits for, in words; empty where it is not one."""
+    first = next(iter(results.briefs), None)
+    if first is None or any(key.endswith("time_to") for key in results.keys):
+        return ""
+    rate = results.record(first.run_id).scenario["measure"].get("time_to_bps")
+    return f"{rate / 1e6:g} Mbit/s" if rate else ""
 
 
 def _key(results: ResultSet, keys: Sequence[str]) -> str:

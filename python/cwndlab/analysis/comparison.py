@@ -87,6 +87,18 @@ class Contrast:
 
 
 @dataclass(frozen=True)
+class OneSided:
+    """A metric of a contrast that only the runs of one side have, so that nothing can be compared."""
+
+    metric: str
+    contrast: Contrast
+    there: RunSet
+    """The side that has it."""
+    lacking: RunSet
+    """The side none of whose runs has it."""
+
+
+@dataclass(frozen=True)
 class Side:
     """One side of a comparison."""
 
@@ -186,6 +198,17 @@ def compare(contrasts: Sequence[Contrast], metrics: Sequence[str], options: Opti
     family = sum(sample.testable for sample in samples)
     found = [_examined(sample, max(1, family), options) for sample in samples]
     return _corrected(found, options)
+
+
+def one_sided(contrasts: Sequence[Contrast], metrics: Sequence[str]) -> list[OneSided]:
+    """Every metric of every contrast that only one side has."""
+    return [
+        OneSided(metric, contrast, there, lacking)
+        for metric in metrics
+        for contrast in contrasts
+        for there, lacking in ((contrast.a, contrast.b), (contrast.b, contrast.a))
+        if _has(there, metric) and not _has(lacking, metric)
+    ]
 
 
 def average(contrasts: Sequence[Contrast], metric: str) -> Contrast | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cwndlab.analysis import comparison, runs
-from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
+from cwndlab.analysis.comparison import Comparison, Contrast, OneSided, Options, RunSet
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError, unknown
 from cwndlab.results.keys import distinguishing, whole_key
@@ -30,6 +30,12 @@ class Comparisons:
     """The same averaged over the combinations, where there are several; corrected among themselves."""
     notes: Sequence[str]
     """What to know of the runs as a whole, a sentence each."""
+    alone: Sequence[OneSided] = ()
+    """The metrics of combinations that only one side has."""
+
+
+class NothingLeftError(InputError):
+    """Runs that leave nothing to compare: all values of the key but one failed, or no metric is there."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Selection:
     """Which runs and metrics of results."""
 
     metrics: Sequence[str] = ()
-    """Columns of the summary; default the first of `FIRST_CHOICE` that there is."""
+    """Columns of the summary; default the first of `FIRST_CHOICE` that both sides have."""
     flow: str | None = None
     """One flow instead of all of each run."""
     where: Mapping[str, Sequence[str]] | None = None
@@ -55,9 +61,10 @@ def by_key(
 ) -> Comparisons:
     """Compare the values of a swept key within each combination of the other keys.
 
-    Each value is compared with `baseline` (default: the first in the sweep), or every pair of them. `key` may
-    be the end of a swept key that no other shares. Raises InputError for what does not exist, and where
-    nothing is left to compare.
+    Each value is compared with `baseline`, or every pair of them. The default baseline is the first in the
+    sweep; in combinations of a value that never stands beside that one, the first of those combinations.
+    `key` may be the end of a swept key that no other shares. Raises InputError for what does not exist, and
+    NothingLeftError where nothing is left to compare.
     """
     chosen = selection or Selection()
     keys, labels = results.keys, results.labels
@@ -69,14 +76,14 @@ def by_key(
     if baseline is not None and baseline not in values:
         raise unknown(key, baseline, names.values())
     if len(values) < 2:
-        raise InputError(f"--by {key}: the runs have one value of it, {', '.join(values) or 'none'}")
-    first = values[0] if baseline is None else baseline
-    pairs = (
-        [(one, other) for place, one in enumerate(values) for other in values[place + 1 :]]
-        if every_pair
-        else [(first, other) for other in values if other != first]
-    )
+        raise NothingLeftError(f"--by {key}: the runs have one value of it, {', '.join(values) or 'none'}")
     others = [name for name in keys if name != key and not _follows(found, key, name)]
+    if every_pair:
+        pairs = [(one, other) for place, one in enumerate(values) for other in values[place + 1 :]]
+    elif baseline is not None:
+        pairs = [(baseline, other) for other in values if other != baseline]
+    else:
+        pairs = _pairs(found, key, others, values)
     sides = {value: [run for run in found if run.cell[key] == value] for value in values}
     return _compared(
         [(RunSet(names[one], sides[one]), RunSet(names[other], sides[other])) for one, other in pairs],
@@ -171,17 +178,40 @@ def _compared(
         )
     every = [contrast for of_pair in contrasts for contrast in of_pair]
     if not every:
-        raise InputError("there is nothing to compare: no combination of the swept keys is on both sides")
+        raise NothingLeftError(
+            "there is nothing to compare: no combination of the swept keys is on both sides"
+        )
     said = list(notes)
     if left_out:
         said.append(f"{left_out} combinations are on one side only, and do not count")
     averages = [comparison.average(of_pair, name) for name in names for of_pair in contrasts]
     overall = [contrast for contrast in averages if contrast is not None]
+    every = told(every, labels)
     return Comparisons(
-        comparison.compare(told(every, labels), names, options),
+        comparison.compare(every, names, options),
         comparison.compare(overall, names, options),
         said,
+        comparison.one_sided(every, names),
     )
+
+
+def _pairs(
+    found: Sequence[Run], key: str, others: Sequence[str], values: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The first value against each other; a value that shares no combination with it against its neighbours.
+
+    Of such a combination the first value is compared with the others there.
+    """
+    cells: dict[tuple[str, ...], dict[str, None]] = {}
+    for run in found:
+        cells.setdefault(tuple(run.cell[name] for name in others), {})[run.cell[key]] = None
+    beside = {value for there in cells.values() if values[0] in there for value in there}
+    pairs = dict.fromkeys((values[0], value) for value in values[1:] if value in beside)
+    for there in cells.values():
+        if not beside.issuperset(there):
+            first, *rest = there
+            pairs |= dict.fromkeys((first, value) for value in rest)
+    return list(pairs) or [(values[0], value) for value in values[1:]]
 
 
 def told(contrasts: Sequence[Contrast], labels: Labels) -> list[Contrast]:
@@ -210,14 +240,15 @@ def _cells(side: RunSet, keys: Sequence[str]) -> dict[tuple[tuple[str, str], ...
 
 
 def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> list[str]:
-    """The metrics to compare, which some pair has on both sides."""
+    """The metrics to compare: those wanted, or the first that some pair has on both sides."""
     sides = [
         ({name for run in a.runs for name in run.metrics}, {name for run in b.runs for name in run.metrics})
         for a, b in pairs
     ]
     known = sorted({name for of_a, of_b in sides for name in of_a & of_b})
     if not known:
-        raise InputError("there is nothing to compare: no metric is on both sides")
+        raise NothingLeftError("there is nothing to compare: no metric is on both sides")
+    anywhere = sorted({name for of_a, of_b in sides for name in of_a | of_b})
     mixed = {
         name: apps for pair in pairs for side in pair for run in side.runs for name, apps in run.mixed.items()
     }
@@ -228,7 +259,7 @@ def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
                 f"--metric: {name} is a metric of flows, and those here are of different applications"
                 f" ({', '.join(apps)}); choose with --where app={apps[0]} or --flow NAME"
             )
-        if name not in known:
+        if name not in anywhere:
             raise unknown("--metric", name, known)
     if wanted:
         return list(dict.fromkeys(wanted))

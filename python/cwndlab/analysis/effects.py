@@ -7,18 +7,24 @@ is ahead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cwndlab.analysis import amounts, comparison
-from cwndlab.analysis.comparison import Comparison, Kind
+from cwndlab.analysis.comparison import Comparison, Kind, OneSided
 from cwndlab.results import columns, metrics
 
 PRACTICAL = 0.01
 """Share by which a metric has to change to be told where nobody asked for it; of per cents, a tenth of a
 point."""
+
+MANY_TIMES = 10
+"""Ratio from which on a change is told as such, rather than in per cent."""
+
+MAX_PLACES = 3
+"""Combinations that are named in which a side has none of a metric."""
 
 SINGLE = "one run each"
 
@@ -30,24 +36,31 @@ _EXACT = {Kind.IDENTICAL, Kind.DETERMINISTIC}
 class Effect:
     """What b changes in one metric against a."""
 
+    metric: str
+    a: str
+    """Label of that side."""
+    b: str
     each: Sequence[Comparison]
-    """In every combination."""
+    """In every combination in which both sides have the metric; none if there is no such."""
     overall: Comparison | None
     """Over all of them, where repeats allow that."""
     better: str | None
     """`higher` or `lower`, if one is."""
+    alone: Sequence[OneSided] = ()
+    """The combinations in which only one side has it."""
+    called: str = ""
+    """What to call the metric instead of its own words."""
 
     @property
     def words(self) -> str:
-        """The metric as a sentence names it: `95th percentile RTT`."""
-        head, _, tail = columns.describe(self.each[0].metric).words.partition(", ")
-        return f"{tail} {head}" if tail else head
+        """The metric as a sentence names it."""
+        return self.called or words(self.metric)
 
     @property
     def ratios(self) -> bool:
         """Whether changes are told as shares; else as differences in the metric's unit."""
         values = [side.values for found in self.each for side in (found.a, found.b)]
-        return comparison.has_ratios(self.each[0].metric, np.concatenate(values))
+        return bool(values) and comparison.has_ratios(self.metric, np.concatenate(values))
 
     @property
     def changes(self) -> list[float]:
@@ -58,32 +71,41 @@ class Effect:
 
     @property
     def typical(self) -> float:
-        """Geometric mean of the paired ratios, less 1; or mean of the differences."""
+        """Geometric mean of the paired ratios, less 1; or mean of the differences; NaN of none."""
+        if not self.each:
+            return math.nan
         if self.ratios:
             return math.expm1(sum(map(math.log1p, self.changes)) / len(self.each))
         return sum(self.changes) / len(self.each)
 
     @property
     def weight(self) -> float:
-        """How much changes in practice, whichever way: as a share, of per cents a tenth of a point as 1 %."""
+        """How much changes in practice, whichever way: as a share, of per cents a tenth of a point as 1 %.
+
+        Infinite where only one side has it in some combination.
+        """
+        if self.alone:
+            return math.inf
         if self.ratios:
             return sum(abs(math.log1p(change)) for change in self.changes) / len(self.each)
         mean = sum(map(abs, self.changes)) / len(self.each)
-        if columns.describe(self.each[0].metric).unit == "%":
-            return mean * columns.describe(self.each[0].metric).factor / 10
+        if columns.describe(self.metric).unit == "%":
+            return mean * columns.describe(self.metric).factor / 10
         level = max(found.a.mean + found.b.mean for found in self.each) / 2
         return mean / level if level > 0 else 0.0
 
     @property
     def good(self) -> bool | None:
-        """Whether b is typically better; None where neither way is, or nothing changes."""
-        if self.better is None or not self.typical:
+        """Whether b is typically better; None where neither way is, nothing changes, or one side has none."""
+        if self.better is None or not self.typical or math.isnan(self.typical):
             return None
         return (self.typical > 0) == (self.better == "higher")
 
     @property
     def status(self) -> str:
-        """How sure the typical change is, in a few words."""
+        """How sure the typical change is, in a few words; empty where there is none."""
+        if not self.each:
+            return ""
         kinds = {found.kind for found in self.each}
         if kinds <= _EXACT:
             return "exact"
@@ -99,30 +121,64 @@ class Effect:
         """A change in words."""
         if not change:
             return "the same"
-        shown = columns.describe(self.each[0].metric)
+        if self.ratios and change >= MANY_TIMES - 1:
+            return f"{amounts.digits(change + 1)} times as high"
+        shown = columns.describe(self.metric)
         size = amounts.digits(abs(change) * (100 if self.ratios else shown.factor))
         unit = " %" if self.ratios else amounts.unit_of(self.each[0])
         return f"{size}{unit} {'higher' if change > 0 else 'lower'}"
 
-    def clause(self) -> str:
-        """The typical change, in words."""
-        return f"{self.words} {self.told(self.typical)}"
+    def clause(self, *, counted: bool = False) -> str:
+        """The typical change in words, with who has none of the metric where; `counted`: over how many."""
+        missing = self._missing()
+        if not self.each:
+            return f"{self.words}: {missing}"
+        over = f" over {_combinations(len(self.each))}" if counted else ""
+        return f"{self.words} {self.told(self.typical)}{over}" + (f" ({missing})" if missing else "")
 
-    def spread(self) -> str:
-        """The smallest and the largest change with where they are, and who is ahead how often."""
+    @property
+    def _lacking(self) -> str:
+        known = metrics.BY_NAME.get(self.metric)
+        return metrics.LACKING if known is None else known.lacking
+
+    def _missing(self) -> str:
+        """Which side has none of it, and in how many combinations."""
+        total = len(self.each) + len(self.alone)
+        said = []
+        for label in (self.a, self.b):
+            count = sum(found.lacking.label == label for found in self.alone)
+            where = f" in {count}{' more' if self.each else f' of {total}'}" if total > 1 else ""
+            said += [f"{label} {self._lacking}{where}"] if count else []
+        return ", ".join(said)
+
+    def spread(self) -> list[str]:
+        """The smallest and the largest change with where they are, who is ahead how often; who has none.
+
+        Nothing where `clause` says it all.
+        """
+        said = [self._ends()] if len(self.each) > 1 else []
+        for label in (self.a, self.b):
+            where = [found.contrast.name for found in self.alone if found.lacking.label == label]
+            if any(where):
+                more = f"; and {len(where) - MAX_PLACES} more" if len(where) > MAX_PLACES else ""
+                places = f"{'; '.join(where[:MAX_PLACES])}{more}"
+                said.append(f"{label} {self._lacking} in {len(where)} ({places})")
+        return [_capital(f"{self.words}: {'; '.join(said)}.")] if said else []
+
+    def _ends(self) -> str:
         changes = self.changes
         low, high = (changes.index(pick(changes)) for pick in (min, max))
         ends = [f"{self.told(changes[at])} ({self.each[at].contrast.name})" for at in (low, high)]
-        said = f"{self.words}: from {ends[0]} to {ends[1]}"
+        said = f"from {ends[0]} to {ends[1]}"
         if self.told(changes[low]) == self.told(changes[high]):
-            said = f"{self.words}: {self.told(changes[low])} in every combination"
+            said = f"{self.told(changes[low])} in every combination"
         return f"{said}; {self._ahead()}"
 
     def _ahead(self) -> str:
         higher = sum(change > 0 for change in self.changes)
         lower = sum(change < 0 for change in self.changes)
         same = len(self.each) - higher - lower
-        a, b = self.each[0].a.label, self.each[0].b.label
+        a, b = self.a, self.b
         counts = {f"higher with {b}": higher, f"lower with {b}": lower}
         if self.better is not None:
             counts = {f"{b} ahead": higher, f"{a} ahead": lower}
@@ -148,32 +204,42 @@ class Answer:
     @property
     def combinations(self) -> int:
         """Of the other swept keys."""
-        return max(len(each.each) for each in self.effects)
+        return max(len(each.each) + len(each.alone) for each in self.effects)
 
     @property
     def told(self) -> list[Effect]:
         """What is told of each metric by itself."""
-        if all(found.kind is Kind.IDENTICAL for each in self.effects for found in each.each):
+        if self._identical:
             return []
         return [each for each in self.effects if self.asked or each.weight >= PRACTICAL]
 
+    @property
+    def _identical(self) -> bool:
+        """Whether the runs of both sides are the same, everywhere."""
+        kinds = {found.kind for each in self.effects for found in each.each}
+        return kinds == {Kind.IDENTICAL} and not any(each.alone for each in self.effects)
+
     def lead(self) -> str:
         """The answer in one sentence, with the trade-off where there is one."""
-        told, first = self.told, self.effects[0].each[0]
-        one, other = (f"{self.key} {side.label}".strip() for side in (first.b, first.a))
+        told, first = self.told, self.effects[0]
+        one, other = (f"{self.key} {label}".strip() for label in (first.b, first.a))
         several = self.combinations > 1
-        if not told and first.kind is Kind.IDENTICAL:
+        if self._identical:
             everywhere = f" in all {self.combinations} combinations" if several else ""
             return f"{one} and {other} gave the same in every metric{everywhere}."
         left = _listed([each.words for each in self.effects if each not in told])
         small = f"hardly any change of {left}"
-        said = "; ".join([*([_weighed(told)] if told else []), *([small] if left else [])])
-        over = f", typically over {self.combinations} combinations" if several else ""
-        return f"{one} against {other}{over}: {said} ({_basis(told or self.effects)})."
+        counts = {len(each.each) for each in self.effects if each.each}
+        counted = len(counts) > 1
+        said = "; ".join([*([_weighed(told, counted=counted)] if told else []), *([small] if left else [])])
+        over = ", typically" if several and counts else ""
+        over += f" over {_combinations(*counts)}" if over and not counted else ""
+        basis = _basis(told or self.effects)
+        return f"{one} against {other}{over}: {said}" + (f" ({basis})." if basis else ".")
 
     def details(self) -> list[str]:
         """What stands behind it: where it is least and most, and what would make it surer."""
-        said = [f"{_capital(each.spread())}." for each in self.told if len(each.each) > 1]
+        said = [text for each in self.told for text in each.spread()]
         if any(each.status == SINGLE for each in self.told):
             said.append("Each was run once: repeats would tell how far chance moves it.")
         return said
@@ -184,35 +250,58 @@ def of_comparisons(
     overall: Sequence[Comparison],
     better: Mapping[str, str | None] | None = None,
     *,
+    alone: Sequence[OneSided] = (),
     key: str = "",
     asked: bool = True,
+    called: Mapping[str, str] | None = None,
 ) -> list[Answer]:
-    """The answers that comparisons give, one for each pair; `better` says of metrics which way is."""
+    """The answers that comparisons give, one for each pair of values.
+
+    `alone` are the metrics of combinations that only one side has; `better` says of metrics which way is, and
+    `called` what to call them instead of their own words.
+    """
     ways = {name: metric.better for name, metric in metrics.BY_NAME.items()} | dict(better or {})
-    pairs = dict.fromkeys((found.a.label, found.b.label) for found in each)
-    return [Answer(list(_effects(each, overall, pair, ways)), key, asked) for pair in pairs]
-
-
-def _effects(
-    each: Sequence[Comparison],
-    overall: Sequence[Comparison],
-    pair: tuple[str, str],
-    better: Mapping[str, str | None],
-) -> Iterator[Effect]:
-    for metric in dict.fromkeys(found.metric for found in each):
-        own, over = (
-            [found for found in of if found.metric == metric and (found.a.label, found.b.label) == pair]
-            for of in (each, overall)
+    names = called or {}
+    over = {(found.a.label, found.b.label, found.metric): found for found in overall}
+    by_pair: dict[tuple[str, str], dict[str, tuple[list[Comparison], list[OneSided]]]] = {}
+    every: list[Comparison | OneSided] = [*each, *alone]
+    for found in every:
+        pair = found.contrast.a.label, found.contrast.b.label
+        own, lacking = by_pair.setdefault(pair, {}).setdefault(found.metric, ([], []))
+        if isinstance(found, Comparison):
+            own.append(found)
+        else:
+            lacking.append(found)
+    return [
+        Answer(
+            [
+                Effect(
+                    name, *pair, own, over.get((*pair, name)), ways.get(name), lacking, names.get(name, "")
+                )
+                for name, (own, lacking) in of_pair.items()
+            ],
+            key,
+            asked,
         )
-        if own:
-            yield Effect(own, over[0] if over else None, better.get(metric))
+        for pair, of_pair in by_pair.items()
+    ]
 
 
-def _weighed(effects: Sequence[Effect]) -> str:
+def words(metric: str) -> str:
+    """A metric as a sentence names it: `95th percentile RTT`."""
+    head, _, tail = columns.describe(metric).words.partition(", ")
+    return f"{tail} {head}" if tail else head
+
+
+def _combinations(count: int) -> str:
+    return f"{count} combinations" if count > 1 else "one combination"
+
+
+def _weighed(effects: Sequence[Effect], *, counted: bool) -> str:
     """The changes in one sentence, what speaks for b before what speaks against it."""
-    good = [each.clause() for each in effects if each.good]
-    open_ = [each.clause() for each in effects if each.good is None]
-    bad = [each.clause() for each in effects if each.good is False]
+    good = [each.clause(counted=counted) for each in effects if each.good]
+    open_ = [each.clause(counted=counted) for each in effects if each.good is None]
+    bad = [each.clause(counted=counted) for each in effects if each.good is False]
     if good and bad:
         return f"{_listed([*good, *open_])}, but {_listed(bad)}"
     return _listed([*good, *open_, *bad])
@@ -231,6 +320,7 @@ def _basis(effects: Sequence[Effect]) -> str:
     ratios = {each.ratios for each in effects if len(each.each) > 1}
     ways = {True: "geometric mean of ratios", False: "mean of differences"}
     typical = [way for ratio, way in ways.items() if ratio in ratios]
+    effects = [each for each in effects if each.each]
     statuses = list(dict.fromkeys(each.status for each in effects))
     if len(statuses) > 1:
         statuses = [f"{each.words} {each.status}" for each in effects]

@@ -18,7 +18,8 @@ MAX_BLOCKS = 6
 
 def text(found: Comparisons) -> str:
     """Everything a terminal should show: verdicts first, then what they rest on."""
-    answers = [each for each in effects.of_comparisons(found.each, found.overall) if each.combinations > 1]
+    every = effects.of_comparisons(found.each, found.overall, alone=found.alone)
+    answers = [each for each in every if each.combinations > 1 or any(one.alone for one in each.effects)]
     parts = ["\n  ".join([answer.lead(), *answer.details()]) for answer in answers]
     parts += [block(comparison) for comparison in found.overall]
     single = len(found.each) > 1 and all(each.kind is Kind.SINGLE for each in found.each)
@@ -123,6 +124,10 @@ def tally(found: Sequence[Comparison]) -> list[str]:
 def json_lines(found: Comparisons) -> str:
     """A line of JSON per comparison, those over all combinations first; what does not exist is null."""
     lines = [json.dumps(as_dict(each)) for each in (*found.overall, *found.each)]
+    lines += [
+        json.dumps({"figure": each.metric, "where": dict(each.contrast.where), "lacking": each.lacking.label})
+        for each in found.alone
+    ]
     lines += [json.dumps({"note": note}, ensure_ascii=False) for note in found.notes]
     return "".join(f"{line}\n" for line in lines)
 

@@ -7,6 +7,12 @@ from typing import Literal
 Value = int | float | str | None
 """A cell of the summary; None is a metric that does not exist, written as an empty field."""
 
+LACKING = "has no value"
+"""What is said of a side of a comparison that has none of a metric."""
+
+NEVER = "never got there"
+"""The same of the time until something is reached."""
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -32,6 +38,8 @@ class Metric:
     """Order in which metrics are given room there, the lowest first."""
     choice: int = 0
     """Place among those that are compared where none is named; 0: not among them."""
+    lacking: str = LACKING
+    """What is said of a side of a comparison that has none of it."""
 
 
 METRICS = (
@@ -58,8 +66,8 @@ METRICS = (
     Metric("queue_delay_max_ms", "queueing delay, maximum", "ms", better="lower", over="max", head="qdelay max", room=41),
     Metric("power", "Kleinrock's power", "Mbit/s²", better="higher", head="power", room=37),
     Metric("slow_start_exit_s", "end of slow start", "s", of="tcp", head="slow start", room=36),
-    Metric("time_to_90_s", "time to fill 90 % of the bottleneck", "s", better="lower", of="run", head="filled", room=35),
-    Metric("time_to_rate_s", "time to reach the rate asked for", "s", better="lower", head="to rate", room=6),
+    Metric("time_to_90_s", "time to fill 90 % of the bottleneck", "s", better="lower", of="run", head="filled", room=35, lacking=NEVER),
+    Metric("time_to_rate_s", "time to reach the rate asked for", "s", better="lower", head="to rate", room=6, lacking=NEVER),
     Metric("cwnd_mean_bytes", "cwnd, mean", "kB", 1e-3, kind="count", of="tcp", head="cwnd", room=11, choice=6),
     Metric("cwnd_max_bytes", "cwnd, maximum", "kB", 1e-3, kind="count", of="tcp", over="max", head="cwnd max", room=20),
     Metric("srtt_mean_ms", "smoothed RTT of the sender's TCP, mean", "ms", better="lower", of="tcp", head="srtt", room=23),
@@ -93,7 +101,7 @@ METRICS = (
     Metric("jain", "Jain's fairness index", better="higher", of="run", head="Jain", room=12),
     Metric("jain_1s_mean", "Jain's index over seconds, mean", better="higher", of="run", head="Jain 1s", room=38),
     Metric("jain_1s_min", "Jain's index over seconds, minimum", better="higher", of="run", head="Jain min", room=39),
-    Metric("convergence_s", "time to converge", "s", better="lower", of="run", head="converged", room=34),
+    Metric("convergence_s", "time to converge", "s", better="lower", of="run", head="converged", room=34, lacking=NEVER),
     Metric("total_goodput_mbps", "goodput of all flows", "Mbit/s", better="higher", of="run", head="all goodput", room=12),
     Metric("total_rtt_mean_ms", "RTT of all flows, mean", "ms", better="lower", of="run", head="all RTT", room=12),
     Metric("total_retransmit_rate", "segments retransmitted, all flows", "%", 100, better="lower", of="run", head="all retrans", room=12),

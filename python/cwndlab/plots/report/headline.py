@@ -78,10 +78,11 @@ def headline(facts: Facts, classic: str) -> dict[str, object]:
     Of a report of loadlatency they are what its lines say of bufferbloat; of results without a sweep what was
     measured.
     """
-    found = [] if _load(facts) or classic else answer.answers(facts.results)
+    asked = _asked(facts)
+    found = answer.answers(facts.results) if asked or not (_load(facts) or classic) else []
     metric = _metric(facts, found)
     lines = [line for line in classic.splitlines() if line.startswith(("bufferbloat", "responsiveness"))]
-    lines = lines or [_measured(facts, name) for name in _load(facts) or _asked(facts)]
+    lines = lines or [_measured(facts, name) for name in _load(facts) or asked]
     if not lines and metric is not None:
         lines = [_measured(facts, metric)]
     told = [(each.lead(), each.details()) for each in found[:MAX_PAIRS]]
@@ -98,14 +99,14 @@ def headline(facts: Facts, classic: str) -> dict[str, object]:
 
 
 def _others(found: Sequence[Answer]) -> str:
-    sides = [each.effects[0].each[0].b.label for each in found[MAX_PAIRS:]]
+    sides = [each.effects[0].b for each in found[MAX_PAIRS:]]
     return some(list(dict.fromkeys(sides)))
 
 
 def _metric(facts: Facts, answers: Sequence[Answer]) -> str | None:
     """Return the metric of the answer that changes most, else the one that `compare` takes first."""
     told = [each for of in answers[:1] for each in of.effects]
-    asked = [max(told, key=lambda each: each.weight).each[0].metric] if told else []
+    asked = [max(told, key=lambda each: each.weight).metric] if told else []
     names = [name for name in (*asked, *_load(facts), *FIRST_CHOICE) if name in facts.complete.columns]
     return next((name for name in names if facts.complete[name].count()), None)
 

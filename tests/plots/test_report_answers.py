@@ -1,0 +1,115 @@
+"""The report's answer where metrics have gaps, and where flows of a run are of different applications."""
+
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+from memory_results import MemoryResults, queue, record, sawtooth, scenario, summary_row
+
+from cwndlab.analysis import answer, contrasts, verdict
+from cwndlab.analysis.contrasts import Selection
+from cwndlab.errors import InputError
+from cwndlab.plots.report import sections
+
+
+def results(rows: Sequence[dict[str, object]], answers: str = "", **measure: object) -> MemoryResults:
+    """Results of rows, with what the experiment says of its answers and its `measure`."""
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    asked = scenario()
+    asked["measure"] |= measure
+    lines = [record(number, scenario=asked) for number in range(frame["run_id"].n_unique())]
+    tcp = pl.concat(sawtooth(*ends) for ends in frame.select("run_id", "flow").rows())
+    return MemoryResults(
+        frame,
+        {"tcp": tcp, "queue": pl.concat(map(queue, frame["run_id"].unique()))},
+        experiment=f"experiment: e\n{answers}",
+        lines=lines,
+    )
+
+
+def said(of: MemoryResults) -> list[list[str]]:
+    return [[each.lead(), *each.details()] for each in answer.answers(of)]
+
+
+TIMES = [(8.0, 4.0), (2.0, 1.0), (None, 3.0), (None, 9.0), (5.0, None), (None, None)]
+"""Seconds until the rate of cubic and of bbr, by delay."""
+
+TO_RATE = "answers: [{metric: time_to_rate_s, better: lower}, {metric: goodput_mbps, better: higher}]\n"
+
+
+def slow_start(times: Sequence[tuple[float | None, float | None]]) -> MemoryResults:
+    keys = [
+        ({"hosts.a.cc": cc, "delay": f"{place}ms"}, time)
+        for place, pair in enumerate(times)
+        for cc, time in zip(("cubic", "bbr"), pair, strict=True)
+    ]
+    rows = [summary_row(n, keys=cell, time_to_rate_s=time) for n, (cell, time) in enumerate(keys)]
+    return results(rows, TO_RATE, time_to_bps=100_000_000)
+
+
+def test_each_metric_has_its_own_combinations_and_who_never_got_there_is_said() -> None:
+    ((lead, first, *_),) = said(slow_start(TIMES))
+    assert lead == (
+        "bbr against cubic, typically: time to reach 100 Mbit/s 50.0 % lower over 2 combinations "
+        "(cubic never got there in 2 more, bbr never got there in 1 more) and goodput the same "
+        "over 6 combinations "
+        "(geometric mean of ratios; one run each)."
+    )
+    assert first == (
+        "Time to reach 100 Mbit/s: 50.0 % lower in every combination; bbr ahead in 2 of 2; "
+        "cubic never got there in 2 (delay 2ms; delay 3ms); bbr never got there in 1 (delay 4ms)."
+    )
+
+
+def test_a_side_that_never_gets_there_is_an_answer_and_no_error() -> None:
+    of = slow_start([(None, 3.0), (None, 9.0)])
+    ((lead, first, *_),) = said(of)
+    assert "time to reach 100 Mbit/s: cubic never got there in 2 of 2" in lead
+    assert "cubic never got there in 2 (delay 0ms; delay 1ms)" in first
+    assert lead in sections.render(of)
+    told = verdict.text(contrasts.by_key(of, "cc", Selection(["time_to_rate_s"])))
+    assert told.startswith(
+        "bbr against cubic: time to reach the rate asked for: cubic never got there in 2 of 2."
+    )
+    ((alone, *_),) = said(slow_start([(None, 3.0)]))
+    assert "time to reach 100 Mbit/s: cubic never got there" in alone
+
+
+LOAD = "answers: [{metric: smoothness_hz, better: higher}, {metric: responsiveness_hz, better: higher}]\n"
+
+
+def loaded(answers: str = LOAD) -> MemoryResults:
+    """A pinger beside an upload over two paths, each with its own FIFO and with fq_codel."""
+    rows = []
+    paths = [
+        ("1gbit", "pfifo", 100.0),
+        ("1gbit", "fq_codel", 400.0),
+        ("8mbit", "bfifo", 2.0),
+        ("8mbit", "fq_codel", 3.0),
+    ]
+    for number, (rate, kind, hz) in enumerate(paths):
+        cell = {"rate": rate, "queue.kind": kind}
+        ping = {"smoothness_hz": hz, "responsiveness_hz": 2 * hz}
+        rows.append(summary_row(number, "ping", cell, app="pinger", goodput_mbps=None, **ping))
+        upload = {"smoothness_hz": 5 * hz if rate == "1gbit" else 10.0, "responsiveness_hz": None}
+        rows.append(summary_row(number, "up", cell, app="bulk", **upload))
+    return results(rows, answers)
+
+
+def test_metrics_of_unlike_flows_are_compared_within_each_application() -> None:
+    of = loaded()
+    with pytest.raises(InputError, match="different applications"):
+        contrasts.by_key(of, "queue.kind", Selection(["smoothness_hz"]))
+    fast, slow = said(of)
+    assert fast[0] == (
+        "fq_codel against pfifo: smoothness of pinger 300 % higher, "
+        "smoothness of bulk 300 % higher and responsiveness 300 % higher (one run each)."
+    )
+    # A value that never stands beside the first is compared with its neighbour.
+    assert slow[0] == (
+        "fq_codel against bfifo: smoothness of pinger 50.0 % higher, "
+        "responsiveness 50.0 % higher and smoothness of bulk the same (one run each)."
+    )
+    page = sections.render(of)
+    assert fast[0] in page
+    assert slow[0] in page
