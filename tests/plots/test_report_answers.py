@@ -113,3 +113,25 @@ def test_metrics_of_unlike_flows_are_compared_within_each_application() -> None:
     page = sections.render(of)
     assert fast[0] in page
     assert slow[0] in page
+
+
+def verdicts(of: MemoryResults) -> str:
+    page = sections.render(of)
+    section = page[page.index('id="verdicts"') :]
+    return section[: section.index("</section>")]
+
+
+def test_each_swept_key_is_judged_by_the_metrics_of_the_answer_and_nothing_is_said_twice() -> None:
+    section = verdicts(slow_start(TIMES))
+    assert section.count("Time to reach 100 Mbit/s: 50.0 % lower in every combination") == 1
+    assert "chance cannot be ruled out" not in section
+    assert "in one run of each" not in section
+    # By congestion control a row for each of 2 times and of 6 rates.
+    assert "8 comparisons." in section
+    assert '<th scope="row">time to reach 100 Mbit/s</th>' in section
+
+
+def test_a_metric_answers_of_other_keys_than_its_own_too() -> None:
+    of = loaded("answers: [{metric: responsiveness_hz, better: higher, by: queue.kind}]\n")
+    assert [aim.metric for aim in answer.aims(of, "rate")] == ["responsiveness_hz"]
+    assert "Responsiveness: in one run of each, 8mbit is 99.2 % lower than 1gbit" in verdicts(of)

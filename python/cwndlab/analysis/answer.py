@@ -30,13 +30,13 @@ def answers(results: ResultSet) -> list[Answer]:
     goodput, RTT and losses what differs most. None of results without a sweep.
     """
     rows = results.summary
-    aims = [aim for aim in questions.of(results).aims if _measured(rows, aim.metric)]
+    asked = _asked(results)
     swept = columns.swept_keys(rows)
     keys = [key for key in distinguishing(rows, swept) if not loadlatency.is_scenario(key)]
     if not keys:
         return []
     groups: dict[str, list[Aim]] = {}
-    for aim in aims or _usual(rows):
+    for aim in asked or _usual(rows):
         # Of results side by side, these are what is compared.
         own = aim.by is None or together.KEY in keys
         key = _key(results, keys) if own else whole_key("answers: the swept key", str(aim.by), swept, rows)
@@ -44,8 +44,15 @@ def answers(results: ResultSet) -> list[Answer]:
     return [
         answer
         for key, of_key in groups.items()
-        for answer in _of_key(results, key, of_key, _side_name(results, key, keys), asked=bool(aims))
+        for answer in _of_key(results, key, of_key, _side_name(results, key, keys), asked=bool(asked))
     ]
+
+
+def aims(results: ResultSet, key: str) -> list[Aim]:
+    """The metrics that answer the experiment's question, as they are meant of this swept key if they are."""
+    asked = _asked(results)
+    own = [aim for aim in asked if aim.by is None or key == aim.by or key.endswith(f".{aim.by}")]
+    return list({aim.metric: aim for aim in [*asked, *own]}.values())
 
 
 def _of_key(results: ResultSet, key: str, aims: Sequence[Aim], name: str, *, asked: bool) -> Iterator[Answer]:
@@ -69,17 +76,17 @@ def by_key(
 ) -> tuple[list[Comparisons], list[Answer]]:
     """What the values of a key change in some metrics: the comparisons, and an answer for each pair.
 
-    A metric whose mean over a run's flows would mix applications is compared within each of them. Nothing
-    where nothing is left to compare.
+    A metric whose mean over a run's flows would mix applications is compared within each of them. Without
+    aims the metric is the one that `compare` takes. Nothing where nothing is left to compare.
     """
-    order = [aim.metric for aim in aims]
+    order = {aim.metric: place for place, aim in enumerate(aims)}
     groups: dict[str | None, list[Aim]] = {}
     for aim in aims:
         for app in _apps(results.summary, aim.metric):
             groups.setdefault(app, []).append(aim)
     comparisons: list[Comparisons] = []
     pairs: dict[tuple[str, str], Answer] = {}
-    for app, of_app in groups.items():
+    for app, of_app in (groups or {None: []}).items():
         where = None if app is None else {"app": [app]}
         chosen = Selection([aim.metric for aim in of_app], where=where)
         try:
@@ -98,7 +105,7 @@ def by_key(
         ):
             pair = answer.effects[0].a, answer.effects[0].b
             before = pairs[pair].effects if pair in pairs else []
-            told = sorted([*before, *answer.effects], key=lambda effect: order.index(effect.metric))
+            told = sorted([*before, *answer.effects], key=lambda effect: order.get(effect.metric, 0))
             pairs[pair] = replace(answer, by=key, effects=told)
     return comparisons, list(pairs.values())
 
@@ -148,6 +155,11 @@ def _usual(rows: pl.DataFrame) -> list[Aim]:
     first = [name for name in metrics.FIRST_CHOICE if _measured(rows, name)][:1]
     chosen = dict.fromkeys([*first, *(name for name in USUAL if alike and _measured(rows, name))])
     return [Aim(name, metrics.BY_NAME[name].better) for name in chosen]
+
+
+def _asked(results: ResultSet) -> list[Aim]:
+    """What the experiment says that answers its question, where it was measured."""
+    return [aim for aim in questions.of(results).aims if _measured(results.summary, aim.metric)]
 
 
 def _measured(rows: pl.DataFrame, metric: str) -> bool:

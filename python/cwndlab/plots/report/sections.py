@@ -12,8 +12,9 @@ import polars as pl
 from markupsafe import Markup
 
 from cwndlab import files
-from cwndlab.analysis import contrasts, effects, verdict
-from cwndlab.analysis.comparison import Comparison, Kind, Options
+from cwndlab.analysis import answer, verdict
+from cwndlab.analysis.comparison import Comparison, Kind
+from cwndlab.analysis.effects import Answer, Effect
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
 from cwndlab.plots.report import published
@@ -318,42 +319,69 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
     for key in facts.telling:
         if loadlatency.is_scenario(key):
             continue
-        try:
-            found = contrasts.by_key(facts.results, key, options=Options(within=False))
-        except InputError:
-            # Nothing is left to compare by this key: the runs of all its values but one failed.
-            continue
-        proven = [each for each in found.each if each.kind not in _OPEN]
-        unproven = [each for each in found.each if each.kind in _OPEN]
-        # Many that prove nothing are told together.
-        few = len(proven) <= MAX_SENTENCES and len(unproven) <= MAX_UNPROVEN
-        told = found.each if few else proven if len(proven) <= MAX_SENTENCES else []
-        answers = effects.of_comparisons(found.each, found.overall)[:MAX_SENTENCES]
-        said = [" ".join([each.lead(), *each.details()]) for each in answers if each.combinations > 1]
-        said += [capital(verdict.sentence(each)) for each in told]
-        said += [] if few else map(capital, verdict.tally(unproven if told else found.each))
-        parts.append(
-            {
-                "name": facts.short.get(key, key),
-                "said": said,
-                "notes": capital("; ".join(found.notes)) + "." if found.notes else "",
-                "each": None if few else _verdict_table(found.each),
-                "command": f"cwndlab compare {facts.directory} --by {shlex.quote(key)}",
-            }
-        )
+        comparisons, answers = answer.by_key(facts.results, key, answer.aims(facts.results, key))
+        if answers:
+            notes = comparisons[0].notes  # the others are of the same runs
+            parts.append(
+                {
+                    "name": facts.short.get(key, key),
+                    **_verdict(answers),
+                    "notes": capital("; ".join(notes)) + "." if notes else "",
+                    "command": f"cwndlab compare {facts.directory} --by {shlex.quote(key)}",
+                }
+            )
     return parts
 
 
-_OPEN = (Kind.NONE, Kind.TOO_SMALL, Kind.SINGLE)
+def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
+    """What one key changes: sentences over all combinations, then what these do not say of each."""
+    over = [each for each in answers if _is_over(each)]
+    over, others = (
+        over[:MAX_SENTENCES],
+        [*over[MAX_SENTENCES:], *(each for each in answers if not _is_over(each))],
+    )
+    # Without a test a comparison says nothing that the smallest, the largest and the typical change do not.
+    rest = [
+        (effect, [found for found in effect.each if found.test is not None or place >= len(over)])
+        for place, of in enumerate([*over, *others])
+        for effect in of.effects
+    ]
+    open_ = [found.kind in _OPEN for _, each in rest for found in each]
+    # Many that prove nothing are told together.
+    few = open_.count(False) <= MAX_SENTENCES and open_.count(True) <= MAX_UNPROVEN
+    kinds = set(Kind) if few else set(Kind) - _OPEN if open_.count(False) <= MAX_SENTENCES else set()
+    said = [" ".join([each.lead(), *each.details()]) for each in over]
+    for effect, each in rest:
+        lines = [verdict.sentence(found) for found in each if found.kind in kinds]
+        lines += verdict.tally([found for found in each if found.kind not in kinds])
+        said += [_renamed(line, effect) for line in lines]
+    every = [(effect, found) for effect, _ in rest for found in effect.each]
+    whole = few and len(every) == len(open_)
+    return {"said": said, "each": None if whole else _verdict_table(every)}
+
+
+def _is_over(found: Answer) -> bool:
+    """Whether an answer says more than the sentence of its one comparison."""
+    return found.combinations > 1 or any(each.alone for each in found.effects)
+
+
+def _renamed(line: str, effect: Effect) -> str:
+    """A sentence that begins with a metric, as that is called here."""
+    words = columns.describe(effect.metric).words
+    return capital(effect.called + line.removeprefix(words) if effect.called else line)
+
+
+_OPEN = {Kind.NONE, Kind.TOO_SMALL, Kind.SINGLE}
 """Verdicts that prove nothing."""
 
 
-def _verdict_table(found: Sequence[Comparison]) -> Table:
+def _verdict_table(found: Sequence[tuple[Effect, Comparison]]) -> Table:
     """A row for each comparison."""
-    names = list(dict.fromkeys(name for each in found for name in each.contrast.where))
-    heads = [*names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
-    rows = [_verdict_row(each) for each in found]
-    return Table(heads, rows, f"{len(rows)} comparisons.", sortable=True, row_heads=len(names))
+    names = list(dict.fromkeys(name for _, each in found for name in each.contrast.where))
+    metrics = ["metric"] if len({effect.words for effect, _ in found}) > 1 else []
+    heads = [*metrics, *names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
+    rows = [[*(effect.words for _ in metrics), *_verdict_row(each)] for effect, each in found]
+    return Table(heads, rows, f"{len(rows)} comparisons.", sortable=True, row_heads=len(names) + len(metrics))
 
 
 def _verdict_row(found: Comparison) -> list[object]:
