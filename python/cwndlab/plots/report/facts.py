@@ -141,10 +141,18 @@ def rounded(value: float) -> str:
 
 
 def with_interval(mean: float, half: float) -> str:
-    """A mean and the half width of its interval, to the interval's second significant digit."""
+    """A mean and the half width of its interval.
+
+    To the interval's second significant digit, but of the mean at most four; an interval that ends beyond
+    these has one digit, and is left out where it is what floating point makes of none.
+    """
     if math.isnan(mean):
         return ""
-    if math.isnan(half) or half == 0:
+    if math.isnan(half) or half <= 1e-9 * abs(mean):
         return rounded(mean)
-    decimals = max(0, 1 - math.floor(math.log10(half)))
-    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+    finest = -math.floor(math.log10(half))
+    decimals = max(0, finest + 1)
+    if mean:
+        decimals = max(0, min(decimals, 3 - math.floor(math.log10(abs(mean)))))
+    beyond = round(half, decimals) == 0
+    return f"{mean:.{decimals}f} ± {half:.{finest if beyond else decimals}f}"

@@ -15,7 +15,7 @@ from cwndlab.analysis import answer
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.plots import colours
-from cwndlab.plots.report.facts import Facts, capital, rounded, some
+from cwndlab.plots.report.facts import Facts, capital, rounded, some, with_interval
 from cwndlab.plots.selection import floats
 from cwndlab.results import columns, questions, together
 from cwndlab.results.metrics import BY_NAME, FIRST_CHOICE, TOTALS
@@ -229,22 +229,15 @@ def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, label: str) -> Markup
         for number in range(len(name)):
             parts.append(f'<text class="axis-name" {ends[0]} y="{first + _LINE * number}">{{}}</text>')
         parts.append(f'<text class="tick" {ends[1]} y="{text}">{{}}</text>')
-        words += [*name, _amount(row)]
+        words += [*name, with_interval(row.mean, row.half)]
     parts.append(
         f'<text class="axis-name" x="{right:.1f}" y="{height - 6}" text-anchor="end">{{}}</text></svg>'
     )
     return Markup("".join(parts)).format(*words, label)
 
 
-def _amount(row: _Row) -> str:
-    if math.isnan(row.half):
-        return rounded(row.mean)
-    decimals = max(0, 1 - math.floor(math.log10(row.half)))
-    return f"{row.mean:.{decimals}f} ± {row.half:.{decimals}f}"
-
-
 def _told(rows: Sequence[_Row], metric: str) -> str:
-    values = "; ".join(f"{row.label} {_amount(row)}" for row in rows)
+    values = "; ".join(f"{row.label} {with_interval(row.mean, row.half)}" for row in rows)
     return f"{columns.describe(metric).label}: {values}"
 
 
