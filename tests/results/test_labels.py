@@ -35,6 +35,13 @@ def test_a_mapping_is_its_members_that_differ(values: list[str], labels: list[st
     assert of_values(values) == dict(zip(values, labels, strict=True))
 
 
+def test_a_loss_is_told_with_that_word() -> None:
+    key, queue = "network.dumbbell.bottleneck.loss", "network.dumbbell.bottleneck.queue"
+    row = {key: "{random: 1%}", queue: "{kind: pfifo, limit: 9p}"}
+    named = Labels({key: [row[key], "{random: 0.1%}"], queue: [row[queue], "{kind: pie}"]})
+    assert named.words(row, [key, queue]) == "loss random 1%, pfifo"
+
+
 @pytest.mark.parametrize("values", [["cubic", "bbr"], ["10ms"], ["{a: 1}"], ["{", "[x"], []])
 def test_other_values_are_as_they_were_written(values: list[str]) -> None:
     assert of_values(values) == {}

@@ -23,6 +23,9 @@ WORDS = ("stack", "app", "cc", "flow", "repeat", "testbed")
 ITSELF = ("results", "stack", "cc", "kind")
 """Ends of keys whose values say what they are, so that a legend names the value alone."""
 
+_UNTOLD = ("loss",)
+"""Ends of keys of whose mappings no member says what they are of: `random 1%`."""
+
 _NOT_LEVELS = (*SWEPT, *WORDS, "run", "hop")
 
 MAX_TRIED = 100
@@ -79,7 +82,8 @@ class Labels:
         label = str(self.value(key, value))
         text = inferred.marked(label) if inferred.is_stack_key(key) else label
         # A name that needs the word before its last one is not the only key that ends so.
-        itself = name in ITSELF or key in self._labels or _is_level(key, label)
+        tells = key in self._labels and name not in _UNTOLD
+        itself = name in ITSELF or tells or _is_level(key, label)
         return text if itself and "." not in name else f"{name} {text}"
 
 
