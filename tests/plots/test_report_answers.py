@@ -71,6 +71,10 @@ def test_a_side_that_never_gets_there_is_an_answer_and_no_error() -> None:
     assert told.startswith(
         "bbr against cubic: time to reach the rate asked for: cubic never got there in 2 of 2."
     )
+    compared = contrasts.by_key(of, "cc", Selection(["time_to_rate_s"]))
+    assert verdict.json_lines(compared).startswith(
+        '{"figure": "time_to_rate_s", "where": {"delay": "0ms"}, "lacking": "cubic"}\n'
+    )
     ((alone, *_),) = said(slow_start([(None, 3.0)]))
     assert "time to reach 100 Mbit/s: cubic never got there" in alone
 

@@ -122,7 +122,10 @@ def tally(found: Sequence[Comparison]) -> list[str]:
 
 
 def json_lines(found: Comparisons) -> str:
-    """A line of JSON per comparison, those over all combinations first; what does not exist is null."""
+    """A line of JSON per comparison, those over all combinations first; what does not exist is null.
+
+    Then one per metric of a combination that one side has none of, and one per note.
+    """
     lines = [json.dumps(as_dict(each)) for each in (*found.overall, *found.each)]
     lines += [
         json.dumps({"figure": each.metric, "where": dict(each.contrast.where), "lacking": each.lacking.label})
