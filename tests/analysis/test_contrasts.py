@@ -6,7 +6,9 @@ import pytest
 
 from cwndlab import load
 from cwndlab.analysis import contrasts
+from cwndlab.analysis.comparison import Contrast, RunSet
 from cwndlab.errors import InputError
+from cwndlab.results.labels import Labels
 
 FILE = """\
 experiment: systems
@@ -47,3 +49,12 @@ def test_keys_that_change_apart_are_not(tmp_path: Path) -> None:
     results = load(text).run(out=tmp_path / "r")
     with pytest.raises(InputError, match=r"stack may be hosts\.a\.stack or hosts\.b\.stack; give the whole"):
         contrasts.by_key(results, "stack")
+
+
+def test_where_is_told_from_the_key_that_is_compared():
+    """Of the stacks of two hosts, a value by itself would not say whose it is."""
+    where = [{"hosts.b.stack": stack, "hosts.b.cc": "cubic"} for stack in ("freebsd-13", "linux-6.8")]
+    given = [Contrast(RunSet("a", []), RunSet("b", []), cell) for cell in where]
+    found = contrasts.told(given, Labels({}), ["hosts.a.stack"])
+    assert [each.name for each in found] == ["b.stack freebsd-13", "b.stack linux-6.8"]
+    assert [each.name for each in contrasts.told(given, Labels({}))] == ["freebsd-13", "linux-6.8"]

@@ -92,6 +92,7 @@ def by_key(
         options or Options(),
         notes,
         labels=labels,
+        by=[key],
     )
 
 
@@ -162,6 +163,7 @@ def _compared(
     notes: Sequence[str],
     *,
     labels: Labels,
+    by: Sequence[str] = (),
 ) -> Comparisons:
     names = _metrics(pairs, metrics)
     contrasts: list[list[Contrast]] = []
@@ -186,7 +188,7 @@ def _compared(
         said.append(f"{left_out} combinations are on one side only, and do not count")
     averages = [comparison.average(of_pair, name) for name in names for of_pair in contrasts]
     overall = [contrast for contrast in averages if contrast is not None]
-    every = told(every, labels)
+    every = told(every, labels, by)
     return Comparisons(
         comparison.compare(every, names, options),
         comparison.compare(overall, names, options),
@@ -214,19 +216,22 @@ def _pairs(
     return list(pairs) or [(values[0], value) for value in values[1:]]
 
 
-def told(contrasts: Sequence[Contrast], labels: Labels) -> list[Contrast]:
-    """The contrasts, each said to be where it is by what tells it from the others, in short names."""
+def told(contrasts: Sequence[Contrast], labels: Labels, by: Sequence[str] = ()) -> list[Contrast]:
+    """Return the contrasts, each said to be where it is by what tells it from the others, in short names.
+
+    The names are told from those of the keys `by` which is compared, as well.
+    """
     keys = list(contrasts[0].where)
     telling = distinguishing(
         pl.DataFrame({key: [contrast.where[key] for contrast in contrasts] for key in keys}), keys
     )
-    short = short_names(telling)
+    short = short_names([*by, *telling])
     return [
         Contrast(
             contrast.a,
             contrast.b,
             {short[key]: str(labels.value(key, contrast.where[key])) for key in telling},
-            labels.words(contrast.where, telling),
+            labels.words(contrast.where, telling, among=by),
         )
         for contrast in contrasts
     ]
