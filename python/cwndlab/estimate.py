@@ -87,6 +87,10 @@ def _costly(runs: Iterable[PlannedRun]) -> dict[str, str]:
     return said
 
 
+SMALL_DISK = 10 << 20
+"""Size in bytes of results that are tried on any disk: a full one ends them in one line, and loses nothing."""
+
+
 def check_room(runs: list[PlannedRun], directory: Path) -> None:
     """Raise InputError if the disk of a directory has no room for what runs record."""
     refusal = _too_much(of(runs, 1), directory)
@@ -98,7 +102,7 @@ def _too_much(found: Estimate, directory: Path) -> str:
     """What to say where the disk of a directory has no room for what runs record; empty where it has."""
     there = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free
-    if found.disk <= free:
+    if found.disk <= max(free, SMALL_DISK):
         return ""
     most = sorted(found.costly, key=lambda name: -found.series.get(name, 0))
     less = [
