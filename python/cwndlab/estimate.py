@@ -88,7 +88,7 @@ def _costly(runs: Iterable[PlannedRun]) -> dict[str, str]:
 
 
 SMALL_DISK = 10 << 20
-"""Size in bytes of results that are tried on any disk: a full one ends them in one line, and loses nothing."""
+"""Size in bytes of results tried on any disk: a full one ends them in one line, and loses nothing."""
 
 
 def check_room(runs: list[PlannedRun], directory: Path) -> None:
