@@ -36,7 +36,7 @@ class InputError(CwndlabError):
 
 
 class RunError(CwndlabError):
-    """What made a run fail: a machine, an agent or the engine. Exit code 1."""
+    """A run that failed by a machine, an agent or the engine. Exit code 1."""
 
 
 class StoppedError(CwndlabError):

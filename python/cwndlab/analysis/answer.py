@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
 
 USUAL = ("rtt_p95_ms", "retransmit_rate")
-"""What a reader cares for beside the first metric there is, where nobody says what answers the question."""
+"""Metrics a reader cares for beside the first one there is, where nobody says what answers the question."""
 
 
 def answers(results: ResultSet) -> list[Answer]:
@@ -150,7 +150,7 @@ def _key(results: ResultSet, keys: Sequence[str]) -> str:
 
 
 def _usual(rows: pl.DataFrame) -> list[Aim]:
-    """Of the metrics that were measured, and are no means over unlike flows, those a reader cares for."""
+    """Return the metrics a reader cares for that were measured and are no means over unlike flows."""
     alike = rows["app"].n_unique() == 1
     first = [name for name in metrics.FIRST_CHOICE if _measured(rows, name)][:1]
     chosen = dict.fromkeys([*first, *(name for name in USUAL if alike and _measured(rows, name))])
@@ -158,7 +158,7 @@ def _usual(rows: pl.DataFrame) -> list[Aim]:
 
 
 def _asked(results: ResultSet) -> list[Aim]:
-    """What the experiment says that answers its question, where it was measured."""
+    """Return the metrics that the experiment says answer its question, where they were measured."""
     return [aim for aim in questions.of(results).aims if _measured(results.summary, aim.metric)]
 
 

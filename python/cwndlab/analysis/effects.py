@@ -34,7 +34,7 @@ _EXACT = {Kind.IDENTICAL, Kind.DETERMINISTIC}
 
 @dataclass(frozen=True)
 class Effect:
-    """What b changes in one metric against a."""
+    """The change of one metric from a to b."""
 
     metric: str
     a: str
@@ -49,7 +49,7 @@ class Effect:
     alone: Sequence[OneSided] = ()
     """The combinations in which only one side has it."""
     called: str = ""
-    """What to call the metric instead of its own words."""
+    """Name of the metric instead of its own words."""
 
     @property
     def words(self) -> str:
@@ -64,7 +64,7 @@ class Effect:
 
     @property
     def changes(self) -> list[float]:
-        """Of each combination: b over a less 1, or b less a."""
+        """The change in each combination: b over a less 1, or b less a."""
         if self.ratios:
             return [found.b.mean / found.a.mean - 1 for found in self.each]
         return [found.difference for found in self.each]
@@ -142,7 +142,7 @@ class Effect:
         return metrics.LACKING if known is None else known.lacking
 
     def _missing(self) -> str:
-        """Which side has none of it, and in how many combinations."""
+        """Return in words how many combinations lack the metric on which side."""
         total = len(self.each) + len(self.alone)
         said = []
         for label in (self.a, self.b):
@@ -203,7 +203,7 @@ class Answer:
 
     @property
     def combinations(self) -> int:
-        """Of the other swept keys."""
+        """Number of combinations of the other swept keys."""
         return max(len(each.each) + len(each.alone) for each in self.effects)
 
     @property

@@ -83,7 +83,7 @@ def _room(size: int, into: Path) -> int:
 
 
 class _Stream:
-    """What an archive's reader reads: so many bytes at a time and so many in all, whatever headers say."""
+    """A stream for the reader of an archive: bounded at each read and in all, whatever headers say."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, most: int, moved: Callable[[], object]) -> None:
         self._stream = stream

@@ -26,16 +26,16 @@ class Module:
     """The interface it was compiled against, such as `linux-6.12`."""
     file: Path
     file_sha256: str
-    """Of the compiled file's bytes: nothing else is loaded."""
+    """SHA-256 of the compiled file: nothing else is loaded."""
     knobs: tuple[Sysctl, ...]
     inputs: Inputs = field(repr=False)
-    """What it was made of."""
+    """Sources that the module was made of."""
     private: bool
     """Whether results keep none of that."""
     compiler: str
     flags: str
     sha256: str
-    """Of all that the compiler read, the compiler and its flags."""
+    """SHA-256 of all that the compiler read, of the compiler and of its flags."""
     kind: str = "kernel"
     """What it is: a `kernel`'s module, a `library`, or a class of `python`."""
     source: str = ""

@@ -54,7 +54,7 @@ FLAGS = (
 """What the compiler is told besides files and folders."""
 
 LINK = ("-shared", "-Wl,-z,now", "-Wl,-z,defs", "-lpthread")
-"""What the linker is told."""
+"""Options of the linker."""
 
 FAMILY_FLAGS = {"linux": ("-funsigned-char",), "freebsd": ("-D_KERNEL", "-DKLD_MODULE")}
 """And for the kernels of one family."""
@@ -154,7 +154,7 @@ def _guessed(request: Request, compiler: str) -> str:
 
 
 def _meaning(abi: str) -> str:
-    """The same for interfaces whose hooks mean the same wherever their types are the same."""
+    """Return one name for interfaces whose hooks mean the same wherever their types are equal."""
     return "linux since 4.9" if abi.startswith(("linux-4", "linux-5", "linux-6")) else abi
 
 
@@ -233,7 +233,7 @@ def _carried_out(request: Request, abi: str, command: Sequence[str]) -> str:
 
 
 def _digest(inputs: Inputs, abi: str, compiler: str) -> str:
-    """Of everything that the result depends on."""
+    """Return the SHA-256 of everything that the result depends on."""
     digest = hashlib.sha256()
     for part in (compiler_version(compiler), *_flags(abi), *LINK, inputs.request):
         digest.update(part.encode() + b"\0")

@@ -13,7 +13,7 @@ from pathlib import Path
 from cwndlab.errors import InputError
 
 MAX_BYTES = 16 << 20
-"""Of all files of one module together."""
+"""Size in bytes of all files of one module together, at most."""
 
 UNSEEN = re.compile(rb"\.incbin\b")
 """Reads a file of which the compiler says nothing."""
@@ -149,5 +149,5 @@ def _place(folder: Path, names: Mapping[Path, str]) -> str | None:
 
 
 def _absolute(path: Path) -> Path:
-    """As it is spelled: what is beside a link is not what is beside its target."""
+    """Return the path as it is spelled: files beside a link are not those beside its target."""
     return Path(os.path.normpath(path.absolute()))

@@ -16,7 +16,7 @@ class Compiled:
 
     file: Path
     sha256: str
-    """Of its bytes: whoever loads it looks whether they are these."""
+    """SHA-256 of the file: whoever loads it compares."""
 
 
 def folder() -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cwndlab.errors import InputError, unknown
 
 NONE = "–"
-"""What stands for a value that there is not."""
+"""Text for a value that is missing."""
 
 
 class Names:

@@ -8,10 +8,10 @@ Value = int | float | str | None
 """A cell of the summary; None is a metric that does not exist, written as an empty field."""
 
 LACKING = "has no value"
-"""What is said of a side of a comparison that has none of a metric."""
+"""Words for a side of a comparison that has none of a metric."""
 
 NEVER = "never got there"
-"""The same of the time until something is reached."""
+"""Words for a side of a comparison that never reached what a time is counted to."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Metric:
 
     name: str
     words: str
-    """Its name in words, for axes and heads of tables."""
+    """Name in words, for axes and heads of tables."""
     unit: str = ""
     factor: float = 1.0
     """From the unit of the summary to the one it is shown in."""
@@ -39,7 +39,7 @@ class Metric:
     choice: int = 0
     """Place among those that are compared where none is named; 0: not among them."""
     lacking: str = LACKING
-    """What is said of a side of a comparison that has none of it."""
+    """Words for a side of a comparison that has none of the metric."""
 
 
 METRICS = (

@@ -140,7 +140,7 @@ _OF: Mapping[str, Callable[[_Numbers, _Numbers], float]] = {
     "first": lambda taken, lasts: float(taken[0]),
     "last": lambda taken, lasts: float(taken[-1]),
 }
-"""Of values and how long each lasts, what `expression.STATISTICS` names."""
+"""Statistics that `expression.STATISTICS` names, of values and the time each lasts."""
 
 
 def _faults(expressions: Mapping[str, Expression], keys: Iterable[str]) -> Iterator[tuple[str, BadValue]]:

@@ -178,7 +178,7 @@ def _totals(scenario: Scenario, flows: Sequence[FlowSummary]) -> dict[str, Value
 
 
 def _share(flows: Sequence[FlowSummary], what: Literal["retransmits", "drops"]) -> float | None:
-    """Of the segments that flows sent, the part that something happened to; None unless known of all."""
+    """Return the part of all segments sent that something happened to; None unless known of every flow."""
     known = [(part, flow["segments_sent"]) for flow in flows if (part := flow[what]) is not None]
     sent = [count for _, count in known if count is not None]
     return _ratio(sum(part for part, _ in known), sum(sent)) if len(sent) == len(flows) else None

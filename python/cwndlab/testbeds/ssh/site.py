@@ -142,7 +142,7 @@ class Site:
             self._beating.start()
 
     def states(self) -> dict[str, tuple[str, int | None]]:
-        """What tells each machine from all others, and the number of bytes that are free there for runs.
+        """Return the identity of each machine, and the number of bytes that are free there for runs.
 
         The latter is None where the machine does not say. Asked for once; raises InputError.
         """
