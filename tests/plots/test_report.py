@@ -22,6 +22,7 @@ from memory_results import MemoryResults, queue, record, sawtooth, summary_row, 
 from cwndlab.errors import InputError
 from cwndlab.plots import colours, report
 from cwndlab.plots.report import facts, pack, published, sections
+from cwndlab.results.labels import Labels
 from cwndlab.suites import Metric
 
 
@@ -145,6 +146,13 @@ def test_a_published_figure_of_several_combinations_gets_their_range_and_no_diff
     assert row.ours is not None
     assert row.ours[0] < row.ours[1]
     assert row.difference_pct is None
+
+
+def test_a_published_value_of_a_mapping_is_named_by_its_label():
+    tuned, vanilla = ("{net.inet.tcp.abc_l_var: 8}", "{net.inet.tcp.abc_l_var: 2}")
+    labels = Labels({"hosts.a.sysctl": [vanilla, tuned]})
+    (row,) = published.compare([figure({"hosts.a.sysctl": tuned})], sweep().summary, labels)
+    assert row.metric == "goodput, abc_l_var 8"
 
 
 def test_what_was_not_run_or_is_no_figure_is_not_compared():

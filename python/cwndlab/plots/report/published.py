@@ -19,6 +19,7 @@ from cwndlab.plots.report.facts import rounded, some
 from cwndlab.plots.report.html import Table
 from cwndlab.plots.selection import floats
 from cwndlab.results import columns, inferred
+from cwndlab.results.labels import Labels
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.resuming import changes
 from cwndlab.testbeds import loading
@@ -119,8 +120,14 @@ def _otherwise(suite: suites.Suite, results: ResultSet) -> tuple[list[str], list
     return [left] if cells < all_cells else [], said
 
 
-def compare(metrics: Sequence[suites.Metric], summary: pl.DataFrame) -> list[Comparison]:
-    """Return the published values of columns of the summary beside ours; the others are findings."""
+def compare(
+    metrics: Sequence[suites.Metric], summary: pl.DataFrame, labels: Labels | None = None
+) -> list[Comparison]:
+    """Return the published values of columns of the summary beside ours; the others are findings.
+
+    Combinations are named by the labels of their values.
+    """
+    labels = labels or Labels({})
     complete = summary.filter(pl.col("status") == "complete")
     numeric = columns.numeric_columns(summary)
     compared = []
@@ -129,7 +136,8 @@ def compare(metrics: Sequence[suites.Metric], summary: pl.DataFrame) -> list[Com
         if metric.value is None or metric.column not in numeric or metric.unit == "ratio":
             continue
         shown = columns.describe(metric.column)
-        named = ", ".join(map(inferred.marked, metric.cell.values())) or "all combinations"
+        values = [str(labels.value(key, value)) for key, value in metric.cell.items()]
+        named = ", ".join(map(inferred.marked, values)) or "all combinations"
         ours = _ours(metric, complete)
         compared.append(
             Comparison(f"{shown.words}, {named}", metric.value, ours, metric.unit, metric.source, metric.note)

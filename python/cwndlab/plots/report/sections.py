@@ -406,7 +406,7 @@ def _published(facts: Facts) -> dict[str, object] | None:
     if suite is None:
         return None
     said, findings = published.findings(suite, facts.results)
-    compared = published.compare(suite.published(), facts.results.summary)
+    compared = published.compare(suite.published(), facts.results.summary, facts.results.labels)
     values = None
     if compared:
         heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
