@@ -277,6 +277,17 @@ def test_bars_have_students_interval(results: MemoryResults):
     assert len(figure.axes[0].containers) == 4
 
 
+def test_an_interval_of_what_is_never_negative_does_not_go_below_0(results: MemoryResults):
+    rate = pl.when(pl.col("repeat") == 0).then(0.1).otherwise(9.0).alias("goodput_mbps")
+    cell = (pl.col("network.dumbbell.bottleneck.delay") == "20ms") & (pl.col("repeat") < 2)
+    figure = plots.plot(
+        MemoryResults(results.summary.filter(cell).with_columns(rate)), "bar", by=["hosts.a.cc"]
+    )
+    brackets = [bracket for lines in figure.axes[0].collections for bracket in lines.get_segments()]
+    assert len(brackets) == 2
+    assert all(low >= 0 and high > 9 for (_, low), (_, high) in brackets)
+
+
 def test_a_heat_map_has_the_mean_in_every_field_and_hatches_what_is_missing(results: MemoryResults):
     rows = results.summary.filter(
         ~((pl.col("hosts.a.cc") == "cubic") & (pl.col("network.dumbbell.bottleneck.delay") == "20ms"))

@@ -39,7 +39,9 @@ def draw(selection: Selection) -> Plot:
             mean, half = mean_interval(group.values, options.confidence)
             axis.bar(x, mean, wide, edgecolor="white", linewidth=edge, **colours.fill(place))
             if not np.isnan(half):
-                axis.errorbar(x, mean, yerr=half, color="#202020", **bracket)
+                # What is never negative is not shown to be, however little few runs tell.
+                below = min(half, mean) if np.min(group.values) >= 0 else half
+                axis.errorbar(x, mean, yerr=[[below], [half]], color="#202020", **bracket)
         axis.grid(visible=False, axis="x")
         axis.set_xlim(-0.6, len(layout.places) - 0.4)
         paint.heading(axis, panel.heading)
