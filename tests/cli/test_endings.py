@@ -172,8 +172,9 @@ def test_ctrl_c_at_any_time_is_a_line_and_leaves_what_can_be_used(cwndlab):
             # Too early for Python to have our handler, or too late.
             assert process.returncode in (0, 1, -signal.SIGINT), complaint
             continue
-        # Where its results are is said if the runs were over.
-        said = [line[:18] for line in besides_progress(complaint) if line != f"results: {out}"]
+        # If the runs were over, notes on them are said, and where the results are.
+        over = (f"results: {out}", "note: ")
+        said = [line[:18] for line in besides_progress(complaint) if not line.startswith(over)]
         assert said == ["error: interrupted"], complaint
         begun = (out / "catalogue.parquet").exists()
         again = ("run", "small.yaml", "-o", out, "-q", "--no-report", *(["--resume"] if begun else []))
