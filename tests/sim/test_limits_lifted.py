@@ -33,7 +33,7 @@ SLOW = "{mean: 600us, sd: 100us}"
 class Case(NamedTuple):
     stack: str
     limit: str
-    binds: dict[str, str] = {}  # noqa: RUF012
+    binds: dict[str, str] = {}  # noqa: RUF012 - read only; a tuple's default is shared
     """What is changed so that this limit binds."""
     other: str = "linux-6.8"
     """The receiver's stack."""

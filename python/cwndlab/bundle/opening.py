@@ -61,6 +61,7 @@ def unpack(bundle: Path, into: Path, seen: Callable[[int, int], object] | None =
         with bundle.open("rb") as packed, gzip.GzipFile(fileobj=packed) as stream:
             size = bundle.stat().st_size
             source = _Stream(stream, _room(size, into), lambda: seen and seen(packed.tell(), size))
+            # The stub asks for methods of a file that is written, too.
             with tarfile.open(fileobj=source, mode="r:") as archive:  # type: ignore[call-overload]
                 _Unpacking(into).all_of(archive)
     except _RefusedError as error:
@@ -130,7 +131,8 @@ class _Unpacking:
         """Write every file; what a member says of owners, modes, times and links is not looked at."""
         written = set()
         while (member := archive.next()) is not None:
-            archive.members.clear()  # type: ignore[attr-defined]  # they would take as much memory as the archive has files
+            # The list of all members, which the stub lacks, would grow with the archive.
+            archive.members.clear()  # type: ignore[attr-defined]
             if member.isdir():
                 continue
             words = member.name.split("/")
