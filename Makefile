@@ -86,7 +86,7 @@ $(NEXTEST): | toolchain
 	CARGO_TARGET_DIR=target/nextest cargo install --quiet --locked cargo-nextest --version $(NEXTEST_VERSION) --root .tools
 	@rm -rf target/nextest
 
-soak: toolchain $(STAMPS)/native-$(PROFILE) ## hours, by hand: random scenarios and damage by the ten thousand, all tests ten times beside a load of four; docs/soak.md keeps the output
+soak: toolchain $(STAMPS)/native-$(PROFILE) ## hours, by hand: random scenarios and damage by the ten thousand, all tests ten times beside a load of four; docs/evidence/soak.md keeps the output
 	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:100000 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs anything -- --nocapture
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1}
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1} --altered
@@ -251,7 +251,7 @@ docs-check: $(STAMPS)/venv docs ## links between the documents, and the site
 	$(SAY) 'Documentation'
 	$(BIN)/python docs/check.py
 
-fidelity: setup ## the models against the recordings of real systems in groundtruth/; rewrites docs/fidelity.md
+fidelity: setup ## the models against the recordings of real systems in groundtruth/; rewrites docs/evidence/fidelity.md
 	$(SAY) 'Fidelity'
 	@$(BIN)/cwndlab fidelity
 

@@ -2,9 +2,11 @@
 
 Also that every picture shows something.
 
-With `--site DIR` also that a page of the built site loads nothing from elsewhere.
+With `--site DIR` instead that no page of the built site loads anything from elsewhere, and that its search
+finds no evidence.
 """
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -24,7 +26,8 @@ def main() -> int:
     """Print one line for each broken link; exit code 1 if there is one."""
     broken = [problem for document in documents() for problem in problems(document)]
     if sys.argv[1:2] == ["--site"]:
-        broken = [problem for page in Path(sys.argv[2]).rglob("*.html") for problem in loads(page)]
+        site = Path(sys.argv[2])
+        broken = [problem for page in site.rglob("*.html") for problem in loads(page)] + searched(site)
     for problem in broken:
         print(problem, file=sys.stderr)
     return 1 if broken else 0
@@ -70,6 +73,14 @@ def loads(page: Path) -> list[str]:
     """One line for each script, style, picture or font that a page of the site takes from another host."""
     text = page.read_text(encoding="utf-8")
     return [f"{page}: loads {tag}" for tag in ELSEWHERE.findall(text)]
+
+
+def searched(site: Path) -> list[str]:
+    """One line for each place in the evidence that the site's search finds; one if it finds nothing."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    places = [entry["location"] for entry in index["docs"]]
+    found = [f"search finds {place}" for place in places if place.startswith("evidence/")]
+    return found if places else ["search finds nothing"]
 
 
 def anchors(document: Path) -> set[str]:

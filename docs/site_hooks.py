@@ -26,12 +26,19 @@ FRAME = (
 )
 """The live lab on the first page of the site, before its table."""
 
+EVIDENCE = "Evidence"
+"""The section of pages that others link to, left out of the table of contents and of the search."""
+
 READERS = {page: reader for pages in SECTIONS.values() for page, reader in pages.items()}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """The table of contents."""
-    config.nav = [{section: [f"{page}.md" for page in pages]} for section, pages in SECTIONS.items()]
+    """The table of contents, without evidence."""
+    config.nav = [
+        {section: [f"{page}.md" for page in pages]}
+        for section, pages in SECTIONS.items()
+        if section != EVIDENCE
+    ]
     return config
 
 
@@ -58,6 +65,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
     """Say below the heading whom the page is for, and lead links beyond docs/ to the copies."""
     name = page.file.src_uri.removesuffix(".md")
+    if name in SECTIONS[EVIDENCE]:
+        page.meta["search"] = {"exclude": True}
     heading, _, rest = markdown.partition("\n")
     up = "../" * name.count("/")
     for link, target in _outside(page.file.src_uri, markdown):

@@ -73,7 +73,7 @@ def test_no_finding_stands_without_a_claim() -> None:
 
 
 def test_what_is_known_of_causes_is_what_the_page_of_claims_says() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/evidence/claims.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\S+)` \|.* \| (\S+)(?: to (\S+))? \| ([^|]+) \|$", page, re.MULTILINE)
     told = {name: (float(low), float(high or low), shows) for name, low, high, shows in rows}
     assert told == {name: (cause.low, cause.high, cause.shows) for name, cause in known().items()}
@@ -304,7 +304,7 @@ def test_what_is_tried_of_a_claim_is_an_experiment_of_its_suite() -> None:
 
 
 def test_the_page_has_an_experiment_for_each_claim_that_differs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/evidence/claims.md").read_text(encoding="utf-8")
     verdicts, why = page.split("## Why claims differ")
     differ = re.findall(r"\(`([\w-]+)`\).*\*\*differ\*\*", verdicts)
     assert len(differ) > 20

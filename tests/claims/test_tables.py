@@ -10,7 +10,7 @@ import pytest
 from cwndlab import load, suites
 from cwndlab.suites import window_sweep
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "suites" / "tables.py"
+SCRIPT = Path(__file__).parents[2] / "docs/evidence/suites/tables.py"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from cwndlab.suites import window_sweep
 
-PAGE = Path(__file__).parents[2] / "docs/suites/window-sweep.md"
+PAGE = Path(__file__).parents[2] / "docs/evidence/suites/window-sweep.md"
 
 
 def test_expected_ranges_are_tippetts() -> None:

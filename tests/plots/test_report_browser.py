@@ -358,7 +358,7 @@ def test_the_largest_report_stays_small_and_draws(browser: Browser, tmp_path: Pa
     browser.size(1280, 900)
     browser.open(file.as_uri())
     browser.wait("document.querySelector('canvas.base').dataset.lines > 0")
-    # How fast it opens depends on the machine and is written down in docs/performance.md, not asserted.
+    # How fast it opens depends on the machine: written down in docs/evidence/performance.md, not asserted.
     print(f"drawn after {browser.evaluate('performance.now()'):.0f} ms")
     assert browser.complaints() == []
 

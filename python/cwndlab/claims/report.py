@@ -1,4 +1,4 @@
-"""Writes claims down: a table of 80 columns for a terminal, and docs/claims.md."""
+"""Writes claims down: a table of 80 columns for a terminal, and docs/evidence/claims.md."""
 
 from __future__ import annotations
 
@@ -52,17 +52,18 @@ def count_causes(causes: Sequence[Cause]) -> str:
 
 
 def markdown(judgements: Sequence[Judgement], causes: Sequence[Cause] = ()) -> str:
-    """The text of docs/claims.md."""
+    """The text of docs/evidence/claims.md."""
     lines = [
         "# Claims",
         "",
         "What the publications claim, and what the suites say of it. Written by `cwndlab claims`; do not",
         "edit. Each claim, with its metric, cells and tolerance, stands in",
-        "[claims.yaml](../python/cwndlab/claims/claims.yaml). *Written* says whether it was committed before",
+        "[claims.yaml](../../python/cwndlab/claims/claims.yaml)."
+        " *Written* says whether it was committed before",
         "its suite's first run; *after* also where only some of its rows had run, and *its cells after*",
         "where metric and tolerance are older than that run, but the cells were pointed elsewhere since.",
         "What each suite models, and why a metric differs, is on the suite's page in"
-        " [suites/](suites/README.md).",
+        " [published experiments](../suites.md).",
         "Stacks named as **inferred** are models that no recording of the real system stands behind.",
         "",
         f"{count(judgements)}.",

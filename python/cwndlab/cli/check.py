@@ -22,7 +22,7 @@ def fidelity(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Document to rewrite [docs/fidelity.md]."),
+        typer.Option("-o", "--out", metavar="FILE", help="Document to rewrite [docs/evidence/fidelity.md]."),
     ] = None,
     quiet: NoProgress = False,
 ) -> None:
@@ -39,7 +39,7 @@ def fidelity(
             "the recordings are part of the source repository, not of the installed package: clone the"
             " repository and run `make fidelity` there, or name a copy of its groundtruth/ with --against"
         )
-    document = out or models.REPOSITORY / "docs" / "fidelity.md"
+    document = out or models.REPOSITORY / "docs/evidence/fidelity.md"
     if not document.parent.is_dir():
         raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
     with progress(quiet) as observer:
@@ -63,7 +63,7 @@ def claims(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="FILE", help="Document to write [docs/claims.md, for all suites]."
+            "-o", "--out", metavar="FILE", help="Document to write [docs/evidence/claims.md, for all suites]."
         ),
     ] = None,
     jobs: Annotated[
@@ -92,7 +92,7 @@ def claims(
         if name not in known:
             raise InputError(f"no claim is about {name!r}; suites with claims are {', '.join(known)}")
     wanted = suites or known
-    document = out or (None if suites else models.REPOSITORY / "docs" / "claims.md")
+    document = out or (None if suites else models.REPOSITORY / "docs/evidence/claims.md")
     if document is not None and not document.parent.is_dir():
         raise InputError(f"{document.parent}: no such directory; say with -o which file to write")
     workers = jobs if jobs is not None else processors()
@@ -139,7 +139,9 @@ def validate(
     overrides: Overrides = None,
     document: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also put the table into this document, such as docs/fidelity.md."),
+        typer.Option(
+            metavar="FILE", help="Also put the table into this document, such as docs/evidence/fidelity.md."
+        ),
     ] = None,
     within: Annotated[
         list[str] | None,

@@ -1,4 +1,4 @@
-"""Writes the comparison down: a table of 80 columns for a terminal, and docs/fidelity.md."""
+"""Writes the comparison down: a table of 80 columns for a terminal, and docs/evidence/fidelity.md."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -78,13 +78,13 @@ def _width(name: str) -> int:
 
 
 def markdown(rows: Sequence[Row], recordings: str) -> str:
-    """The text of docs/fidelity.md; `recordings` names the directory compared with."""
+    """The text of docs/evidence/fidelity.md; `recordings` names the directory compared with."""
     lines: list[str] = [
         "# Fidelity",
         "",
         "How close the models come to recordings of the systems they model. Written by `cwndlab fidelity`",
         f"(`make fidelity`) from the recordings in `{recordings}`; do not edit. What is known of the",
-        "causes of differences is kept in [notes.yaml](../python/cwndlab/fidelity/notes.yaml).",
+        "causes of differences is kept in [notes.yaml](../../python/cwndlab/fidelity/notes.yaml).",
         "",
         "A cell says ours / recorded, and how far apart they are. **Bold** is outside the bound. Rows",
         "*by proxy* compare with the nearest relative of the modelled version; their bounds are",

@@ -15,7 +15,7 @@ from cwndlab.scenario.routed import Routed, Ways
 from cwndlab.tables import ROWS_PER_GROUP, row_memory
 
 PACKETS_PER_S = 4_000_000
-"""Data packets a second and core that the simulator handles (docs/performance.md has measurements)."""
+"""Data packets a second and core the simulator handles (docs/evidence/performance.md has measurements)."""
 WRITTEN_PER_S = 5_000_000
 """Rows of tables, or packets of captures, that are written in a second."""
 RUN_S = 0.005

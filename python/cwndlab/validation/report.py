@@ -1,5 +1,5 @@
 """Writes a validation down: a table for a terminal, CSV, an overlay, an HTML page, a section of
-docs/fidelity.md."""
+docs/evidence/fidelity.md."""
 
 import base64
 import csv
@@ -25,7 +25,7 @@ from cwndlab.validation.compare import ALL, METRICS, WANTED, Metric, Row, median
 from cwndlab.validation.judging import within
 
 BEGIN, END = "<!-- validate: begin -->", "<!-- validate: end -->"
-"""Marks around our section of docs/fidelity.md."""
+"""Marks around our section of docs/evidence/fidelity.md."""
 
 IN_FULL = 8
 """Flows up to which a terminal gets every metric."""
@@ -182,8 +182,8 @@ def html(rows: Sequence[Row], kernel: ResultSet, picture: Path, allowed: Allowed
 
 
 def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
-    """Our section of docs/fidelity.md."""
-    command = f"cwndlab validate {kernel.header.experiment} --document docs/fidelity.md"
+    """Our section of docs/evidence/fidelity.md."""
+    command = f"cwndlab validate {kernel.header.experiment} --document docs/evidence/fidelity.md"
     durations = sorted({record.scenario["duration_ns"] / 1e9 for record in kernel.records()})
     lengths = " and ".join(f"{seconds:g} s" for seconds in durations)
     lines = [

@@ -1,7 +1,7 @@
-"""Writes the tables of the suites' pages from results: `.venv/bin/python docs/suites/tables.py TABLE DIR...`.
+"""Writes tables of pages from results: `.venv/bin/python docs/evidence/suites/tables.py TABLE DIR...`.
 
 A table stands between `<!-- tables.py: TABLE -->` and `<!-- end -->` on its page; what was there is replaced.
-`.venv/bin/python docs/suites/tables.py --help` lists the tables, and of what results each is made.
+`.venv/bin/python docs/evidence/suites/tables.py --help` lists the tables, and of what results each is made.
 """
 
 from __future__ import annotations
@@ -487,8 +487,8 @@ def pause_trunk(results: ResultSet) -> list[str]:
 
 
 TABLES = {
-    "pause-incast": Table("../pause-frames.md", "runs of examples/incast.yaml", pause_incast),
-    "pause-trunk": Table("../pause-frames.md", "runs of examples/pause-frames.yaml", pause_trunk),
+    "pause-incast": Table("../../pause-frames.md", "runs of examples/incast.yaml", pause_incast),
+    "pause-trunk": Table("../../pause-frames.md", "runs of examples/pause-frames.yaml", pause_trunk),
     "tri-point": Table("tri-point.md", "runs of tri-point", tri_point),
     "tri-point-more": Table(
         "tri-point.md", "runs of tri-point-more, in one directory or several", tri_point_more
