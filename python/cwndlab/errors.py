@@ -1,13 +1,15 @@
-"""The errors a user can cause, each of which prints as exactly one line."""
+"""The errors a user can cause, each of which prints as exactly one line; text of others, made printable."""
 
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cwndlab.text import columns, printable
-
+_KINDS = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""General categories of Unicode that are carried out instead of shown: controls (C0, C1, ESC, DEL), format
+characters (marks of direction among them), halves of surrogate pairs, separators of lines and paragraphs."""
 _SHOWN = 60
 """Characters of a bad value that a message repeats."""
 _LISTED = 12
@@ -107,7 +109,7 @@ class ExperimentError(InputError):
         number = f"{place.line:>5}"
         return [
             f"{number} | {before}{there}".rstrip(),
-            f"{' ' * len(number)} | {' ' * columns(before)}{'^' * max(columns(marked), 1)}",
+            f"{' ' * len(number)} | {' ' * _columns(before)}{'^' * max(_columns(marked), 1)}",
         ]
 
 
@@ -153,3 +155,28 @@ def one_of(names: Iterable[str]) -> str:
     """Spell out a choice: ``one of a, b, c``, or just the one."""
     names = list(names)
     return names[0] if len(names) == 1 else "one of " + ", ".join(names)
+
+
+def printable(text: str) -> str:
+    r"""The text with escapes such as `\x1b` for characters that are carried out instead of shown.
+
+    Names and comments of files that others wrote may hold escape sequences, which a terminal carries out, and
+    marks that turn the direction of writing.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _KINDS:
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a wide character, none for an accent."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )

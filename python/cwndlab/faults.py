@@ -1,24 +1,50 @@
-"""All that is wrong with an experiment file, which is looked at again without what was found."""
+"""Experiment files read, and all that is wrong with one, which is looked at again without what was found."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from cwndlab.errors import ExperimentError, InputError, Place, together
-from cwndlab.experiment import yaml_nodes
+from cwndlab.experiment import experiment, yaml_nodes
+from cwndlab.experiment.experiment import Experiment, Source
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
+from cwndlab.foreign import sources
 from cwndlab.results import catalogue, expectations, questions
 from cwndlab.scenario import planning
-from cwndlab.testbeds import loading
+from cwndlab.testbeds import MODEL, loading
 
 MOST = 20
 """Errors that are looked for: who made more of them reads no further."""
 
 SECONDS = 2.0
 """How long is looked for further errors. The plan of a large sweep takes longer than that by itself."""
+
+
+def load(
+    source: Source,
+    overrides: Sequence[str] = (),
+    testbed: str = MODEL,
+    *,
+    lab: Path | None = None,
+    cc: Sequence[str] = (),
+    cc_private: bool = False,
+) -> Experiment:
+    """Read and check an experiment, as `cwndlab.load` does, whose arguments these are.
+
+    Raises ExperimentError for everything that is wrong without the sweep; its `all` has every error of the
+    file.
+    """
+    modules = sources.build_all(cc, private=cc_private) if cc else ()
+    known = loading.support(testbed, lab, modules)
+    file, text = experiment.text_of(source)
+    try:
+        return loading.read(yaml_nodes.parse(text, file), text, overrides, known)
+    except ExperimentError as error:
+        raise everything(error, text, overrides, known) from None
 
 
 def everything(
@@ -52,11 +78,11 @@ def everything(
 
 def _look(tree: Mapping, source: str, overrides: Sequence[str], known: Support) -> None:
     """Raise `ExperimentError` for what is found first, in the sweep's cells too."""
-    experiment = loading.read(tree, source, overrides, known)
-    expectations.check(experiment)
-    questions.check(experiment)
-    catalogue.check_names(experiment)
-    planning.make(experiment)
+    loaded = loading.read(tree, source, overrides, known)
+    expectations.check(loaded)
+    questions.check(loaded)
+    catalogue.check_names(loaded)
+    planning.make(loaded)
 
 
 def _mended(tree: Mapping, found: Sequence[ExperimentError]) -> Mapping:

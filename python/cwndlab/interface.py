@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cwndlab import faults, testbeds
-from cwndlab.errors import ExperimentError, InputError
-from cwndlab.experiment import experiment, yaml_nodes
+from cwndlab.errors import InputError
 from cwndlab.experiment.experiment import Experiment as Read
 from cwndlab.experiment.experiment import Source
-from cwndlab.foreign import sources
 from cwndlab.parts.sharding import Shard
 from cwndlab.plan import Plan
 from cwndlab.results.resultset import ResultSet as Stored
@@ -262,13 +260,8 @@ def load(
     text out of the results. Raises ExperimentError for everything that is wrong without the sweep; its `all`
     has every error of the file.
     """
-    modules = sources.build_all(cc, private=cc_private) if cc else ()
-    known = loading.support(testbed, None if lab is None else Path(lab), modules)
-    file, text = experiment.text_of(source)
-    try:
-        loaded = loading.read(yaml_nodes.parse(text, file), text, set, known)
-    except ExperimentError as error:
-        raise faults.everything(error, text, set, known) from None
+    machines = None if lab is None else Path(lab)
+    loaded = faults.load(source, set, testbed, lab=machines, cc=cc, cc_private=cc_private)
     return Experiment(**{part.name: getattr(loaded, part.name) for part in fields(loaded)})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cwndlab.text import printable
+from cwndlab.errors import printable
 
 Column = np.ndarray[Any, Any]
 

@@ -178,7 +178,7 @@ def test_a_worker_with_another_package_is_refused(cwndlab, cluster):
     shutil.copytree(
         Path(api.__file__).parent, other / "cwndlab", ignore=shutil.ignore_patterns("__pycache__")
     )
-    with (other / "cwndlab/text.py").open("a") as file:
+    with (other / "cwndlab/tables.py").open("a") as file:
         file.write("# changed\n")
     cluster.worker(PYTHONPATH=str(other))
     cluster.wait_for_workers(WORKERS + 1)

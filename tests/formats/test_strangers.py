@@ -13,11 +13,11 @@ import logs
 import pytest
 
 import cwndlab
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, printable
 from cwndlab.formats import base, exporting, importing
 from cwndlab.formats.capture import Options
+from cwndlab.results.texttable import csv_cell
 from cwndlab.scripts import single
-from cwndlab.text import csv_cell, printable
 from patience import PATIENCE
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from cwndlab import review
 from cwndlab.cli.application import main
 from cwndlab.errors import InputError
 from cwndlab.foreign.building import Request
-from cwndlab.review import patching
+from cwndlab.review import page, patching
 from experiments import dumbbell
 
 MODULES = Path(__file__).parents[1] / "foreign" / "modules"
@@ -62,9 +62,9 @@ def test_a_built_in_one_is_no_different_from_itself(tmp_path):
     found = judged(sides, tmp_path)
     assert (found.runs, found.failures) == (66, [])
     assert review.text(found).startswith("No difference: every run of new counted the same as")
-    page = review.html(found, "cwndlab review")
-    assert page.count("<svg") == 6
-    assert "cwndlab ab" in page
+    html = page.html(found, "cwndlab review")
+    assert html.count("<svg") == 6
+    assert "cwndlab ab" in html
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_path_that_the_receiver_limits_judges_nothing(tmp_path, buffer, idle):
         f"short, {queue} judges nothing" for queue in ("30p", "60p") if idle
     ]
     assert ("the flows are limited by the receiver's window for 100.0 %" in text) is idle
-    assert ("judges nothing" in review.html(found, "cwndlab review")) is idle
+    assert ("judges nothing" in page.html(found, "cwndlab review")) is idle
 
 
 @needs_cc
@@ -109,8 +109,8 @@ def test_a_patch_makes_the_new_side(tmp_path):
     text = review.text(found)
     assert "The patch changes more, which is not judged here" in text
     assert "+ new" in text
-    page = review.html(found, "cwndlab review")
-    assert "▲ higher" in page or "▼ lower" in page
+    html = page.html(found, "cwndlab review")
+    assert "▲ higher" in html or "▼ lower" in html
 
 
 @needs_cc
@@ -122,7 +122,7 @@ def test_a_failure_is_the_verdict(tmp_path):
     sides = review.sides(f"{fails},abi=linux-6.12", "builtin:reno")
     found = judged(sides, tmp_path, suite=str(tmp_path / "short.yaml"))
     assert review.text(found).startswith("12 of 24 runs failed, the first short-old: old: cong_avoid left a")
-    assert "Runs that failed" in review.html(found, "cwndlab review")
+    assert "Runs that failed" in page.html(found, "cwndlab review")
 
 
 @needs_cc

@@ -11,7 +11,6 @@ LAYERS = (
         "_native",
         "contract",
         "errors",
-        "text",
         "files",
         "code",
         "tables",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cwndlab import interface
+from cwndlab import faults, runner
 
 
 def simulated(experiment: str, columns: Sequence[str], jobs: int) -> list[dict[str, Any]]:
     """Carry out an experiment on the models; a row for each flow of each run, with these columns."""
     with tempfile.TemporaryDirectory(prefix="cwndlab-advise-") as directory:
-        results = interface.load(experiment).run(out=Path(directory) / "results", jobs=jobs)
+        results = runner.run(faults.load(experiment), out=Path(directory) / "results", jobs=jobs)
         return results.summary.select(columns).to_dicts()

@@ -13,11 +13,12 @@ from importlib.metadata import requires
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from cwndlab import _native, code, files, interface, testbeds
+from cwndlab import _native, code, faults, files, testbeds
 from cwndlab.bundle import CLOCKED, FORMAT
 from cwndlab.errors import InputError
 from cwndlab.parts import sums
 from cwndlab.results.resultset import ResultSet
+from cwndlab.scenario import planning
 
 LEFT_OUT = (".lock", "report.html")
 """Of a results directory: what says nothing, and what `cwndlab report` makes again."""
@@ -80,7 +81,7 @@ def _loads(contents: Mapping[str, bytes], name: str, results: ResultSet) -> None
             if path.startswith(f"experiments/{name}/"):
                 (Path(folder) / path.rpartition("/")[2]).write_bytes(data)
         try:
-            interface.load(Path(folder) / "experiment.yaml").plan()
+            planning.make(faults.load(Path(folder) / "experiment.yaml"))
         except InputError as error:
             problem = str(error).replace(f"{folder}/", "")
             raise InputError(f"{results.path}: {problem} (files that it names: --with FILE)") from None

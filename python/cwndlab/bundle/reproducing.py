@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from cwndlab import interface, runner
+from cwndlab import faults, runner
 from cwndlab.bundle.making import expected
 from cwndlab.bundle.opening import Entry
 from cwndlab.errors import InputError
@@ -69,7 +69,7 @@ def reproduce(
             f"{entry.name}: was run with code of its author ({names}), which is not executed; read"
             f" {entry.results / 'modules'}, and if you trust it give it with --cc"
         )
-    experiment = interface.load(entry.experiment, cc=cc)
+    experiment = faults.load(entry.experiment, cc=cc)
     ours = runner.run(experiment, out=out, jobs=jobs, observer=observer)
     return compare(entry.name, theirs, ours)
 

@@ -8,8 +8,7 @@ import typer
 
 from cwndlab.cli.options import Junit, NoProgress, Overrides, Resume, parse_pairs, parse_share
 from cwndlab.cli.output import failures, judge_outcomes, progress, say
-from cwndlab.errors import CwndlabError, InputError
-from cwndlab.text import printable
+from cwndlab.errors import CwndlabError, InputError, printable
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet

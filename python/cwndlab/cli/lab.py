@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from cwndlab.cli.output import say
-from cwndlab.errors import CwndlabError, InputError
-from cwndlab.text import printable
+from cwndlab.errors import CwndlabError, InputError, printable
 
 lab = typer.Typer(
     name="lab", help="Machines of your own: the lab file of testbed ssh.", rich_markup_mode=None

@@ -7,8 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cwndlab.errors import CwndlabError, ExperimentError
-from cwndlab.text import printable
+from cwndlab.errors import CwndlabError, ExperimentError, printable
 
 if TYPE_CHECKING:
     from cwndlab.results.expectations import Outcome

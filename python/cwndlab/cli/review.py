@@ -59,6 +59,7 @@ def review(
     from cwndlab import review as judge
     from cwndlab.parts.executors import processors
     from cwndlab.results import directories
+    from cwndlab.review import page
 
     both = judge.sides(old, new, stack=stack, patch=patch, private=private)
     place = directories.dated(Path("results"), "review", latest=False) if out is None else out
@@ -68,12 +69,12 @@ def review(
         found = judge.carry_out(
             both, place, suite=suite, repeats=repeats, jobs=jobs or processors(), observer=observer
         )
-    page = place / "review.html"
-    files.save(page, judge.html(found, own_command()).encode())
+    file = place / "review.html"
+    files.save(file, page.html(found, own_command()).encode())
     if text is None:
         print(judge.text(found), end="")
     else:
         files.save(text, judge.text(found).encode())
-    say(f"review: {page}")
+    say(f"review: {file}")
     if found.failures:
         raise CwndlabError(f"{len(found.failures)} of {found.runs} runs failed; {place} holds the others")

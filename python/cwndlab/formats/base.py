@@ -23,9 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from cwndlab import tables
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, printable
 from cwndlab.formats import compressed
-from cwndlab.text import printable
 
 FORMATS: tuple[str, ...] = (
     "capture",

@@ -14,6 +14,7 @@ import yaml
 
 from cwndlab import code
 from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import printable
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.parts import store
@@ -23,7 +24,6 @@ from cwndlab.results import catalogue, directories, metrics, resuming, summary
 from cwndlab.results.catalogue import Header
 from cwndlab.results.metrics import Value
 from cwndlab.results.resultset import ResultSet
-from cwndlab.text import printable
 
 TESTBED = "import"
 """What stands for the testbed in the summary."""

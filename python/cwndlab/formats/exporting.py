@@ -14,8 +14,8 @@ from cwndlab.files import replace
 from cwndlab.formats import flent, siftr_log, xplot
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.resultset import ResultSet
+from cwndlab.results.texttable import csv_cell
 from cwndlab.tables import SCHEMAS
-from cwndlab.text import csv_cell
 
 Writer = Callable[[ResultSet, str, Path], Iterator[Path]]
 """Writes one run, named by its run ID, into a directory; yields the files."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from cwndlab.errors import CwndlabError, InputError
+from cwndlab.errors import CwndlabError, InputError, printable
 from cwndlab.experiment import units
 from cwndlab.formats import teacup_lab, teacup_source
 from cwndlab.formats.teacup_hosts import Hosts
@@ -31,7 +31,6 @@ from cwndlab.formats.teacup_source import undated
 from cwndlab.formats.teacup_sweep import Leaves, Parameter, axes_of, linked, simplify
 from cwndlab.formats.teacup_traffic import Traffic
 from cwndlab.formats.teacup_values import STAMP, Place, Text, as_text, refuse
-from cwndlab.text import printable
 
 MAX_RUNS = 50_000
 """Runs of one configuration at most."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cwndlab.errors import printable
 from cwndlab.formats.teacup_values import Place, as_text
-from cwndlab.text import printable
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ import numpy as np
 import polars as pl
 
 from cwndlab import logged
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, printable
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.logged import Column, Flow
-from cwndlab.text import printable
 
 NAME = "Web10G or EStats"
 

@@ -28,7 +28,7 @@ from cwndlab.parts.sums import Sums, damaged
 from cwndlab.plan import PlannedRun
 from cwndlab.results import metrics, own, summary
 from cwndlab.results.metrics import Metric, Value
-from cwndlab.text import csv_cell
+from cwndlab.results.texttable import csv_cell
 
 FILE = "catalogue.parquet"
 SUMMARY = "summary.csv"

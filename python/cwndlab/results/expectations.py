@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from cwndlab.errors import InputError, nearest, one_of, shown, together
+from cwndlab.errors import InputError, nearest, one_of, printable, shown, together
 from cwndlab.experiment import condition, locate
 from cwndlab.experiment.condition import Condition
 from cwndlab.experiment.experiment import Experiment
@@ -20,7 +20,6 @@ from cwndlab.experiment.units import BadValue
 from cwndlab.results import own
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
-from cwndlab.text import printable
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,12 +7,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from cwndlab import files
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, printable
 from cwndlab.results import expectations
 from cwndlab.results.expectations import Outcome
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
-from cwndlab.text import printable
 
 
 def write(sides: Sequence[ResultSet], found: Sequence[Outcome], target: Path) -> None:

@@ -1,4 +1,5 @@
-"""Tables of text for a terminal: which keys tell rows apart, short names for them, columns of equal width."""
+"""Tables of text for a terminal: which keys tell rows apart, short names for them, columns of equal width;
+and the cells of CSV files."""
 
 import itertools
 import re
@@ -6,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cwndlab.text import printable
+from cwndlab.errors import printable
 
 WIDTH = 80
 """Characters of a line of a table unless the terminal is wider."""
@@ -116,3 +117,19 @@ def _wrapped(cell: str, width: int, parts: re.Pattern[str]) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(line.rstrip() for line in lines)
+
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+
+
+def csv_cell(value: object) -> str:
+    """A cell of a CSV file; an empty one for None.
+
+    An apostrophe stands before text that a spreadsheet would take for a formula: what begins with `=`, `+`,
+    `-`, `@`, a tab or a carriage return. Numbers stay as they are.
+    """
+    if value is None:
+        return ""
+    text = str(value)
+    formula = text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(text)
+    return f"'{text}" if formula else text

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cwndlab import interface, runner, testbeds
+from cwndlab import faults, runner, testbeds
 from cwndlab.errors import InputError
-from cwndlab.interface import Experiment
+from cwndlab.experiment.experiment import Experiment
 from cwndlab.parts.executor import Observer
 from cwndlab.results import directories
 from cwndlab.results.resultset import ResultSet
+from cwndlab.scenario import planning
 from cwndlab.validation.compare import Row, compare
 
 __all__ = ["KERNEL", "MODEL", "Row", "compare", "run"]
@@ -33,8 +34,8 @@ def run(
     Returns their directory and both results. Raises InputError before anything is carried out where either
     testbed refuses it, or where the two would not do the same.
     """
-    live = interface.load(experiment, overrides, testbeds.KERNEL)
-    modelled = interface.load(experiment, [*overrides, *_ticks(live)], testbeds.MODEL)
+    live = faults.load(experiment, overrides, testbeds.KERNEL)
+    modelled = faults.load(experiment, [*overrides, *_ticks(live)], testbeds.MODEL)
     _same(modelled, live)
     runner.check(live, testbeds.KERNEL)
     directory = directories.choose(f"{modelled.name}-validate", out, resume)
@@ -67,6 +68,6 @@ def _same(modelled: Experiment, live: Experiment) -> None:
     if testbeds.KERNEL in live.tree.items:
         section = f"this file has a section {testbeds.KERNEL}"
         raise InputError(f"{live.name}: validate compares Linux with Linux; {section}")
-    for ours in modelled.plan().runs:
+    for ours in planning.make(modelled).runs:
         if ours.scenario["record"]["tcp"]["kind"] != "interval":
             raise InputError("record.tcp: validate compares series at an interval; give one such as 10ms")
