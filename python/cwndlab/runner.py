@@ -9,8 +9,8 @@ from cwndlab.errors import ExperimentError, InputError, StoppedError
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.parts import executor, executors, order, signals, store
 from cwndlab.parts.executor import Arrivals, Nobody, Observer
+from cwndlab.parts.part import Part
 from cwndlab.parts.sharding import Shard
-from cwndlab.parts.store import Part
 from cwndlab.parts.task import Site
 from cwndlab.plan import Plan, PlannedRun
 from cwndlab.results import catalogue, directories, expectations, loadlatency, own, questions, resuming

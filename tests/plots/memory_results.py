@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from cwndlab.parts.store import RunRecord
+from cwndlab.parts.part import RunRecord
 from cwndlab.results import briefs, columns, metrics
 from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import Header

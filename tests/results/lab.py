@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from cwndlab.parts import store, sums
-from cwndlab.parts.store import Part, PartWriter, RunRecord
+from cwndlab.parts.part import Part, RunRecord
+from cwndlab.parts.store import PartWriter
 from cwndlab.plan import PlannedRun, scenario_hash
 from cwndlab.results import catalogue, resuming
 from cwndlab.results.catalogue import Header

@@ -167,7 +167,7 @@ import os, signal
 from types import SimpleNamespace
 from cwndlab.parts.executors.processes import Processes
 from cwndlab.parts.signals import uninterrupted
-from cwndlab.parts.store import Part
+from cwndlab.parts.part import Part
 from cwndlab.parts.task import Site, Task
 from pathlib import Path
 

@@ -18,7 +18,8 @@ from cwndlab.errors import printable
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.parts import store
-from cwndlab.parts.store import Part, PartWriter, RunFiles, RunRecord
+from cwndlab.parts.part import Part, RunRecord
+from cwndlab.parts.store import PartWriter, RunFiles
 from cwndlab.plan import PlannedRun, scenario_hash
 from cwndlab.results import catalogue, directories, metrics, resuming, summary
 from cwndlab.results.catalogue import Header

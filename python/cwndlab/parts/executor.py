@@ -6,7 +6,7 @@ from typing import Protocol
 
 from cwndlab.errors import CwndlabError
 from cwndlab.parts import store, task
-from cwndlab.parts.store import Part
+from cwndlab.parts.part import Part
 from cwndlab.parts.task import Site, Task
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cwndlab.errors import InputError, shown
-from cwndlab.parts.store import Part
+from cwndlab.parts.part import Part
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from cwndlab.errors import CwndlabError
 from cwndlab.foreign import Module
 from cwndlab.parts import store
 from cwndlab.parts.order import SET_UP_NS, Order
-from cwndlab.parts.store import Part, PartWriter, RunRecord
+from cwndlab.parts.part import Part, RunRecord
+from cwndlab.parts.store import PartWriter
 from cwndlab.plan import PlannedRun
 from cwndlab.scenario.cost import PACKETS_PER_S, RUN_S
 from cwndlab.testbeds.base import CancelledError, Control, Testbed

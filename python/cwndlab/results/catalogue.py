@@ -22,8 +22,7 @@ from cwndlab.errors import InputError, shown
 from cwndlab.experiment import locate
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.units import BadValue
-from cwndlab.parts import store
-from cwndlab.parts.store import Part, RunRecord, StoredPart
+from cwndlab.parts.part import NAME, Part, RunRecord, StoredPart
 from cwndlab.parts.sums import Sums, damaged
 from cwndlab.plan import PlannedRun
 from cwndlab.results import metrics, own, summary
@@ -209,7 +208,7 @@ def _check_rows(file: Path, table: pa.Table) -> None:
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(table[column.name]))).as_py():
             raise damaged(file, f"{column.name} is not finite in a row")
     for part in map(str, table["part"].unique().to_pylist()):
-        if not store.NAME.fullmatch(part):
+        if not NAME.fullmatch(part):
             raise damaged(file, f"{shown(part)} is no name of a part")
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from cwndlab.contract.summary import PingerLoad
 from cwndlab.errors import InputError
 from cwndlab.parts import sums
-from cwndlab.parts.store import RunRecord
+from cwndlab.parts.part import RunRecord
 from cwndlab.parts.sums import damaged
 from cwndlab.results import texttable
 from cwndlab.results.resultset import ResultSet

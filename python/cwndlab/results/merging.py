@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from cwndlab.errors import InputError
 from cwndlab.parts import store, sums
+from cwndlab.parts.part import RUNS, StoredPart
 from cwndlab.parts.sharding import Shard
-from cwndlab.parts.store import StoredPart
 from cwndlab.parts.sums import Sums
 from cwndlab.results import catalogue, directories, loadlatency, resuming
 from cwndlab.results.catalogue import Header
@@ -85,7 +85,7 @@ class _Found:
         for name in self.parts:
             part = self.directory / "runs" / name
             listed = Sums(part)
-            for file in (file for file in listed.names if file != store.RUNS):
+            for file in (file for file in listed.names if file != RUNS):
                 held.update(f"{name}/{file} {listed.digests(file)}\n".encode())
             for record in StoredPart(part).records:
                 held.update(record.scenario_hash.encode())

@@ -18,7 +18,7 @@ from cwndlab.experiment import expression, locate
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.expression import Expression, Name, Series
 from cwndlab.experiment.units import BadValue
-from cwndlab.parts.store import RunRecord
+from cwndlab.parts.part import RunRecord
 from cwndlab.results.columns import SERIES, describe
 from cwndlab.results.metrics import NAMES, NUMBERS, SHOWN, Metric, Value
 from cwndlab.results.summary import six_digits

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cwndlab import tables
 from cwndlab.errors import InputError, unknown
-from cwndlab.parts.store import RunRecord, StoredPart
+from cwndlab.parts.part import RunRecord, StoredPart
 from cwndlab.parts.sums import Sums, damaged
 from cwndlab.results import briefs, catalogue
 from cwndlab.results.briefs import Brief

@@ -8,7 +8,7 @@ import yaml
 
 from cwndlab.errors import InputError, shown
 from cwndlab.parts import store, sums
-from cwndlab.parts.store import Part, StoredPart
+from cwndlab.parts.part import Part, StoredPart
 from cwndlab.parts.sums import Sums
 from cwndlab.results import catalogue, metrics
 from cwndlab.results.catalogue import Header

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cwndlab.errors import InputError, unknown
-from cwndlab.parts.store import RunRecord
+from cwndlab.parts.part import RunRecord
 from cwndlab.results.catalogue import Header
 from cwndlab.results.columns import swept_keys
 from cwndlab.results.resultset import ResultSet

@@ -16,7 +16,7 @@ import polars as pl
 
 from cwndlab.analysis.distributions import t_quantile
 from cwndlab.contract.summary import FlowSummary, Summary
-from cwndlab.parts.store import RunRecord
+from cwndlab.parts.part import RunRecord
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 

@@ -16,7 +16,7 @@ from cwndlab.errors import CwndlabError
 from cwndlab.parts import executor
 from cwndlab.parts.executor import Arrivals, Nobody
 from cwndlab.parts.executors.processes import Processes
-from cwndlab.parts.store import Part
+from cwndlab.parts.part import Part
 from cwndlab.parts.task import Site
 from cwndlab.testbeds.base import CancelledError
 

@@ -21,8 +21,8 @@ from cwndlab.parts import store
 from cwndlab.parts.executor import Arrivals
 from cwndlab.parts.executors import watching
 from cwndlab.parts.executors.watching import Log, Watch
+from cwndlab.parts.part import Part
 from cwndlab.parts.signals import STOPPING, uninterrupted
-from cwndlab.parts.store import Part
 from cwndlab.parts.task import PartControl, Site, Task, carry_out_part, one_line
 from cwndlab.testbeds.base import CancelledError
 
