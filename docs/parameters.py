@@ -1,4 +1,7 @@
-"""Writes docs/queues-and-applications.md from the engine's catalogue: part of `make contract`."""
+"""Writes the tables of docs/queues-and-applications.md from the engine's catalogue: part of `make contract`.
+
+They stand between marks; the words around them are written by hand.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,40 +11,6 @@ from cwndlab.experiment.schema.parameters import QUANTITIES, default_text, sente
 
 PAGE = Path(__file__).resolve().parent / "queues-and-applications.md"
 
-HEAD = """\
-# Queue disciplines and applications
-
-What `queue` of a link and `app` of a flow may be in an [experiment file](experiment-file.md): a kind alone
-(`queue: codel`), or a mapping with its parameters (`queue: {kind: codel, target: 10ms}`).
-[Quantities](experiment-file.md#quantities) are written with their units. *live* marks what only says how live
-testbeds send, and *not yet* what is refused until somebody carries it out.
-
-This page is made from the engine's tables by `make contract`; it is not edited by hand.
-"""
-
-QUEUES = """
-## Queue disciplines
-
-Parameters have their names in Linux `tc`, and its defaults. A `limit` is in packets, in bytes or in BDP, and
-above 0; [the experiment file](experiment-file.md#networks) says what a limit in BDP comes to.
-"""
-
-APPS = """
-## Applications
-
-Data goes from the flow's `from` to its `to`. [The experiment file](experiment-file.md#flows) says more of
-rates, of `ecn` and of `loadlatency`.
-"""
-
-
-CONSTANTS = """
-## Constants of congestion controls
-
-What `cc_params` of a host or a flow may change of a built-in congestion control on testbed `sim`, for
-experiments: `{cc: cubic, cc_params: {beta: 0.85}}`. Real kernels have these as constants. Those of a host
-hold for flows that name no congestion control of their own.
-"""
-
 
 def main() -> None:
     """Write the page."""
@@ -49,11 +18,19 @@ def main() -> None:
 
 
 def page() -> str:
-    """The text of the page."""
-    known = catalogue()
-    queues = "".join(map(section, known.queues.values()))
-    apps = "".join(map(section, known.apps.values()))
-    return HEAD + QUEUES + queues + APPS + apps + CONSTANTS + "".join(map(section, known.cc_params.values()))
+    """The text of the page, the tables between marks made anew; raises ValueError without a mark."""
+    known, text = catalogue(), PAGE.read_text(encoding="utf-8")
+    for name, kinds in (
+        ("queues", known.queues),
+        ("applications", known.apps),
+        ("constants", known.cc_params),
+    ):
+        begin, mark, rest = text.partition(f"<!-- parameters.py: {name} -->\n")
+        _, end, after = rest.partition("\n<!-- end -->")
+        if not mark or not end:
+            raise ValueError(f"{PAGE.name} does not have the marks of {name}")
+        text = begin + mark + "".join(map(section, kinds.values())) + end + after
+    return text
 
 
 def section(kind: Kind) -> str:

@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/foreign/kernel_modules.py linux-6.12 DIR
 
-prints a table of docs/own-congestion-control.md. DIR is the folder of the kernel's tcp_*.c or cc_*.c.
+prints a table of docs/evidence/modules.md. DIR is the folder of the kernel's tcp_*.c or cc_*.c.
 """
 
 import sys

@@ -487,8 +487,10 @@ def pause_trunk(results: ResultSet) -> list[str]:
 
 
 TABLES = {
-    "pause-incast": Table("../../pause-frames.md", "runs of examples/incast.yaml", pause_incast),
-    "pause-trunk": Table("../../pause-frames.md", "runs of examples/pause-frames.yaml", pause_trunk),
+    "pause-incast": Table("../../queues-and-applications.md", "runs of examples/incast.yaml", pause_incast),
+    "pause-trunk": Table(
+        "../../queues-and-applications.md", "runs of examples/pause-frames.yaml", pause_trunk
+    ),
     "tri-point": Table("tri-point.md", "runs of tri-point", tri_point),
     "tri-point-more": Table(
         "tri-point.md", "runs of tri-point-more, in one directory or several", tri_point_more

@@ -1,4 +1,4 @@
-//! Packets between hosts: the links, what is under way on each, and when the next packet arrives. docs/life-of-a-packet.md
+//! Packets between hosts: the links, what is under way on each, and when the next packet arrives. docs/architecture.md
 //! follows a packet through the files of this folder.
 
 mod batch;
