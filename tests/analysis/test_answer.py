@@ -14,9 +14,9 @@ from cwndlab.analysis.comparison import Contrast, Options, RunSet
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import ExperimentError
-from cwndlab.plots.report import sections
 from cwndlab.results import questions
 from experiments import dumbbell
+from pages import rendered
 
 
 def cells(*pairs: tuple[Sequence[Run], Sequence[Run]]) -> list[Contrast]:
@@ -155,7 +155,7 @@ def test_a_small_buffer_and_two_delays(tmp_path: Path) -> None:
         "Goodput: from 0.50 % lower (delay 1ms) to 94.8 % higher (delay 50ms); "
         "bbr ahead in 1 of 2, cubic ahead in 1."
     )
-    page, text = sections.render(results), verdict.text(contrasts.by_key(results, "cc"))
+    page, text = rendered(results), verdict.text(contrasts.by_key(results, "cc"))
     assert first in page
     assert first in text
     asked = SMALL + "question: Which carries more?\nanswers:\n  - {metric: rtt_p50_ms, by: delay}\n"
@@ -165,7 +165,7 @@ def test_a_small_buffer_and_two_delays(tmp_path: Path) -> None:
     assert by_delay.lead().startswith(
         "delay 50ms against delay 1ms, typically over 2 combinations: median RTT"
     )
-    assert "Which carries more?" in sections.render(other)
+    assert "Which carries more?" in rendered(other)
 
 
 @pytest.mark.slow

@@ -18,12 +18,12 @@ from cwndlab.claims.claim import PUBLICATIONS, Claim, Expectation, Trial
 from cwndlab.claims.judge import CANNOT_TELL
 from cwndlab.claims.report import markdown, text
 from cwndlab.plots.report.facts import rounded
-from cwndlab.plots.report.sections import write as written
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from cwndlab.runner import run
 from cwndlab.suites import suite, suites
 from experiments import dumbbell
+from pages import rendered
 
 
 def stated(*names: str) -> list[Claim]:
@@ -85,7 +85,7 @@ def test_what_is_known_of_causes_is_what_the_page_of_claims_says() -> None:
 def test_a_report_of_a_suite_has_each_finding_beside_ours(tmp_path: Path) -> None:
     cut = ["hosts.a.stack=freebsd-13", "hosts.a.cc=newreno", "flows.f1.to=gro"]
     results = carried_out("lro-slow-start", tmp_path / "lro", [*cut, "duration=8s"], {})
-    page = written(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    page = rendered(results)
     section = page[page.index('id="published"') :].partition("</section>")[0]
     rows = [re.sub("<[^>]+>", "|", row) for row in section.split("<tr>")]
     stated = [claim for claim in claims() if claim.suite == "lro-slow-start"]

@@ -24,6 +24,7 @@ from cwndlab.plots import colours, report
 from cwndlab.plots.report import facts, pack, published, sections
 from cwndlab.results.labels import Labels
 from cwndlab.suites import Metric
+from pages import rendered
 
 
 def unpack(packed: pack.Packed) -> list[tuple[list[float], list[float | None]]]:
@@ -231,7 +232,7 @@ def hostile_results() -> MemoryResults:
 
 @pytest.mark.slow
 def test_hostile_names_add_no_element_no_attribute_and_no_script():
-    pages = [sections.render(results) for results in (sweep(), hostile_results())]
+    pages = [rendered(results) for results in (sweep(), hostile_results())]
     assert not any(piece in pages[1] for piece in ("<script>alert", "<!--", "<img"))
     calm, hostile = map(outline, pages)
     assert {tag for tag, _ in hostile.elements} <= {tag for tag, _ in calm.elements} | {
@@ -251,7 +252,7 @@ def test_hostile_names_add_no_element_no_attribute_and_no_script():
 
 
 def test_the_page_runs_its_own_script_only_and_loads_nothing():
-    html = sections.render(sweep())
+    html = rendered(sweep())
     found = outline(html)
     policy = next(a["content"] for tag, a in found.elements if tag == "meta" and "http-equiv" in a)
     digest = base64.b64encode(hashlib.sha256(found.scripts[-1].encode()).digest()).decode()
@@ -266,7 +267,7 @@ def test_the_page_runs_its_own_script_only_and_loads_nothing():
 
 
 def test_the_data_block_is_json():
-    html = sections.render(hostile_results())
+    html = rendered(hostile_results())
     block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
     assert block is not None
     data = json.loads(block[1])
@@ -274,8 +275,18 @@ def test_the_data_block_is_json():
     assert data["runs"][0]["lines"][0]["name"] == HOSTILE
 
 
+def test_a_number_and_its_unit_stay_in_one_line_but_not_in_what_is_copied() -> None:
+    results = sweep()
+    page = rendered(results)
+    whole = sections.render(results)
+    assert "limited 97 % of the time" in page
+    assert "limited 97\u00a0% of the time" in whole
+    for copied in re.findall(r"<(?:pre|code)[^>]*>(.*?)</", whole, re.DOTALL):
+        assert "\u00a0" not in copied
+
+
 def test_tables_say_what_was_run():
-    html = sections.render(sweep())
+    html = rendered(sweep())
     for expected in (
         "18 complete",
         "newreno-versus-cubic",
@@ -287,13 +298,13 @@ def test_tables_say_what_was_run():
         "18 of 18 TCP flows were limited by the path for more than half of the time.",
         "<summary>Each flow</summary>",
         "newreno, delay 0ms, all 3 repeats, f1: limited 97 % of the time by the path",
-        "10\u00a0Mbit/s",
+        "10 Mbit/s",
     ):
         assert expected in html
 
 
 def test_a_few_flows_get_a_sentence_each():
-    html = sections.render(sweep(ccs=("cubic",), repeats=1))
+    html = rendered(sweep(ccs=("cubic",), repeats=1))
     limits = "limited 97 % of the time by the path, 3 % of the time by the send buffer."
     assert f"<li>delay 20ms, f1: {limits}</li>" in html
 
@@ -311,7 +322,7 @@ def test_only_what_a_limit_was_measured_of_counts_as_limited():
             summary_row(run, "idle", app="on-off", **dict.fromkeys(shares, 0.0)),
         )
     ]
-    html = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    html = rendered(MemoryResults(pl.DataFrame(rows), sweep().tables))
     limits = html[html.index("What limited the flows") : html.index("</details>")]
     assert "10 of 20 TCP flows were limited by the path for more than half of the time." in limits
     assert "10 of 20 TCP flows were limited by none of these for more than half of the time." in limits
@@ -324,7 +335,7 @@ def test_boxes_of_the_page_are_of_one_application_at_a_time():
     rows = [
         summary_row(run, flow, app=app) for run in range(2) for flow, app in (("f1", "bulk"), ("f2", "ping"))
     ]
-    html = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    html = rendered(MemoryResults(pl.DataFrame(rows), sweep().tables))
     block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
     assert block is not None
     keys = {key["key"]: key for key in json.loads(block[1])["boxes"]["keys"]}
@@ -333,7 +344,7 @@ def test_boxes_of_the_page_are_of_one_application_at_a_time():
 
 
 def test_lines_over_time_have_the_colour_of_their_congestion_control():
-    html = sections.render(sweep(ccs=("newreno", "cubic"), repeats=1))
+    html = rendered(sweep(ccs=("newreno", "cubic"), repeats=1))
     block = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', html, re.DOTALL)
     assert block is not None
     pens = {run["label"].partition(",")[0]: run["pens"] for run in json.loads(block[1])["runs"]}
@@ -343,7 +354,7 @@ def test_lines_over_time_have_the_colour_of_their_congestion_control():
 
 @pytest.mark.slow
 def test_every_swept_key_gets_its_verdict():
-    text = sections.render(sweep(ccs=("newreno", "cubic"), delays=("0ms", "100ms"), repeats=8))
+    text = rendered(sweep(ccs=("newreno", "cubic"), delays=("0ms", "100ms"), repeats=8))
     section = text[text.index('id="verdicts"') : text.index('id="time"')]
     # 9.5 Mbit/s less 0.03 or 0.015 for each of 100 ms: 6.5 and 8.
     assert "Goodput (delay 100ms): cubic is 2" in section
@@ -357,9 +368,7 @@ def test_every_swept_key_gets_its_verdict():
 
 
 def test_single_runs_are_counted_not_judged():
-    text = sections.render(
-        sweep(delays=("0ms", "1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms"), repeats=1)
-    )
+    text = rendered(sweep(delays=("0ms", "1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms"), repeats=1))
     section = text[text.index('id="verdicts"') : text.index('id="time"')]
     assert "cubic against newreno, typically over 8 combinations: goodput" in section
     # What the sentence over all combinations says is not said again.
@@ -375,7 +384,7 @@ def test_runs_that_are_missing_or_failed_are_told():
         {"tcp": sawtooth(0), "queue": empty_queue()},
         lines=[record(0), record(2, status="failed", error="the queue of link x overflowed")],
     )
-    html = sections.render(results)
+    html = rendered(results)
     assert "2 of 3 runs failed or are missing" in html
     assert "the queue of link x overflowed" in html
     assert "not carried out yet" in html
@@ -383,7 +392,7 @@ def test_runs_that_are_missing_or_failed_are_told():
 
 def test_a_report_of_nothing_that_completed_is_still_a_report():
     rows = pl.DataFrame([summary_row(0, status="missing", goodput_mbps=None, rtt_mean_ms=None)])
-    html = sections.render(MemoryResults(rows, lines=[]))
+    html = rendered(MemoryResults(rows, lines=[]))
     assert "1 of 1 runs failed or are missing" in html
 
 
@@ -395,7 +404,7 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path):
 
 @pytest.mark.slow
 def test_the_same_results_give_the_same_report():
-    assert sections.render(sweep()) == sections.render(sweep())
+    assert rendered(sweep()) == rendered(sweep())
 
 
 @pytest.mark.parametrize(
@@ -430,7 +439,7 @@ def test_names_in_the_first_picture_are_whole_and_none_alike():
     ]
     rows = [summary_row(number, keys=cell, goodput_mbps=1 + number) for number, cell in enumerate(keys)]
     tables = {"tcp": sawtooth(0), "queue": queue(0)}
-    page = sections.render(MemoryResults(pl.DataFrame(rows), tables))
+    page = rendered(MemoryResults(pl.DataFrame(rows), tables))
     for kind in ("wide", "narrow"):
         picture = page.partition(f'<svg class="{kind}"')[2].partition("</svg>")[0]
         lines = re.findall(r'class="axis-name"[^>]* y="([\d.]+)">([^<]*)<', picture)
@@ -445,7 +454,7 @@ def test_names_in_the_first_picture_are_whole_and_none_alike():
 def test_the_first_picture_shows_what_the_answer_compares():
     """Of more combinations than it has room for, those that are compared stand together."""
     delays = tuple(f"{number}ms" for number in range(10))
-    html = sections.render(sweep(delays=delays, repeats=1))
+    html = rendered(sweep(delays=delays, repeats=1))
     picture = html.partition('<svg class="wide"')[2].partition("</svg>")[0]
     names = re.findall(r'class="axis-name"[^>]*>([^<]*)<', picture)[:-1]
     wanted = [f"{cc}, delay {delay}" for delay in delays[:8] for cc in ("newreno", "cubic")]
@@ -458,7 +467,7 @@ def test_the_first_picture_has_no_negative_amounts_of_what_is_above_zero():
         summary_row(number, keys=cell, repeat=number % 2, goodput_mbps=1 + 8 * (number % 2))
         for number, cell in enumerate(cells)
     ]
-    page = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    page = rendered(MemoryResults(pl.DataFrame(rows), sweep().tables))
     picture = page.partition('<svg class="wide"')[2].partition("</svg>")[0]
     assert "5 ± 51" in picture
     assert not re.search(r'class="tick"[^>]*>-', picture)
@@ -469,6 +478,6 @@ def test_values_without_a_sentence_of_their_own_are_named_under_the_answer():
         summary_row(number, keys={"hosts.a.cc": cc}, repeat=number % 3, goodput_mbps=1 + number)
         for number, cc in enumerate(cc for cc in ("newreno", "cubic", "bbr", "htcp", "cdg") for _ in range(3))
     ]
-    page = sections.render(MemoryResults(pl.DataFrame(rows), sweep().tables))
+    page = rendered(MemoryResults(pl.DataFrame(rows), sweep().tables))
     assert page.count('<p class="answer">') == 3
     assert "Further values that are compared, under “Is there a difference?”: cdg." in page

@@ -9,7 +9,7 @@ from memory_results import MemoryResults, queue, record, sawtooth, scenario, sum
 from cwndlab.analysis import answer, contrasts, verdict
 from cwndlab.analysis.contrasts import Selection
 from cwndlab.errors import InputError
-from cwndlab.plots.report import sections
+from pages import rendered
 
 
 def results(rows: Sequence[dict[str, object]], answers: str = "", **measure: object) -> MemoryResults:
@@ -66,7 +66,7 @@ def test_a_side_that_never_gets_there_is_an_answer_and_no_error() -> None:
     ((lead, first, *_),) = said(of)
     assert "time to reach 100 Mbit/s: cubic never got there in 2 of 2" in lead
     assert "cubic never got there in 2 (delay 0ms; delay 1ms)" in first
-    assert lead in sections.render(of)
+    assert lead in rendered(of)
     told = verdict.text(contrasts.by_key(of, "cc", Selection(["time_to_rate_s"])))
     assert told.startswith(
         "bbr against cubic: time to reach the rate asked for: cubic never got there in 2 of 2."
@@ -114,13 +114,13 @@ def test_metrics_of_unlike_flows_are_compared_within_each_application() -> None:
         "fq_codel against bfifo: smoothness of pinger 50.0 % higher, "
         "responsiveness 50.0 % higher and smoothness of bulk the same (one run each)."
     )
-    page = sections.render(of)
+    page = rendered(of)
     assert fast[0] in page
     assert slow[0] in page
 
 
 def verdicts(of: MemoryResults) -> str:
-    page = sections.render(of)
+    page = rendered(of)
     section = page[page.index('id="verdicts"') :]
     return section[: section.index("</section>")]
 

@@ -7,9 +7,9 @@ import pytest
 from cwndlab import load
 from cwndlab.analysis import verdict
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.plots.report import sections
 from cwndlab.results import display, inferred
 from cwndlab.results.resultset import ResultSet
+from pages import rendered
 
 STACKS = ("freebsd-15-d49540", "freebsd-13")
 
@@ -57,7 +57,7 @@ def test_one_that_all_rows_share_is_marked_above_them(tmp_path: Path) -> None:
 
 
 def test_a_report_marks_them(results: ResultSet) -> None:
-    text = sections.render(results)
+    text = rendered(results)
     assert "freebsd-15-d49540 (inferred)" in text
     assert (
         "Stacks inferred, with no recording of the real system behind the model: freebsd-15-d49540." in text
@@ -90,7 +90,7 @@ def test_a_comparison_of_two_directories_notes_them_once(results: ResultSet, tmp
 def test_where_none_is_inferred_nothing_is_said(tmp_path: Path) -> None:
     known = carried_out(tmp_path / "known", "freebsd-9.2", "freebsd-13")
     assert "inferred" not in display.table(known)
-    shown = [sections.render(known), verdict.text(known.compare(by="hosts.a.stack"))]
+    shown = [rendered(known), verdict.text(known.compare(by="hosts.a.stack"))]
     # The experiment is named that.
     assert all("(inferred)" not in text and "inferred, with" not in text for text in shown)
     assert not [text for text in known.plot("cwnd").texts if "inferred" in text.get_text()]

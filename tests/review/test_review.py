@@ -76,6 +76,10 @@ def test_an_experiment_of_ones_own(tmp_path):
     text = " ".join(review.text(found).split())
     assert text.startswith("New differs from old in ")
     assert "short, 30p" in text and "short, 60p" in text
+    assert "p: exact permutation test" in text
+    changes = review.text(found).partition("how sure that is:\n")[2].partition("\n\n")[0].splitlines()
+    assert "segments retransmitted (short, limit 60p): new is" in "\n".join(changes)
+    assert max(map(len, changes)) <= 78
 
 
 @pytest.mark.slow

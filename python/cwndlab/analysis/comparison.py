@@ -79,7 +79,7 @@ class Contrast:
     where: Mapping[str, str] = field(default_factory=dict)
     """What they have in common and other contrasts do not: swept keys and their values."""
     name: str = ""
-    """Return the comparison in words."""
+    """ in words, for sentences."""
     combinations: int = 0
     """Of a contrast over several combinations, averaged (`average`), how many; 0 of any other."""
     ratios: bool = False

@@ -27,7 +27,7 @@ def text(found: Comparisons) -> str:
         parts += [block(comparison) for comparison in found.each]
     else:
         parts += [] if single and answers else ["\n".join(tally(found.each))]
-        parts += [table(found.each), "\n".join(_legend(found.each))]
+        parts += [table(found.each), "\n".join(legend(found.each))]
     parts += ["\n".join(f"note: {note}" for note in _notes(found))]
     return "\n\n".join(part for part in parts if part)
 
@@ -400,7 +400,8 @@ def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
-def _legend(found: Sequence[Comparison]) -> list[str]:
+def legend(found: Sequence[Comparison]) -> list[str]:
+    """What the intervals and p values of a table are."""
     tested = [each for each in found if each.test is not None]
     if not tested:
         return []

@@ -10,6 +10,7 @@ import typer
 
 from cwndlab.cli.output import print_answers, print_summary, progress, say, width, write_report
 from cwndlab.errors import CwndlabError
+from cwndlab.results.texttable import wrapped
 
 
 def help_(
@@ -43,14 +44,12 @@ def help_(
 
 
 def _list_pages() -> None:
-    import textwrap
-
     from cwndlab import guide
 
     there = guide.topics()
     beside = max(len(page.name) for page in there) + 2
     for page in there:
-        print(textwrap.fill(page.name.ljust(beside) + page.reader, width(), subsequent_indent=" " * beside))
+        print(wrapped(page.name.ljust(beside) + page.reader, width(), others=" " * beside))
 
 
 def _show(text: str) -> None:

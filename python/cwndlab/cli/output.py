@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cwndlab.errors import CwndlabError, ExperimentError, printable
+from cwndlab.results.texttable import wrapped
 
 if TYPE_CHECKING:
     from cwndlab.results.expectations import Outcome
@@ -48,8 +49,6 @@ MAX_ANSWERS = 3
 
 def print_answers(results: "ResultSet") -> None:
     """Print the answer to the experiment's question: a sentence for each pair, of one its details."""
-    import textwrap
-
     from cwndlab.analysis import answer
 
     found = answer.answers(results)
@@ -58,10 +57,7 @@ def print_answers(results: "ResultSet") -> None:
         said += found[0].details()
     for number, text in enumerate(said[:MAX_ANSWERS]):
         indent = "  " * (number >= len(found))
-        print(
-            "\n" * (number == 0)
-            + textwrap.fill(text, width(), initial_indent=indent, subsequent_indent=indent)
-        )
+        print("\n" * (number == 0) + wrapped(text, width(), first=indent))
 
 
 def write_report(results: "ResultSet", wanted: bool | None) -> str | None:

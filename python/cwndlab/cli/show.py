@@ -1,26 +1,23 @@
 """`cwndlab suites` and `cwndlab show`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    pass
 from cwndlab.cli.options import LATEST, Directory, Json
 from cwndlab.cli.output import print_summary, width
+from cwndlab.results.texttable import wrapped
 
 
 def suites() -> None:
     """List the built-in experiments."""
-    import textwrap
-
     from cwndlab import suites as built_in
 
     there = built_in.suites()
     beside = max(len(suite.name) for suite in there) + 2
     for suite in there:
         head = suite.name.ljust(beside)
-        print(textwrap.fill(head + suite.title, width(), subsequent_indent=" " * beside))
+        print(wrapped(head + suite.title, width(), others=" " * beside))
 
 
 def show(

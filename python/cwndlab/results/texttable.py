@@ -1,8 +1,9 @@
 """Tables of text for a terminal: which keys tell rows apart, short names for them, columns of equal width;
-and the cells of CSV files."""
+sentences in lines; the cells of CSV files."""
 
 import itertools
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -117,6 +118,26 @@ def _wrapped(cell: str, width: int, parts: re.Pattern[str]) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(line.rstrip() for line in lines)
+
+
+_BEFORE_UNIT = re.compile(r"(?<=[\d∞]) (?=(?:%|points|[num]?s|min|h|[kMG]?bit/s|[kMG]?B|[KMG]iB)(?![\w/]))")
+"""The space between a number and its unit."""
+
+
+def unbroken(text: str) -> str:
+    """The text with spaces between numbers and their units at which no line is broken."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+def wrapped(text: str, width: int, *, first: str = "", others: str | None = None) -> str:
+    """The text in lines of `width` characters, a number and its unit in the same one.
+
+    `first` stands before the first line, `others` (default: the same) before the others.
+    """
+    lines = textwrap.wrap(
+        unbroken(text), width, initial_indent=first, subsequent_indent=first if others is None else others
+    )
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")

@@ -128,7 +128,7 @@ def _contrasts(question: Question, results: Mapping[str, ResultSet]) -> Iterator
         )
         at = dict(zip(telling, cell, strict=True))
         where = {"path": question.where} | {short[key]: str(labels.value(key, at[key])) for key in at}
-        name = ", ".join(text for text in (f"path {question.where}", labels.words(at, telling)) if text)
+        name = ", ".join(text for text in (question.where, labels.words(at, telling)) if text)
         yield Contrast(RunSet("old", old), RunSet("new", new), where, name)
 
 
@@ -140,4 +140,4 @@ def _with(contrast: Contrast, question: Question) -> Contrast:
         return replace(run, metrics=kept)
 
     a, b = (RunSet(side.label, [alone(run) for run in side.runs]) for side in (contrast.a, contrast.b))
-    return Contrast(a, b, contrast.where)
+    return replace(contrast, a=a, b=b)

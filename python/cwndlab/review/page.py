@@ -47,7 +47,9 @@ def html(review: Review, command: str) -> str:
             (capital(columns.describe(metric).words), _table(metric, review.found))
             for metric in dict.fromkeys(each.metric for each in review.found)
         ],
+        legend=verdict.legend(review.found),
         marks=words.marks(review.found),
+        as_ministat=words.AS_MINISTAT,
         unseen=words.UNSEEN,
         besides=", ".join(sides.patched),
         change=sides.change,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from cwndlab.analysis import verdict
 from cwndlab.analysis.comparison import Comparison, Kind
 from cwndlab.analysis.contrasts import Comparisons
 from cwndlab.results import columns
+from cwndlab.results.texttable import wrapped
 from cwndlab.review.carrying_out import Review
 
 SMALL_PCT = 1.0
@@ -22,6 +22,11 @@ MAIL = 78
 
 MARKS = 6
 """Comparisons that a text shows as ministat does."""
+
+AS_MINISTAT = (
+    "As ministat(1) shows what changed, the largest first. Its test takes values as normal and corrects for"
+    " nothing; the tables above do not, and theirs is the verdict."
+)
 
 UNSEEN = (
     "What this cannot see: a congestion control decides over the window alone. What the stack does around it,"
@@ -65,15 +70,17 @@ def text(review: Review) -> str:
     parts = [_wrapped(headline(review)), _sides(review), *_failed(review)]
     parts += ["\n".join(_changes(review))]
     parts += [_table(metric, review.found) for metric in dict.fromkeys(each.metric for each in review.found)]
-    parts += marks(review.found)[:MARKS]
+    parts.append("\n".join(map(_wrapped, verdict.legend(review.found))))
+    if drawn := marks(review.found)[:MARKS]:
+        parts += [_wrapped(AS_MINISTAT), *drawn]
     if review.sides.patched:
         parts.append(f"The patch changes more, which is not judged here: {', '.join(review.sides.patched)}.")
     parts.append(_wrapped(UNSEEN))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, MAIL)
+def _wrapped(text: str, indent: str = "") -> str:
+    return wrapped(text, MAIL, first=indent, others=2 * indent)
 
 
 def _sides(review: Review) -> str:
@@ -98,8 +105,8 @@ def _changes(review: Review) -> Iterator[str]:
     if changes := changed(found):
         yield "What changed, and how sure that is:"
     for each in changes:
-        yield f"  {verdict.sentence(each)}"
-    yield from unchanged(review)
+        yield _wrapped(verdict.sentence(each), "  ")
+    yield from map(_wrapped, unchanged(review))
 
 
 def changed(found: Sequence[Comparison]) -> list[Comparison]:

@@ -13,6 +13,8 @@ from itertools import zip_longest
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from cwndlab.results.texttable import unbroken
+
 
 @dataclass(frozen=True)
 class Table:
@@ -51,12 +53,21 @@ def page(template: str, **values: object) -> str:
 @functools.cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_written,
     )
     made.filters["content_hash"] = _content_hash
     # The filter `tojson` also spells `<` otherwise, so that nothing ends the script element that it is in.
     made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return made
+
+
+def _written(value: object) -> object:
+    """A value as it is written: numbers stay beside their units, but in markup (of `forceescape`, too)."""
+    return unbroken(value) if type(value) is str else value
 
 
 def _content_hash(text: str) -> str:

@@ -126,7 +126,7 @@ _SCALES: Mapping[str, Sequence[tuple[int, str]]] = {
 
 def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
     size, unit = next(((size, unit) for size, unit in units if abs(value) >= size), units[-1])
-    return f"{value / size:.10g}\u00a0{unit}"
+    return f"{value / size:.10g} {unit}"
 
 
 def provenance(facts: Facts) -> dict[str, object]:
