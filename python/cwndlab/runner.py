@@ -12,12 +12,15 @@ from cwndlab.parts.executor import Arrivals, Nobody, Observer
 from cwndlab.parts.part import Part
 from cwndlab.parts.sharding import Shard
 from cwndlab.parts.task import Site
-from cwndlab.plan import Plan, PlannedRun
+from cwndlab.plan import Plan
 from cwndlab.results import catalogue, directories, expectations, loadlatency, own, questions, resuming
 from cwndlab.results.catalogue import Header
 from cwndlab.results.resultset import ResultSet
 from cwndlab.scenario import planning
 from cwndlab.testbeds.base import Testbed
+
+MOST_REFUSED = 20
+"""Number of troubles after which no more are looked for."""
 
 
 def run(
@@ -152,17 +155,23 @@ def check(
         plan = planning.make(experiment, lambda planned, runs: observer.planning(planned * 9 // 10, runs))
     except ExperimentError as error:
         raise faults.everything(error, experiment.source, experiment.overrides, experiment.support) from None
-    for planned in plan.runs:
-        # Repeats of a cell differ in nothing that a testbed could refuse.
-        if not planned.repeat:
-            _preflight(bed, planned)
-            observer.planning(len(plan.runs) * 9 // 10 + planned.index // 10, len(plan.runs))
+    _preflight(bed, plan, observer)
     return plan
 
 
-def _preflight(bed: Testbed, planned: PlannedRun) -> None:
-    try:
-        bed.preflight(planned.scenario)
-    except ValueError as error:
-        cell = "".join(f", {key}={value}" for key, value in planned.cell.items())
-        raise InputError(f"testbed {bed.name} refuses run {planned.index}{cell}: {error}") from None
+def _preflight(bed: Testbed, plan: Plan, observer: Observer) -> None:
+    """Raises InputError with all that the testbed refuses, each with the first cell that asks for it."""
+    told: dict[str, str] = {}
+    for planned in plan.runs:
+        # Repeats of a cell differ in nothing that a testbed could refuse.
+        if not planned.repeat:
+            cell = "".join(f", {key}={value}" for key, value in planned.cell.items())
+            for trouble in bed.preflight(planned.scenario, planned.cell):
+                told.setdefault(trouble, f"run {planned.index}{cell}")
+            observer.planning(len(plan.runs) * 9 // 10 + planned.index // 10, len(plan.runs))
+        if len(told) > MOST_REFUSED:
+            break
+    if told:
+        cells = dict.fromkeys(told.values())
+        each = (f"{cell}: {'; '.join(why for why, of in told.items() if of == cell)}" for cell in cells)
+        raise InputError(f"testbed {bed.name} refuses {'; and '.join(each)}")

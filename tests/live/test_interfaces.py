@@ -13,6 +13,7 @@ from dumbbell import DUMBBELL
 
 import cwndlab as api
 from cwndlab.testbeds.live import session
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.netns import machine, namespaces, network
 from cwndlab.testbeds.netns.lab import EMULATOR, NetnsLab
 from cwndlab.testbeds.netns.layout import Layout, lay_out
@@ -89,7 +90,7 @@ def offloads(namespace: str, interface: str) -> dict[str, bool]:
 def built(text: str) -> Iterator[tuple[Layout, NetnsLab]]:
     """The namespaces and interfaces of an experiment's first run."""
     scenario = api.load(text, testbed="netns").plan().runs[0].scenario
-    lab = NetnsLab(0, scenario)
+    lab = NetnsLab(0, scenario, RunValues(0, 0, {}))
     try:
         lab.lock()
         session.set_up(scenario, lab, machine.system())

@@ -360,7 +360,7 @@ def test_a_link_is_made_once_taken_back_once_and_its_queue_is_looked_at() -> Non
     shell = StandIn({})
     tc.make(ByShell(shell), made, "eth2", 1)
     undone = [undo for _, undo in shell.changed]
-    assert undone == [["tc", "qdisc", "del", "dev", "eth2", "root"], *([["true"]] * 3)]
+    assert undone == [tc.remove("eth2"), *([["true"]] * 3)]
     assert tc.looks(SHOWN) == [(1_700_000_000_123_456_789, Look(100, 151_400, 7, 4542, 3))]
     assert tc.watch(made, "eth2", 1, 0.05)[-2:] == ["eth2", "0.05"]
 

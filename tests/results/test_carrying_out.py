@@ -46,9 +46,9 @@ class MadeUpTestbed:
     def versions(self):
         return {"engine": self.version}
 
-    def preflight(self, scenario):
-        if self.refused:
-            raise ValueError(self.refused)
+    def preflight(self, scenario, cell):
+        refused = self.refused or []
+        return [why for cc, why in refused if cc is None or cc == scenario["flows"][0]["cc"]]
 
     def run(self, run_id, scenario, writer, control):
         self.carried_out.append(run_id)
@@ -150,8 +150,12 @@ def test_an_interruption_keeps_the_plan_and_no_half_part(run_with, tmp_path):
 
 
 def test_a_scenario_the_testbed_refuses_is_refused_before_anything_is_written(run_with, tmp_path):
-    with pytest.raises(InputError, match=r"testbed sim refuses run 0, hosts.a.cc=newreno: too many links"):
-        run_with(MadeUpTestbed(refused="too many links"))
+    refused = [(None, "too many links"), ("cubic", "no cubic"), ("cubic", "no room")]
+    with pytest.raises(InputError) as said:
+        run_with(MadeUpTestbed(refused=refused))
+    # All at once, each with the first cell that asks for it.
+    first = "testbed sim refuses run 0, hosts.a.cc=newreno: too many links"
+    assert str(said.value) == f"{first}; and run 2, hosts.a.cc=cubic: no cubic; no room"
     assert not (tmp_path / "out").exists()
 
 

@@ -128,6 +128,7 @@ class PartControl:
             self.cancelled,
             lambda now_ns: self._tell(0, before + during * min(now_ns, duration) // duration),
             self.waiting,
+            planned.cell,
         )
 
     def finished(self, planned: PlannedRun) -> None:

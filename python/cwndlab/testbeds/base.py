@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -53,8 +53,8 @@ class Testbed(Protocol):
         Results of different versions are never mixed in one directory.
         """
 
-    def preflight(self, scenario: Scenario) -> None:
-        """Raises ValueError, with one line, if this testbed would refuse the Scenario."""
+    def preflight(self, scenario: Scenario, cell: Mapping[str, str]) -> list[str]:
+        """Return why this testbed would refuse the Scenario of a cell, a line each; empty if it would not."""
 
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run and write its rows; the only call that takes long.
@@ -90,6 +90,8 @@ class Control:
     """Told how much of the run is done, in ns of the run's own time, as often as it likes."""
     waiting: Callable[[str], None] = lambda what: None
     """Told what is waited for that takes long, such as a host; an empty text: nothing any more."""
+    cell: Mapping[str, str] = field(default_factory=dict)
+    """The value of each swept key in this run, as text."""
 
 
 @dataclass(frozen=True)

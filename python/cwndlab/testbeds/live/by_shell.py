@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -38,6 +39,14 @@ def parsed(text: str | bytes, source: str) -> Any:
     except (ValueError, RecursionError):
         begins = text[:40] if isinstance(text, str) else text[:40].decode(errors="replace")
         raise RunError(f"{source} prints no JSON, but {begins!r}") from None
+
+
+def unless_gone(undo: Sequence[str], look: str) -> list[str]:
+    """The words of `undo`, which then fails only where `look`, a line of shell, finds what was to go.
+
+    A change that failed has made nothing that could be taken back.
+    """
+    return ["sh", "-c", f"{shlex.join(undo)} || ! {look}"]
 
 
 class Shell(Protocol):

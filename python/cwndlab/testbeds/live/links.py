@@ -1,5 +1,6 @@
 """Links of an experiment that machines make, each system by its own means, and what these count."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +26,10 @@ class LinkMaker(Protocol):
 
     def check(self, link: Link) -> None:
         """Raises ValueError, one line, for a link that it cannot make."""
+
+    def trials(self, link: Link) -> Mapping[str, Sequence[Sequence[str]]]:
+        """The commands by which each queue discipline of a link can be tried before it is needed
+        (`linux/trial.py`)."""
 
     def refusal(self, reach: Reach, interface: str) -> str | None:
         """Why a machine may make no link at an interface, or None."""

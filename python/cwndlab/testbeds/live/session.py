@@ -3,13 +3,13 @@
 import errno
 import json
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from cwndlab.errors import RunError
+from cwndlab.errors import CwndlabError, RunError
 from cwndlab.scenario import exceeded
 from cwndlab.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
@@ -46,8 +46,7 @@ def carry_out(
     control: Control,
 ) -> Outcome:
     """Carry out one run on a lab's machines, and let these go; raises as `Testbed.run`."""
-    with ExitStack() as held:
-        held.callback(lab.close)
+    with _ending(lab.close), ExitStack() as held:
         lab.lock()
         try:
             return _Run(run_id, scenario, lab, system, control).carry_out(held, writer)
@@ -56,6 +55,25 @@ def carry_out(
                 raise
             # Of sockets, interfaces and tools: this run failed, and the next may not.
             raise RunError(str(error)) from None
+
+
+@contextmanager
+def _ending(end: Callable[[], object]) -> Iterator[None]:
+    """End something whatever happens; of a run that failed, the cause is told before what ending it said."""
+    try:
+        yield
+    except (CwndlabError, OSError) as error:
+        try:
+            end()
+        except (CwndlabError, OSError) as later:
+            if isinstance(error, OSError) and error.errno in DISK:
+                raise error from None
+            raise RunError(f"{error}; afterwards {later}") from None
+        raise
+    except BaseException:
+        end()
+        raise
+    end()
 
 
 def set_up(scenario: LiveScenario, lab: Lab, system: HostSystem) -> None:
@@ -92,7 +110,7 @@ class _Run:
         path = self._lab.path(self._scenario)
         path.start()
         stopping = held.enter_context(ExitStack())
-        stopping.callback(path.stop)
+        stopping.enter_context(_ending(path.stop))
         flows, hosts = self._lab.addresses.flows, self._lab.hosts
         sampler = self._system.sampler(self._run_id, self._scenario, flows, hosts)
         # While the agents begin; nothing is on the path yet.

@@ -15,6 +15,8 @@ from cwndlab.errors import shown
 from cwndlab.experiment.schema.leaves import Name, leaf
 from cwndlab.experiment.schema.section import Section, about, required
 from cwndlab.experiment.units import BadValue
+from cwndlab.testbeds.live.run_values import RunValues
+from cwndlab.testbeds.live.scenario import LiveScenario
 
 TOOL = "command"
 """The word for what carries out a flow that a lab file has a program for."""
@@ -94,6 +96,28 @@ def described(programs: Mapping[str, Program], loggers: Mapping[str, Logger]) ->
     for name, logger in loggers.items():
         where = ", ".join(logger.hosts) if logger.hosts is not None else "all hosts"
         yield f"logger {name} at {where}: {' '.join(logger.command)}"
+
+
+def untold(scenario: LiveScenario, around: Mapping[str, Around], values: RunValues) -> Iterator[str]:
+    """What commands of a lab file want to know of a run and cannot, a line each."""
+    for name, own in around.items():
+        for when, commands in (("before_run", own.before_run), ("after_run", own.after_run)):
+            for command in commands:
+                try:
+                    values.in_shell(command)
+                except ValueError as error:
+                    yield f"{name}: {when}: `{command}`: {error}"
+    for flow, tool in scenario["live"]["flows"].items():
+        for end, words in tool.get("program", {}).items():
+            try:
+                values.in_words(words)
+            except ValueError as error:
+                yield f"flow {flow}: {end}: {error}"
+    for name, log in scenario["live"].get("programs", {}).items():
+        try:
+            values.in_words(log["command"])
+        except ValueError as error:
+            yield f"logger {name}: {error}"
 
 
 def refusal(program: Mapping[str, Sequence[str]], flow: Flow, flows: Iterable[Flow]) -> str | None:

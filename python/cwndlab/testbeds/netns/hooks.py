@@ -4,10 +4,12 @@ each in the namespace of a host."""
 from __future__ import annotations
 
 import atexit
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.user_programs import Around
 from cwndlab.testbeds.netns import lab_file
 
@@ -23,7 +25,7 @@ class Hooks:
         self.lab = lab_file.read(path)
         self._set_up = False
 
-    def before_run(self, namespaces: Mapping[str, str]) -> None:
+    def before_run(self, namespaces: Mapping[str, str], values: RunValues) -> None:
         """Carry out what comes before a run, and first of all what comes before the first; raises OSError."""
         if not self._set_up:
             self._set_up = True
@@ -31,12 +33,12 @@ class Hooks:
             for name, host in self.lab.hosts.items():
                 _carry_out(f"{name}: setup", host.setup, ())
         for name, host in self._here(namespaces).items():
-            _carry_out(f"{name}: before_run", host.before_run, _enter(namespaces[name]))
+            _carry_out(f"{name}: before_run", host.before_run, _enter(namespaces[name]), values)
 
-    def after_run(self, namespaces: Mapping[str, str]) -> None:
+    def after_run(self, namespaces: Mapping[str, str], values: RunValues) -> None:
         """Carry out what comes after a run; raises OSError."""
         for name, host in self._here(namespaces).items():
-            _carry_out(f"{name}: after_run", host.after_run, _enter(namespaces[name]))
+            _carry_out(f"{name}: after_run", host.after_run, _enter(namespaces[name]), values)
 
     def _tear_down(self) -> None:
         for name, host in self.lab.hosts.items():
@@ -50,11 +52,16 @@ def _enter(namespace: str) -> Sequence[str]:
     return ("nsenter", f"--net={namespace}")
 
 
-def _carry_out(what: str, commands: Sequence[str], before: Sequence[str]) -> None:
+def _carry_out(
+    what: str, commands: Sequence[str], before: Sequence[str], values: RunValues | None = None
+) -> None:
+    given = {} if values is None else values.environment
     for command in commands:
+        script = command if values is None else values.in_shell(command)
         try:
             done = subprocess.run(
-                [*before, "sh", "-c", command],
+                [*before, "sh", "-c", script],
+                env={**os.environ, **given},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

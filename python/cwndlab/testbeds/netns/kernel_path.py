@@ -5,12 +5,17 @@ random loss and duplicates are netem's above it, so that they come before the qu
 is left to `emulator: own`. The kernel counts packets with their Ethernet header, as `overhead: 14` says.
 """
 
+import os
+import struct
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 
 from cwndlab.contract.scenario import Link, Scenario
@@ -19,7 +24,7 @@ from cwndlab.experiment.catalogue import catalogue
 from cwndlab.scenario.moment import ETHERNET_HEADER
 from cwndlab.tables import SCHEMAS
 from cwndlab.testbeds.live.path import PathReport
-from cwndlab.testbeds.netns import machine
+from cwndlab.testbeds.netns import machine, namespaces
 from cwndlab.testbeds.netns.layout import Layout
 from cwndlab.testbeds.netns.network import Network, netlink
 
@@ -43,30 +48,45 @@ JOIN_S = 2.0
 """Seconds within which the poll ends."""
 
 
-def check(scenario: Scenario) -> None:
-    """Raises ValueError, one line, for a link that this kernel's queue disciplines cannot be."""
-    has = machine.queue_kinds()
+def troubles(scenario: Scenario) -> Iterator[str]:
+    """What this kernel's queue disciplines cannot be, a line each; every link is tried."""
     if scenario["schedule"]:
-        raise ValueError(
-            "emulator: kernel changes no link while a run goes on; leave `schedule` out, or use own"
-        )
+        yield "emulator: kernel changes no link while a run goes on; leave `schedule` out, or use own"
     if scenario["record"]["pcap"]:
-        raise ValueError("emulator: kernel takes no captures; leave `record.pcap` out, or use own")
+        yield "emulator: kernel takes no captures; leave `record.pcap` out, or use own"
     if scenario["record"]["queue"]["kind"] == "per-ack":
-        raise ValueError("record.queue: emulator kernel is asked at intervals; give one such as 10ms")
+        yield "record.queue: emulator kernel is asked at intervals; give one such as 10ms"
     for host in scenario["hosts"]:
         if host["egress"] is not None or host["ingress"]["before_gro"] is not None:
-            raise ValueError(f"host {host['name']}: egress and ingress.before_gro need emulator: own")
+            yield f"host {host['name']}: egress and ingress.before_gro need emulator: own"
     for node in scenario["nodes"]:
         if node["switch"] is not None:
-            raise ValueError(f"node {node['name']}: a shared buffer needs emulator: own")
+            yield f"node {node['name']}: a shared buffer needs emulator: own"
     for link in scenario["links"]:
-        _check_link(link, has)
+        found = list(_of_link(link, machine.queue_kinds()))
+        if not found and (reason := refusal(link)) is not None:
+            found = [f"this kernel refuses it as queue disciplines ({reason}); use emulator: own"]
+        yield from (f"link {link['name']}: {trouble}" for trouble in found)
 
 
-def _check_link(link: Link, has: Sequence[str]) -> None:
+def refusal(link: Link) -> str | None:
+    """Why this kernel refuses a link, tried in a namespace that is thrown away; None if it does not."""
+
+    def work() -> None:
+        with IPRoute() as socket:
+            put(socket, link, "lo")
+
+    try:
+        namespaces.in_scratch(work)
+    except NetlinkError as error:
+        return os.strerror(error.code)
+    except struct.error:
+        return "a number is larger than the kernel's"
+    return None
+
+
+def _of_link(link: Link, has: Sequence[str]) -> Iterator[str]:
     having = f"this kernel has {', '.join(has) or 'none of those cwndlab uses'}"
-    place = f"link {link['name']}"
     loss = link["loss"]
     impaired = [
         name
@@ -78,14 +98,12 @@ def _check_link(link: Link, has: Sequence[str]) -> None:
         )
         if value
     ]
-    if impaired:
-        raise ValueError(f"{place}: {impaired[0]} needs emulator: own; {having} for emulator: kernel")
-    needs = ["htb", link["queue"]["kind"], *(["netem"] if netem(link) else [])]
-    for need in needs:
+    yield from (f"{name} needs emulator: own; {having} for emulator: kernel" for name in impaired)
+    for need in ["htb", link["queue"]["kind"], *(["netem"] if netem(link) else [])]:
         if need not in has:
             purpose = " for delay, loss and duplicates" if need == "netem" else ""
-            raise ValueError(
-                f"{place}: emulator kernel needs queue discipline {need}{purpose}; {having};"
+            yield (
+                f"emulator kernel needs queue discipline {need}{purpose}; {having};"
                 f" try modprobe sch_{need}, or use emulator: own"
             )
     queue = link["queue"]
@@ -93,19 +111,15 @@ def _check_link(link: Link, has: Sequence[str]) -> None:
     told: Mapping[str, object] = queue
     for param in catalogue().queues[kind].params:
         if param.name in UNTOLD.get(kind, ()) and told[param.field] != param.default:
-            raise ValueError(
-                f"{place}: emulator kernel leaves {param.name} of {kind} at the kernel's own {param.default};"
+            yield (
+                f"emulator kernel leaves {param.name} of {kind} at the kernel's own {param.default};"
                 " leave it out, or use emulator: own"
             )
     if queue["kind"] == "fq_codel" and queue["quantum_bytes"] < QUANTUM_MIN:
         found = queue["quantum_bytes"]
-        raise ValueError(
-            f"{place}: the kernel's quantum of fq_codel is at least {QUANTUM_MIN} bytes, not {found}"
-        )
+        yield f"the kernel's quantum of fq_codel is at least {QUANTUM_MIN} bytes, not {found}"
     if link["overhead"] != ETHERNET_HEADER and link["rate_bps"] is not None:
-        raise ValueError(
-            f"{place}: the kernel counts {ETHERNET_HEADER} bytes of overhead, not {link['overhead']}"
-        )
+        yield f"the kernel counts {ETHERNET_HEADER} bytes of overhead, not {link['overhead']}"
 
 
 class KernelPath:
@@ -132,7 +146,7 @@ class KernelPath:
     def start(self) -> None:
         """Put the queue disciplines in place."""
         for name, (namespace, interface) in self._places.items():
-            self._shape(self._links[name], namespace, interface)
+            netlink(namespace, partial(put, link=self._links[name], interface=interface))
         for poll in self._polls:
             poll.start()
 
@@ -163,26 +177,6 @@ class KernelPath:
 
     def _observed(self) -> list[str]:
         return [name for name in self._places if self._links[name]["observe"]]
-
-    def _shape(self, link: Link, namespace: str, interface: str) -> None:
-        rate = UNLIMITED_BYTES if link["rate_bps"] is None else link["rate_bps"] // 8
-        kind, parameters = _queue(link["queue"])
-        packet = link["mtu"] + ETHERNET_HEADER
-        impairments = netem(link)
-
-        def put(socket: Any) -> None:
-            (index,) = socket.link_lookup(ifname=interface)
-            above = {}
-            if impairments:
-                socket.tc("add", "netem", index, _NETEM, **impairments)
-                above = {"parent": _BELOW_NETEM}
-            socket.tc("add", "htb", index, _ROOT, default=0x10000 | 1, **above)
-            burst = max(packet, rate // 1000)
-            limits = {"rate": f"{rate * 8}bit", "burst": burst, "cburst": burst, "quantum": packet}
-            socket.tc("add-class", "htb", index, _CLASS, parent=_ROOT, **limits)
-            socket.tc("add", kind, index, _LEAF, parent=_CLASS, **parameters)
-
-        netlink(namespace, put)
 
     def _poll(self, name: str) -> None:
         """Ask a queue at the interval until told to stop, over one socket."""
@@ -224,6 +218,23 @@ class KernelPath:
             "ce_marks": None,
             "busy_ns": None,
         }
+
+
+def put(socket: Any, link: Link, interface: str) -> None:
+    """Make an interface's queue disciplines a link, by a netlink socket; raises NetlinkError."""
+    rate = UNLIMITED_BYTES if link["rate_bps"] is None else link["rate_bps"] // 8
+    kind, parameters = _queue(link["queue"])
+    packet = link["mtu"] + ETHERNET_HEADER
+    (index,) = socket.link_lookup(ifname=interface)
+    above = {}
+    if impairments := netem(link):
+        socket.tc("add", "netem", index, _NETEM, **impairments)
+        above = {"parent": _BELOW_NETEM}
+    socket.tc("add", "htb", index, _ROOT, default=0x10000 | 1, **above)
+    burst = max(packet, rate // 1000)
+    limits = {"rate": f"{rate * 8}bit", "burst": burst, "cburst": burst, "quantum": packet}
+    socket.tc("add-class", "htb", index, _CLASS, parent=_ROOT, **limits)
+    socket.tc("add", kind, index, _LEAF, parent=_CLASS, **parameters)
 
 
 def netem(link: Link) -> dict[str, Any]:

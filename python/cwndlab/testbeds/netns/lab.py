@@ -12,6 +12,7 @@ from cwndlab.testbeds.live.agents import PROGRAM, Agents
 from cwndlab.testbeds.live.lab import Process
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.path import PathBackend
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.user_programs import LOG_END_S
 from cwndlab.testbeds.netns import network, reaper
@@ -32,9 +33,11 @@ EMULATOR = "(emulator)"
 class NetnsLab:
     """The namespaces of a run."""
 
-    def __init__(self, run_id: int, scenario: LiveScenario, hooks: Hooks | None = None) -> None:
-        """Nothing is made yet; `hooks` are the commands of a lab file."""
-        self._hooks, self._logs, self._connected = hooks, 0, False
+    def __init__(
+        self, run_id: int, scenario: LiveScenario, values: RunValues, hooks: Hooks | None = None
+    ) -> None:
+        """Nothing is made yet; `hooks` are the commands of a lab file, which are told `values`."""
+        self._hooks, self._values, self._logs, self._connected = hooks, values, 0, False
         self._run_id, self._scenario = run_id, scenario
         self._own_emulator = scenario["live"]["emulator"] == "own"
         self._owner: Owner | None = None
@@ -71,7 +74,7 @@ class NetnsLab:
         """Lay the cables."""
         network.connect(self._network, self._layout, self._scenario)
         if self._hooks is not None:
-            self._hooks.before_run(self._spaces())
+            self._hooks.before_run(self._spaces(), self._values)
         self._connected = True
 
     def interfaces(self, host: str) -> list[str]:
@@ -156,7 +159,7 @@ class NetnsLab:
             limit.cancel()
         try:
             if self._hooks is not None and self._connected:
-                self._hooks.after_run(self._spaces())
+                self._hooks.after_run(self._spaces(), self._values)
         finally:
             self._remove()
 

@@ -1,8 +1,9 @@
 """What testbed netns refuses before anything starts, with what this machine has instead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from cwndlab.contract.scenario import Flow, Host
 from cwndlab.testbeds.live import preflight
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import rules
@@ -12,21 +13,30 @@ from cwndlab.testbeds.netns import kernel_path, machine, namespaces
 from cwndlab.testbeds.netns.layout import lay_out
 
 
-def check(scenario: LiveScenario) -> None:
-    """Raises ValueError, with one line, for what cannot be carried out here."""
+def troubles(scenario: LiveScenario) -> Iterator[str]:
+    """What cannot be carried out here, a line each."""
     layout = lay_out(scenario)
-    preflight.check_record(scenario)
-    system = machine.system()
+    checks: list[Callable[[], None]] = [partial(preflight.check_record, scenario)]
     for host in scenario["hosts"]:
-        rules.check(host, layout, try_out)
-        own = system.sysctls(host, scenario["flows"])
+        checks.append(partial(rules.check, host, layout, try_out))
+        checks.append(partial(_sysctls, host, scenario["flows"]))
+    checks.append(partial(preflight.check_flows, scenario))
+    for check in checks:
         try:
-            try_out(partial(system.configure, sysctls=own))
+            check()
         except ValueError as error:
-            raise ValueError(f"host {host['name']}: {error}") from None
-    preflight.check_flows(scenario)
+            yield str(error)
     if scenario["live"]["emulator"] == "kernel":
-        kernel_path.check(scenario)
+        yield from dict.fromkeys(kernel_path.troubles(scenario))
+
+
+def _sysctls(host: Host, flows: Sequence[Flow]) -> None:
+    system = machine.system()
+    own = system.sysctls(host, flows)
+    try:
+        try_out(partial(system.configure, sysctls=own))
+    except ValueError as error:
+        raise ValueError(f"host {host['name']}: {error}") from None
 
 
 def try_out(work: Callable[[Reach], None]) -> None:

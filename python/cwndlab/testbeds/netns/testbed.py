@@ -3,6 +3,7 @@
 import functools
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,8 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import InputError
 from cwndlab.experiment.support import Support
 from cwndlab.testbeds.base import Control, Outcome, RunWriter
-from cwndlab.testbeds.live import session
+from cwndlab.testbeds.live import session, user_programs
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.netns import machine, namespaces, preflight
 from cwndlab.testbeds.netns.hooks import Hooks
@@ -56,14 +58,17 @@ class Netns:
         """The kernel, and the engine whose path carries the packets."""
         return {"engine": _native.version(), "kernel": platform.release()}
 
-    def preflight(self, scenario: Scenario) -> None:
-        """Raises ValueError, with one line, for what this kernel or a tool cannot do."""
-        preflight.check(cast(LiveScenario, scenario))
+    def preflight(self, scenario: Scenario, cell: Mapping[str, str]) -> list[str]:
+        """Return what this kernel or a tool cannot do."""
+        live, values = cast(LiveScenario, scenario), RunValues(0, scenario["repeat"], cell)
+        around = {} if self._lab is None else _hooks(self._lab.resolve()).lab.hosts
+        return [*user_programs.untold(live, around, values), *preflight.troubles(live)]
 
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run in real time."""
-        live = cast(LiveScenario, scenario)
-        lab = NetnsLab(run_id, live, None if self._lab is None else _hooks(self._lab.resolve()))
+        values = RunValues(run_id, scenario["repeat"], control.cell)
+        live = values.told(cast(LiveScenario, scenario))
+        lab = NetnsLab(run_id, live, values, None if self._lab is None else _hooks(self._lab.resolve()))
         return session.carry_out(run_id, live, lab, machine.system(), writer=writer, control=control)
 
 

@@ -1,7 +1,7 @@
 """The simulator as a testbed: drives the native engine a few thousand events at a time."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -42,9 +42,13 @@ class Sim:
         """Version and build profile of the engine, and each congestion control from outside."""
         return {"engine": _native.version()} | {f"cc {m.name}": m.version for m in self._modules}
 
-    def preflight(self, scenario: Scenario) -> None:
-        """Raises ValueError, with one line, if the engine would refuse the Scenario."""
-        _native.check(json.dumps(scenario), foreign.as_json(self._modules))
+    def preflight(self, scenario: Scenario, cell: Mapping[str, str]) -> list[str]:
+        """Return why the engine would refuse the Scenario."""
+        try:
+            _native.check(json.dumps(scenario), foreign.as_json(self._modules))
+        except ValueError as error:
+            return [str(error)]
+        return []
 
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run to its end in virtual time."""

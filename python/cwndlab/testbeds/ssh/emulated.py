@@ -14,7 +14,7 @@ from typing import Any
 from cwndlab.contract.scenario import Scenario
 from cwndlab.scenario.queries import of_engine
 from cwndlab.testbeds.live.addresses import Ends, flow_keys
-from cwndlab.testbeds.live.by_shell import parsed
+from cwndlab.testbeds.live.by_shell import parsed, unless_gone
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.path import PathReport
 from cwndlab.testbeds.ssh.agents import AgentTraffic, batches
@@ -51,7 +51,8 @@ def lay(reach: Reach, made: MadeLink, mtu: int) -> dict[str, str | None]:
     hardware = f"02:63:77:6c:{made.number:02x}:0b"
     for near, far, address in ((into, taken, ()), (out, given, ("address", hardware))):
         pair = ["name", near, "mtu", str(mtu), *address, "type", "veth", "peer", "name", far, "mtu", str(mtu)]
-        reach.run(["ip", "link", "add", *pair], undo=["ip", "link", "del", near])
+        undo = unless_gone(["ip", "link", "del", near], f"ip link show {near}")
+        reach.run(["ip", "link", "add", *pair], undo=undo)
         for end in (near, far):
             reach.run(["ip", "link", "set", end, "addrgenmode", "none", "up"])
             # Whatever was put together on its way in comes apart before the link.
@@ -64,8 +65,13 @@ def lay(reach: Reach, made: MadeLink, mtu: int) -> dict[str, str | None]:
         way = ["via", GATEWAY, "dev", into, "onlink", "table", str(TABLE)]
         reach.run(["ip", "route", "add", route, *way])
     rule = ["pref", str(TABLE + made.number), "iif", out, "lookup", "main"]
-    reach.run(["ip", "rule", "add", *rule], undo=["ip", "rule", "del", *rule])
+    _add_rule(reach, rule)
     return {"a": taken, "b": given}
+
+
+def _add_rule(reach: Reach, rule: list[str]) -> None:
+    look = f"ip rule show pref {rule[1]} | grep -q ."
+    reach.run(["ip", "rule", "add", *rule], undo=unless_gone(["ip", "rule", "del", *rule], look))
 
 
 def _routes(reach: Reach, interface: str) -> list[str]:
@@ -114,7 +120,7 @@ class EmulatedLinks:
         self._agent.ask({self._router: {"do": "emulate", "config": config}})
         reach = next(iter(self._made.values())).reach
         rule = ["pref", str(LAST), "lookup", str(TABLE)]
-        reach.run(["ip", "rule", "add", *rule], undo=["ip", "rule", "del", *rule])
+        _add_rule(reach, rule)
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins."""

@@ -15,6 +15,7 @@ from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.lab import Process, Reach, Sampler
 from cwndlab.testbeds.live.linux import tc
 from cwndlab.testbeds.live.path import PathBackend
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.user_programs import LOG_END_S
 from cwndlab.testbeds.ssh import agents, preflight
@@ -37,9 +38,10 @@ SET_UP_S = 120.0
 class SshLab:
     """The machines of a run."""
 
-    def __init__(self, run_id: int, scenario: LiveScenario, name: str, site: Site) -> None:
-        """Nothing is taken yet."""
-        self._run_id, self._scenario, self._site, self.name = run_id, scenario, site, name
+    def __init__(self, run_id: int, scenario: LiveScenario, values: RunValues, site: Site) -> None:
+        """Nothing is taken yet; commands around the run are told `values`."""
+        self._run_id, self._scenario, self._site = run_id, scenario, site
+        self._values, self.name = values, f"run {run_id}"
         hosts = [host["name"] for host in scenario["hosts"]]
         links = {link["name"] for link in scenario["links"]}
         self._hosts = {host: site.machines[host] for host in hosts}
@@ -108,7 +110,7 @@ class SshLab:
         for machine in self._taken:
             self._site.set_up(machine)
             for command in machine.described.before_run:
-                machine.hook("before_run", command)
+                machine.hook("before_run", command, self._values)
 
     def connect(self) -> None:
         """Put netem at the egress of hosts that have it; the machines are connected."""
@@ -265,10 +267,20 @@ class SshLab:
         until it is closed, so that nobody comes between two runs."""
         names = [machine.name for machine in self._taken]
         self._taken.clear()
-        found = self._site.each(names, _give_back)
+        found = self._site.each(names, self._give_back)
         troubles = [trouble for own in found.values() for trouble in own]
         if troubles:
             raise RunError("; ".join(troubles))
+
+    def _give_back(self, machine: Machine) -> list[str]:
+        """Take back what a run changed, after the lab file's commands; returns what went wrong."""
+        troubles = []
+        for command in machine.described.after_run if machine.connection.is_open else ():
+            try:
+                machine.hook("after_run", command, self._values)
+            except (OSError, RunError) as error:
+                troubles.append(str(error))
+        return [*troubles, *machine.restore()]
 
     def _clocks_now(self) -> dict[str, Clock]:
         """The clocks once more, when the run is over."""
@@ -301,14 +313,3 @@ class SshLab:
         for machine in self._taken:
             if machine.connection.remote_address in test:
                 yield f"{machine.name}: it is controlled over the test network, which carries more for it"
-
-
-def _give_back(machine: Machine) -> list[str]:
-    """Take back what a run changed, after the lab file's commands; returns what went wrong."""
-    troubles = []
-    for command in machine.described.after_run if machine.connection.is_open else ():
-        try:
-            machine.hook("after_run", command)
-        except (OSError, RunError) as error:
-            troubles.append(str(error))
-    return [*troubles, *machine.restore()]

@@ -20,6 +20,7 @@ from typing import IO
 
 from cwndlab.errors import CwndlabError, RunError
 from cwndlab.testbeds.live.by_shell import NOW
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.ssh import lab_file, scripts
 from cwndlab.testbeds.ssh.connection import COMMAND_S, Connection, Conversation, Done, LostError, Pipe
 
@@ -216,20 +217,24 @@ class Machine:
             if time.monotonic() > deadline:
                 raise LostError(f"{self.name}: has not restarted within {limit_s:g} s of `{command}`")
 
-    def run(self, argv: Sequence[str], text: str = "", limit_s: float = COMMAND_S) -> str:
-        """What a command prints; raises OSError with what it said where it fails."""
+    def run(self, argv: Sequence[str], text: str = "", limit_s: float = COMMAND_S, name: str = "") -> str:
+        """What a command prints; raises OSError with what it said where it fails, by its `name` if given."""
         done = self.connection.run(argv, text, limit_s)
         if done.status:
-            raise OSError(f"{self.name}: {argv[0]}: {done.said}")
+            raise OSError(f"{self.name}: {name or argv[0]}: {done.said}")
         return done.out
 
     def shell(self, script: str, *words: str, limit_s: float = COMMAND_S) -> str:
         """What a script of POSIX's shell prints, with these words as its arguments; raises as `run`."""
         return self.run(["sh", "-s", "--", *words], script, limit_s)
 
-    def hook(self, key: str, command: str) -> None:
-        """Carry out a command of the lab file; raises OSError with its key where it fails."""
-        done = self.connection.run(["sh", "-s"], f"{command}\n")
+    def hook(self, key: str, command: str, values: RunValues | None = None) -> None:
+        """Carry out a command of the lab file, which is told of its run; raises OSError with its key where it
+        fails."""
+        given = {} if values is None else values.environment
+        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given.items())
+        script = command if values is None else values.in_shell(command)
+        done = self.connection.run(["sh", "-s"], f"{exports}{script}\n")
         if done.status:
             raise OSError(f"{self.name}: {key}: `{command}`: {done.said}")
 
@@ -237,7 +242,8 @@ class Machine:
         """Run a command that changes something, with what takes it back in the journal; raises as `run`."""
         # The script is a file, as standard input is the command's.
         self._undo.append(shlex.join(undo))
-        return self.run(["sh", self.path("change.sh"), scripts.BASE, self._undo[-1], *argv], text)
+        words = ["sh", self.path("change.sh"), scripts.BASE, self._undo[-1], *argv]
+        return self.run(words, text, name=argv[0])
 
     def write(self, path: str, text: str) -> None:
         """Write a file of settings; raises OSError with the system's reason."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import cast
 
 from cwndlab.contract.scenario import Egress, Flow, Host, Link, Scenario
@@ -12,6 +13,8 @@ from cwndlab.testbeds.live.freebsd import rules as freebsd_rules
 from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import rules, tc
+from cwndlab.testbeds.live.linux.trial import Trials
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import tools
 from cwndlab.testbeds.ssh import beside, emulated, scripts
@@ -24,14 +27,9 @@ RTT_SHARE, RTT_SLACK_NS = 0.2, 2_000_000
 """How far the idle round trip may be from what the experiment says."""
 
 
-def check(scenario: LiveScenario, site: Site) -> None:
-    """Raises ValueError, one line with everything that these machines cannot carry out."""
-    troubles = list(dict.fromkeys(_troubles(scenario, site)))
-    if troubles:
-        raise ValueError("; ".join(troubles))
-
-
-def _troubles(scenario: LiveScenario, site: Site) -> Iterator[str]:
+def troubles(scenario: LiveScenario, site: Site, values: RunValues) -> Iterator[str]:
+    """Everything that these machines cannot carry out, a line each."""
+    yield from user_programs.untold(scenario, site.file.machines, values)
     try:
         preflight.check_record(scenario)
     except ValueError as error:
@@ -50,6 +48,7 @@ def _troubles(scenario: LiveScenario, site: Site) -> Iterator[str]:
         if host["name"] not in missing:
             yield from _host(scenario, host, site)
     yield from _links(scenario, site)
+    yield from _disciplines(scenario, site)
     yield from _captures(scenario, site)
     for name, log in scenario["live"].get("programs", {}).items():
         for place in log["hosts"]:
@@ -239,6 +238,35 @@ def _links(scenario: LiveScenario, site: Site) -> Iterator[str]:
                 yield f"{machine}: has no interface {interface}; {', '.join(shown)}"
             elif (reason := refusal(driven.reach, interface)) is not None:
                 yield f"{machine}: {reason}, and is to make link {name}"
+
+
+def _disciplines(scenario: LiveScenario, site: Site) -> Iterator[str]:
+    """Queue disciplines that machines refuse when they are tried, with tc's own words."""
+    refused: dict[tuple[str, str, str], list[str]] = {}
+    for machine, purpose, trials in _trials(scenario, site):
+        for kind, said in site.refused(machine, trials).items():
+            refused.setdefault((machine, kind, said), []).append(purpose)
+    for (machine, kind, said), purposes in refused.items():
+        yield f"{machine}: refuses queue discipline {kind} ({', '.join(purposes)}): {said}"
+
+
+def _trials(scenario: LiveScenario, site: Site) -> Iterator[tuple[str, str, Trials]]:
+    """Machine, purpose, and what is to be tried, where the machine has the programs for it; what cannot be
+    made at all is said elsewhere."""
+    links: dict[str, Link] = {link["name"]: link for link in scenario["links"]}
+    for machine, described in site.file.machines.items():
+        driven = site.driven()[machine]
+        for name in described.links:
+            if name in links and machine != site.file.emulating:
+                with suppress(ValueError):
+                    site.program(machine, driven.link_program, f"link {name}")
+                    yield machine, f"link {name}", driven.links.trials(links[name])
+    for host in scenario["hosts"]:
+        name, told = host["name"], host["egress"]
+        if told is not None and name in site.file.hosts and site.driven()[name].asks_sockets:
+            with suppress(ValueError):
+                site.program(name, "tc", f"host {name}: egress")
+                yield name, "egress", tc.egress_trials(name, told)
 
 
 def _kernel(machine: str, link: Link, site: Site) -> Iterator[str]:

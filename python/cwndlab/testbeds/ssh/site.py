@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from cwndlab.errors import CwndlabError, InputError
+from cwndlab.testbeds.live.linux import trial
+from cwndlab.testbeds.live.linux.trial import Trials
 from cwndlab.testbeds.ssh import agents, lab_file, scripts, traffic
 from cwndlab.testbeds.ssh.connection import ANSWER_ERRORS, LostError, one_line_of
 from cwndlab.testbeds.ssh.driven import Driven, driven
@@ -39,6 +41,7 @@ class Site:
         self._driven: dict[str, Driven] = {}
         self._set_up: list[str] = []
         self._programs: dict[tuple[str, str], str] = {}
+        self._refused: dict[tuple[str, str, str], str | None] = {}
         self._agents: dict[str, Path | None] = {}
         self._states: dict[str, tuple[str, int | None]] = {}
         self.told: Callable[[str], None] = lambda machines: None
@@ -114,6 +117,20 @@ class Site:
         if (machine, name) not in self._programs:
             self._programs[machine, name] = self._driven[machine].reach.program(name, purpose)
         return self._programs[machine, name]
+
+    def refused(self, machine: str, trials: Trials) -> dict[str, str]:
+        """Return why a machine refuses queue disciplines, by name; each is tried once.
+
+        Raises OSError where the machine does not answer.
+        """
+        known = self._refused
+        keys = {kind: (machine, kind, str(commands)) for kind, commands in trials.items()}
+        new = {kind: trials[kind] for kind, key in keys.items() if key not in known}
+        if new:
+            printed = self.machines[machine].run(["sh", "-c", trial.ENTER], trial.script(new))
+            said = trial.refused(new, printed)
+            known.update({keys[kind]: said.get(kind) for kind in new})
+        return {kind: why for kind, key in keys.items() if (why := known[key]) is not None}
 
     def agent(self, machine: str) -> Path | None:
         """Our agent's program for a machine; None where there is none."""

@@ -1,5 +1,6 @@
 """Testbed ssh: machines of one's own, reached over SSH, in real time."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -9,6 +10,7 @@ from cwndlab.errors import InputError
 from cwndlab.experiment.support import Support
 from cwndlab.testbeds.base import Control, Outcome, RunWriter
 from cwndlab.testbeds.live import session
+from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.ssh import preflight, site
 from cwndlab.testbeds.ssh.lab import SshLab
@@ -52,15 +54,17 @@ class Ssh:
         kernels = {f"kernel of {name}": own.kernel.release for name, own in self._site.driven().items()}
         return {"engine": _native.version(), **kernels}
 
-    def preflight(self, scenario: Scenario) -> None:
-        """Raises ValueError, one line, with everything that the machines cannot do."""
-        preflight.check(cast(LiveScenario, scenario), self._site)
+    def preflight(self, scenario: Scenario, cell: Mapping[str, str]) -> list[str]:
+        """Return everything that the machines cannot do."""
+        live = cast(LiveScenario, scenario)
+        return list(preflight.troubles(live, self._site, RunValues(0, scenario["repeat"], cell)))
 
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run in real time."""
-        live = cast(LiveScenario, scenario)
+        values = RunValues(run_id, scenario["repeat"], control.cell)
+        live = values.told(cast(LiveScenario, scenario))
         self._site.told = control.waiting
-        lab = SshLab(run_id, live, f"run {run_id}", self._site)
+        lab = SshLab(run_id, live, values, self._site)
         systems = self._site.systems()
         lab.sampler(systems)
         return session.carry_out(run_id, live, lab, systems, writer=writer, control=control)

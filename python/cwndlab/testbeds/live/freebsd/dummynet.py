@@ -40,6 +40,11 @@ def check(link: Link) -> None:
     words(link)
 
 
+def trials(link: Link) -> dict[str, list[list[str]]]:
+    """None: dummynet has all of its disciplines, or is not there."""
+    return {}
+
+
 def make(reach: Reach, link: Link, interface: str, number: int) -> None:
     """Make a link, the machine's `number`-th from 1; raises ValueError, or OSError with what ipfw said."""
     assert isinstance(reach, ByShell)  # of a FreeBSD machine

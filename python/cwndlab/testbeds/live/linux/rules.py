@@ -1,10 +1,12 @@
 """A host's `ingress.after_gro` as rules of nftables in its INPUT chain, behind receive aggregation."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Host
 from cwndlab.testbeds.live.addresses import HEADERS, Addresses, ports
+from cwndlab.testbeds.live.by_shell import unless_gone
 from cwndlab.testbeds.live.lab import Reach
 
 _BILLION = 10**9
@@ -75,7 +77,9 @@ def load(reach: Reach, text: str) -> None:
     """Put rules into a host; raises OSError with nft's own words."""
     try:
         nft = reach.program("nft", "ingress.after_gro")
-        reach.run([nft, "-f", "-"], text, undo=[nft, "delete", "table", "ip", TABLE])
+        look = f"{shlex.quote(nft)} list table ip {TABLE}"
+        undo = unless_gone([nft, "delete", "table", "ip", TABLE], look)
+        reach.run([nft, "-f", "-"], text, undo=undo)
     except OSError as error:
         raise OSError(f"nft: {error}") from None
 

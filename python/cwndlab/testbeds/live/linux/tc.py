@@ -7,12 +7,15 @@ netem's above it, so that they come before the queue.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Egress, Link, Loss
+from cwndlab.testbeds.live.by_shell import unless_gone
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.links import Look
+from cwndlab.testbeds.live.linux.trial import DEVICE, Trials
 
 NETEM_LIMIT = 1_000_000
 """Packets that netem holds at most, far more than are on their way: its own default of 1000 drops packets of
@@ -21,6 +24,9 @@ UNLIMITED_BPS = 1_000_000_000_000
 """Rate of a class whose link has none."""
 
 _PACKETS = "limit_packets"
+
+ALONE = ("tc", "qdisc", "add", "dev", DEVICE, "root", "handle", "1:")
+"""How a discipline is put at the device of a trial."""
 
 
 LOOP = (
@@ -32,6 +38,21 @@ LOOP = (
 def check(link: Link) -> None:
     """Raises ValueError, one line, for what tc cannot make."""
     commands(link, "")
+
+
+def trials(link: Link) -> Trials:
+    """The commands that put each queue discipline of a link, alone, at the device of a trial."""
+    classes = _class("add", link["rate_bps"], link["mtu"], DEVICE)
+    found = {"htb": [[*ALONE, "htb", "default", "1"], classes]}
+    if impairments := netem(link):
+        found["netem"] = [[*ALONE, "netem", *impairments]]
+    words = queue(link["queue"])
+    return {**found, words[0]: [[*ALONE, *words]]}
+
+
+def egress_trials(host: str, told: Egress) -> Trials:
+    """Likewise of the netem at a host's egress."""
+    return {"netem": [[*ALONE, "netem", *egress(host, told)]]}
 
 
 def refusal(reach: Reach, interface: str) -> str | None:
@@ -86,8 +107,11 @@ def commands(link: Link, interface: str) -> list[list[str]]:
 
 
 def remove(interface: str) -> list[str]:
-    """What takes the link back: the interface then has the system's own discipline again."""
-    return ["tc", "qdisc", "del", "dev", interface, "root"]
+    """What takes the link back: the interface then has the system's own discipline again, whose handle is
+    0."""
+    place = shlex.quote(interface)
+    look = f"tc qdisc show dev {place} | grep -v ' 0: ' | grep -q ' root '"
+    return unless_gone(["tc", "qdisc", "del", "dev", interface, "root"], look)
 
 
 def netem(link: Link) -> list[str]:

@@ -1,0 +1,58 @@
+"""Queue disciplines tried on a Linux machine before the first run, at a device that carries nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+DEVICE = "cwltry"
+"""What stands for the device in the words of commands, and begins its name."""
+
+Trials = Mapping[str, Sequence[Sequence[str]]]
+"""By queue discipline, the commands that put it at `DEVICE`."""
+
+ENTER = """
+PATH=$PATH:/usr/sbin:/sbin
+scratch=; if unshare -n true 2>/dev/null; then scratch="unshare -n"; fi
+exec timeout -k 2 20 $scratch sh -s
+"""
+"""Carries out the script that is its input: in a network namespace that goes with it, where that is possible,
+and for 20 s at most."""
+
+BEGIN = f"""
+for old in /sys/class/net/{DEVICE}*; do
+    old=${{old##*/}}
+    kill -0 "${{old#{DEVICE}}}" 2>/dev/null || ip link del "$old" 2>/dev/null
+done
+device={DEVICE}$$
+trap 'ip link del "$device" 2>/dev/null' EXIT; trap 'exit 1' HUP INT TERM
+modprobe -q dummy numdummies=0 2>/dev/null
+ip link add "$device" type dummy 2>/dev/null || ip link add "$device" type veth || exit 1
+tell() {{ printf '%s %s\n' "$1" "$(printf %s "$2" | tr '\n' ' ')"; }}
+"""
+"""What was left by one that was killed, where there are no namespaces, goes first."""
+
+
+def script(trials: Trials) -> str:
+    """Return the script that tries all of them; it prints number and reason of each that is refused."""
+    lines = [BEGIN]
+    for number, commands in enumerate(trials.values()):
+        steps = " && ".join(" ".join(map(_word, words)) for words in commands)
+        lines.append(f'said=$( {{ {steps}; }} 2>&1 ) || tell {number} "$said"')
+        lines.append('tc qdisc del dev "$device" root')
+    return "\n".join(["exec 2>/dev/null", *lines, "exit 0\n"])
+
+
+def refused(trials: Trials, printed: str) -> dict[str, str]:
+    """Return why disciplines are refused, by name, of what the script printed."""
+    kinds = list(trials)
+    found = {}
+    for line in printed.splitlines():
+        number, _, why = line.partition(" ")
+        if number.isdigit() and int(number) < len(kinds):
+            found[kinds[int(number)]] = why.strip(" .") or "it says nothing"
+    return found
+
+
+def _word(word: str) -> str:
+    return '"$device"' if word == DEVICE else shlex.quote(word)
