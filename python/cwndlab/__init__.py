@@ -16,6 +16,8 @@ from cwndlab.errors import CwndlabError, ExperimentError, InputError, StoppedErr
 if TYPE_CHECKING:
     from cwndlab.interface import Experiment, ResultSet, load, open, together
 
+    __version__: str
+
 __all__ = [
     "CwndlabError",
     "Experiment",
@@ -32,9 +34,15 @@ if not TYPE_CHECKING:  # to which a name that does not exist is an error
 
     def __getattr__(name: str) -> Any:
         """Load the package's face when it is first asked for something."""
-        if name not in __all__:
-            raise AttributeError(f"module 'cwndlab' has no attribute {name!r}")
-        from cwndlab import interface
+        if name == "__version__":
+            from importlib.metadata import version
 
-        globals()[name] = found = getattr(interface, name)
+            found: Any = version("cwndlab")
+        elif name in __all__:
+            from cwndlab import interface
+
+            found = getattr(interface, name)
+        else:
+            raise AttributeError(f"module 'cwndlab' has no attribute {name!r}")
+        globals()[name] = found
         return found

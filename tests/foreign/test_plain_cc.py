@@ -8,6 +8,7 @@ import pytest
 
 import cwndlab as api
 from cwndlab.errors import InputError
+from cwndlab.foreign import plain
 from cwndlab.foreign.building import HERE
 from experiments import dumbbell
 
@@ -166,6 +167,10 @@ def test_what_is_kept(tmp_path):
         ("new=nowhere.py:Aimd", "--cc new: nowhere.py: there is no such file"),
         ("new=nowhere.so", "--cc new: nowhere.so: there is no such file"),
         (f"new={EXAMPLES}/aimd.py:Bbr", "aimd.py: KeyError: 'Bbr'"),
+        (
+            f"new={MODULES}/plain_later.py:Later",
+            "plain_later.py: is for version 2 of the interface, and this",
+        ),
         (f"new={MODULES}/plain_fails.py:Incomplete", "Incomplete has no on_loss(self, flow)"),
         (f"new={MODULES}/tcp_fails.c:Aimd", "there is no such file"),
     ],
@@ -178,5 +183,12 @@ def test_what_is_refused(source, line):
 
 @pytest.mark.slow
 def test_a_library_of_another_version_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is for another version"):
+    with pytest.raises(
+        InputError, match=r"is for version 99 of cwndlab_cc\.h, and this cwndlab has version 1$"
+    ):
         api.load(EXPERIMENT, cc=[failing(tmp_path, 6)])
+
+
+def test_classes_and_libraries_have_one_version():
+    header = (HERE / "plain" / "cwndlab_cc.h").read_text()
+    assert f"#define CWNDLAB_CC_VERSION {plain.VERSION}\n" in header

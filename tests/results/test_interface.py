@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from typing import Any
 
 import lab
@@ -189,6 +190,10 @@ def test_an_experiment_runs_anew_in_place_and_its_results_write_their_report(tmp
     assert results.report(str(tmp_path / "x.html")).read_text() == (out / "report.html").read_text()
     share = experiment.run(out=tmp_path / "share", shard="2/2")
     assert share.summary.is_empty()
+
+
+def test_the_package_says_its_version():
+    assert cwndlab.__version__ == version("cwndlab")
 
 
 def test_help_python_prints_every_public_name_with_its_signature():

@@ -233,9 +233,14 @@ def endless(directory):
 
 
 def other_format(directory):
-    header = lab.header(format=99, versions={"cwndlab": "9.9"})
-    table = catalogue.build(header, store.cut(lab.plan()), lambda name: None)
-    lab.exchange(directory, table)
+    _, table = catalogue.read(directory)
+    header = {
+        "format": 99,
+        "versions": {"cwndlab": "9.9\x1b[2J"},
+        "keys": None,
+        "fields": "of another format",
+    }
+    lab.exchange(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
 
 
 def lose_a_column(directory):
@@ -291,7 +296,7 @@ def outside(directory):
         (no_text, "the results are damaged"),
         (
             other_format,
-            "was written by cwndlab 9.9 in format 99, and this version reads format 3; read it with",
+            "was written by cwndlab 9.9\\x1b[2J in format 99, and this version reads format 3; read it with",
         ),
         (lose_a_column, "lacks columns that every catalogue has; the results are damaged"),
         (later_version, "with columns that this version does not know, such as 'happiness'; read it with"),

@@ -11,7 +11,7 @@ import yaml
 
 from cwndlab import suites
 from cwndlab.experiment import locate, sweep, yaml_nodes
-from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.schema import Format, Spec
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.yaml_nodes import Mapping
 
@@ -72,6 +72,8 @@ def read(
     Raises `ExperimentError` for everything that the schema says is wrong without the sweep; names are not
     looked at.
     """
+    if "format" in tree.items:  # before what else a later format may say otherwise
+        locate.check(Format, tree)
     axes, notes = sweep.cut_stops(tree, sweep.override(tree, sweep.read_axes(tree), overrides))
     base = next(sweep.cells(tree, ()))
     spec = locate.check_partly(schema, base.tree) or locate.check(schema, next(sweep.cells(tree, axes)).tree)

@@ -7,6 +7,7 @@ TEMPLATE = """\
 # 64KiB (binary); 1%. What is left out has a default; `cwndlab help experiment-file` lists every key.
 # `cwndlab schema` prints a JSON Schema with which an editor completes and checks this file.
 
+format: 1                             # of this file; left out: the one that cwndlab reads
 experiment: newreno-versus-cubic      # names the results: letters, digits, - and _
 question: Which of the two fills a 10 Mbps path better, and how long do packets wait?
 answers:                              # the report begins with them; left out: what differs most

@@ -25,17 +25,22 @@ FAMILIES = ("linux", "freebsd")
 CLASS = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 """How a class is named."""
 
+VERSION = 1
+"""Version of what classes and libraries are told and asked: CWNDLAB_CC_VERSION in cwndlab_cc.h."""
+
 LIBRARIES = (".so", ".dylib")
 
 TRY = """\
 import importlib.metadata, sysconfig
-file, name = sys.argv[1:]
+file, name, version = sys.argv[1:]
 names = {"__name__": "cwndlab_controller", "__file__": file}
 try:
     exec(compile(open(file, encoding="utf-8").read(), file, "exec"), names)
     made = names[name]()
 except BaseException as error:
     sys.exit(f"{type(error).__name__}: {error}")
+if (asked := names.get("CWNDLAB_CC_VERSION", int(version))) != int(version):
+    sys.exit(f"is for version {asked!r} of the interface, and this cwndlab has version {version}")
 for method in ("on_ack", "on_loss"):
     if not callable(getattr(made, method, None)):
         sys.exit(f"{name} has no {method}(self, flow)")
@@ -71,7 +76,7 @@ def _of_class(name: str, file: Path, class_name: str, *, private: bool) -> Modul
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--cc {name}: {file}: {error}") from None
-    trying.tried(f"--cc {name}: {file}", TRY, [str(file), class_name])
+    trying.tried(f"--cc {name}: {file}", TRY, [str(file), class_name, str(VERSION)])
     version = platform.python_version()
     digest = hashlib.sha256(json.dumps([text, class_name, version]).encode()).hexdigest()
     return Module(

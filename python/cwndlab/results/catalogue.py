@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
-from cwndlab.errors import InputError, shown
+from cwndlab.errors import InputError, printable, shown
 from cwndlab.experiment import locate
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.units import BadValue
@@ -46,6 +47,9 @@ FAILED = "failed"
 
 _FIRST = ("run_id", "repeat", "flow", "testbed")
 _LAST = ("run_index", "scenario_hash", "part")
+READ_IT = "read it with that version, or run the experiment again"
+"""What to do with a catalogue of another version."""
+
 _LATER = ("app", *metrics.NUMBERS)
 """Columns that an earlier version may not have known."""
 
@@ -164,7 +168,9 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
             raise damaged(file, f"has {rows} rows; {MOST_ROWS} are allowed")
         table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         table.validate(full=True)
-        header = _header_reader().validate_json((table.schema.metadata or {})[b"cwndlab"])
+        said = (table.schema.metadata or {})[b"cwndlab"]
+        _check_format(file, said)
+        header = _header_reader().validate_json(said)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         raise damaged(file, f"{'.'.join(['header', *map(str, fault['loc'])])}: {fault['msg']}") from None
@@ -174,18 +180,12 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
         own.of_texts(header.metrics or {}, header.keys)
     except BadValue as bad:
         raise damaged(file, f"header.metrics: {bad}") from None
-    writer = f"was written by cwndlab {header.versions.get('cwndlab', 'of an unknown version')}"
-    advice = "read it with that version, or run the experiment again"
-    if header.format != FORMAT:
-        raise InputError(
-            f"{file}: {writer} in format {header.format}, and this version reads format {FORMAT}; {advice}"
-        )
     schema = _schema(header)
     unknown = [name for name in table.schema.names if name not in schema.names]
     if unknown:
         raise InputError(
-            f"{file}: {writer} with columns that this version does not know, such as {shown(unknown[0])}; "
-            + advice
+            f"{file}: {_writer(header.versions)} with columns that this version does not know, such as "
+            f"{shown(unknown[0])}; {READ_IT}"
         )
     if any(name not in table.schema.names for name in schema.names if name not in _LATER):
         raise damaged(file, "lacks columns that every catalogue has")
@@ -194,6 +194,24 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
             raise damaged(file, f"{column.name} holds {column.type}, not {schema.field(column.name).type}")
     _check_rows(file, table)
     return header, table
+
+
+def _check_format(file: Path, said: bytes) -> None:
+    """Refuse the header of another format, whose other fields may be anything."""
+    try:
+        header = from_json(said)
+    except ValueError:
+        return  # which the reader of headers tells
+    if isinstance(header, dict) and isinstance(found := header.get("format"), int) and found != FORMAT:
+        raise InputError(
+            f"{file}: {_writer(header.get('versions'))} in format {found}, and this version reads"
+            f" format {FORMAT}; {READ_IT}"
+        )
+
+
+def _writer(versions: object) -> str:
+    version = versions.get("cwndlab") if isinstance(versions, dict) else None
+    return f"was written by cwndlab {printable(str(version)[:80]) if version else 'of an unknown version'}"
 
 
 def _check_rows(file: Path, table: pa.Table) -> None:

@@ -12,7 +12,7 @@ from cwndlab.experiment.schema.impairments import Jitter, Loss, Match
 from cwndlab.experiment.schema.links import Chain, Dumbbell, Link, Network, Reversible, Settings, Star, Switch
 from cwndlab.experiment.schema.queues import PFIFO, AnyQueue
 from cwndlab.experiment.schema.section import Section
-from cwndlab.experiment.schema.spec import Spec
+from cwndlab.experiment.schema.spec import Format, Spec
 
 __all__ = [
     "PFIFO",
@@ -23,6 +23,7 @@ __all__ = [
     "Dumbbell",
     "Egress",
     "Flow",
+    "Format",
     "Host",
     "Ingress",
     "IngressStage",

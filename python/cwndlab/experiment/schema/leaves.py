@@ -55,6 +55,26 @@ def integer(low: int, high: int) -> Any:
     return leaf(lambda text: units.parse_integer(text, low, high), int, schema)
 
 
+FORMAT = 1
+"""Version of the experiment file that this cwndlab reads and writes."""
+
+
+def format_() -> Any:
+    """Version of the experiment file."""
+
+    def parse(text: str) -> int:
+        if text != str(FORMAT):
+            newer = re.fullmatch("[0-9]{1,9}", text, re.ASCII) and int(text) > FORMAT
+            raise BadValue(
+                shown(text) if text else "nothing",
+                f"{FORMAT}, the format that this cwndlab reads"
+                + ("; a newer one reads that" if newer else ""),
+            )
+        return FORMAT
+
+    return leaf(parse, int, {"const": FORMAT, "description": f"the format of the file: {FORMAT}"})
+
+
 def ticks() -> Any:
     """Ticks per second that make a tick a whole number of nanoseconds."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BaseModel, BeforeValidator, model_validator
 
 from cwndlab.experiment import condition, expression, units
 from cwndlab.experiment.condition import Condition
@@ -12,6 +12,7 @@ from cwndlab.experiment.expression import Expression
 from cwndlab.experiment.schema.flows import Flow
 from cwndlab.experiment.schema.hosts import Host
 from cwndlab.experiment.schema.leaves import (
+    FORMAT,
     MAX_REPEAT,
     Interval,
     Name,
@@ -19,6 +20,7 @@ from cwndlab.experiment.schema.leaves import (
     SomeBytes,
     Text,
     Time,
+    format_,
     free_text,
     integer,
     leaf,
@@ -111,12 +113,19 @@ class Answer(Section):
     by: Text | None = about("swept key whose values are compared; default the first that is no quantity")
 
 
+class Format(BaseModel):
+    """The version of an experiment file, whatever else it says."""
+
+    format: Annotated[int, *format_()] = FORMAT
+
+
 class Spec(Section):
     """An experiment file without its sweep."""
 
     section: ClassVar[str] = "experiment"
     of_testbeds: ClassVar[dict[str, type[Section]]] = {}
     """The sections that testbeds bring, which are theirs alone, by key."""
+    format: Annotated[int, *format_()] = about("version of the form of this file", FORMAT)
     experiment: Name = required("name of the experiment")
     description: Text | None = about("what it is about, in a sentence or two")
     question: Text | None = about("what it asks, in a sentence: the report begins with its answer")

@@ -114,7 +114,7 @@ def _otherwise(suite: suites.Suite, results: ResultSet) -> tuple[list[str], list
     changed = [
         text
         for text in changes(stated.as_yaml(), results.experiment)
-        if not text.startswith(("sweep", *swept))
+        if not text.startswith(("format ", "sweep", *swept))
     ]
     said = [f"The experiment is not the suite's as it stands: {some(changed)}."] if changed else []
     return [left] if cells < all_cells else [], said

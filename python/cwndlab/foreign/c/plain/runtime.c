@@ -68,8 +68,17 @@ static void open_library(void *unused)
 	if (!export)
 		cwndlab_bug("exports no cwndlab_cc");
 	loaded = export();
-	if (!loaded || loaded->version != CWNDLAB_CC_VERSION || loaded->size < sizeof(*loaded))
-		cwndlab_bug("is for another version of cwndlab_cc.h");
+	if (!loaded)
+		cwndlab_bug("cwndlab_cc returns no structure");
+	if (loaded->version != CWNDLAB_CC_VERSION) {
+		static char other[96];
+
+		snprintf(other, sizeof(other), "is for version %u of cwndlab_cc.h, and this cwndlab has version %u",
+			 (unsigned)loaded->version, (unsigned)CWNDLAB_CC_VERSION);
+		cwndlab_bug(other);
+	}
+	if (loaded->size < sizeof(*loaded))
+		cwndlab_bug("says a size that is smaller than struct cwndlab_cc_ops");
 	if (!loaded->on_ack || !loaded->on_loss)
 		cwndlab_bug("has no on_ack, or no on_loss");
 }
