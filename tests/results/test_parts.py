@@ -10,8 +10,8 @@ import pytest
 
 from cwndlab import tables
 from cwndlab.errors import InputError
-from cwndlab.parts import part, store
-from cwndlab.parts.part import Part, RunRecord, StoredPart
+from cwndlab.parts import store
+from cwndlab.parts.part import Part, RunRecord, StoredPart, TableRecord
 from cwndlab.parts.store import PartWriter
 from cwndlab.plan import PlannedRun
 
@@ -157,7 +157,7 @@ def test_the_hash_sees_values_nulls_and_names():
 
 
 def test_records_read_back_as_written():
-    record = lab.record(lab.plan()[0], {"tcp": part.TableRecord(5, [0], "00")}, warnings=["umlaut: ä"])
+    record = lab.record(lab.plan()[0], {"tcp": TableRecord(5, [0], "00")}, warnings=["umlaut: ä"])
     assert RunRecord.from_json(record.to_json()) == record
 
 
