@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from cwndlab.testbeds import MODEL, loading
 MOST = 20
 """Errors that are looked for: who made more of them reads no further."""
 
-SECONDS = 2.0
-"""How long is looked for further errors. The plan of a large sweep takes longer than that by itself."""
+CELLS = 500
+"""Combinations of a sweep that are searched for errors, the first ones, each time the file is looked at."""
 
 
 def load(
@@ -52,9 +51,9 @@ def everything(
 ) -> ExperimentError:
     """Return the first error of a file in the order of lines, which knows the others.
 
-    `first` is what was found of the whole file, whose text is `source`. What may only follow from an error is
-    none of its own, and ends the search: a flow without its host, a value that is missing because the wrong
-    one was taken out.
+    `first` is what was found of the whole file, whose text is `source`. How many are found depends on the
+    file alone. What may only follow from an error is none of its own, and ends the search: a flow without its
+    host, a value that is missing because the wrong one was taken out.
     """
     if first.key == "format":
         return first  # the rules of another format are not known
@@ -63,8 +62,7 @@ def everything(
     except ExperimentError:
         return first
     found: list[ExperimentError] = []
-    until = time.monotonic() + SECONDS
-    while len(found) < MOST and time.monotonic() < until:
+    while len(found) < MOST:
         try:
             _look(_mended(tree, found), source, overrides, known)
             break
@@ -75,7 +73,11 @@ def everything(
                 break
         except InputError:
             break
-    return together(found) if found else first
+    if not found:
+        return first
+    # Of a large sweep `first` may stand behind the combinations that were looked at.
+    unseen = [each for each in first.all if str(each) not in set(map(str, found))]
+    return together([*found, *(each for each in unseen if not _follows(tree, each, found))])
 
 
 def _look(tree: Mapping, source: str, overrides: Sequence[str], known: Support) -> None:
@@ -84,7 +86,9 @@ def _look(tree: Mapping, source: str, overrides: Sequence[str], known: Support) 
     expectations.check(loaded)
     questions.check(loaded)
     catalogue.check_names(loaded)
-    planning.make(loaded)
+    wrong = planning.errors(loaded, CELLS, MOST)
+    if wrong:
+        raise together(wrong)
 
 
 def _mended(tree: Mapping, found: Sequence[ExperimentError]) -> Mapping:

@@ -48,6 +48,16 @@ def test_bad_values_of_a_sweep_are_all_said() -> None:
     assert [each.found for each in error.all] == ["'cubik'", "'bbr'", "'nwreno'"]
 
 
+def test_how_many_errors_of_a_large_sweep_are_said_depends_on_the_file_alone() -> None:
+    def found(*wrong: int) -> list[str | None]:
+        rates = [f"fast{number}" if number in wrong else f"{1000 + number}kbit" for number in range(600)]
+        sweep = f"sweep: [{{network.dumbbell.bottleneck.rate: [{', '.join(rates)}]}}]\n"
+        return [each.found for each in refused(GOOD.partition("sweep:")[0] + sweep).all]
+
+    assert found(10, 20, 590) == ["'fast10'", "'fast20'"]
+    assert found(590) == ["'fast590'"]  # behind the combinations that are looked at for further errors
+
+
 @pytest.mark.parametrize(
     ("old", "new", "wrong"),
     [

@@ -8,6 +8,7 @@ import pytest
 
 from cwndlab import load
 from cwndlab.errors import ExperimentError, InputError
+from cwndlab.experiment import yaml_nodes
 from cwndlab.plan import PlannedRun, scenario_hash
 
 BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
@@ -177,3 +178,22 @@ def test_the_source_is_kept_as_read(tmp_path: Path) -> None:
 def test_an_unknown_testbed_is_refused() -> None:
     with pytest.raises(InputError, match="testbed 'simm' is not one of sim, netns"):
         load(BASE, testbed="simm")
+
+
+def test_what_a_cell_costs_does_not_grow_with_its_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = []
+    copy = yaml_nodes.copy
+
+    def counted(node: yaml_nodes.Node) -> yaml_nodes.Node:
+        copied.append(node)
+        return copy(node)
+
+    def of_a_cell(cells: int) -> float:
+        rates = ", ".join(f"{1000 + number}kbit" for number in range(cells))
+        experiment = load(BASE + f"sweep: [{{network.dumbbell.bottleneck.rate: [{rates}]}}]\n")
+        copied.clear()
+        experiment.plan()
+        return len(copied) / cells
+
+    monkeypatch.setattr(yaml_nodes, "copy", counted)
+    assert of_a_cell(200) < 1.5 * of_a_cell(100)

@@ -27,6 +27,10 @@ class Sections:
         """`first` is the content of the first cell, as `locate.check` gives it."""
         self._first = first
         self._part = part
+        whole = part.tree
+        self._base = Mapping(whole.place, dict(whole.items), dict(whole.key_places))
+        """The file without its sweep, which has every value of every axis."""
+        self._base.items.pop("sweep", None)
         tree = next(part.cells()).tree
         keys = [(number, key) for number, axis in enumerate(part.axes) for key in axis.keys]
         rows = [row for axis in part.axes for row in axis.rows]
@@ -69,9 +73,8 @@ class Sections:
         if (path, rows) in self._made:
             return self._made[path, rows]
         before = _at(self._first, path)
-        tree = yaml_nodes.copy(self._part.tree)
+        tree = yaml_nodes.copy(self._base)
         assert isinstance(tree, Mapping)  # a copy of a mapping
-        tree.items.pop("sweep", None)
         for number, axis in enumerate(self._part.axes):
             sweep.put_row(tree, axis.rows[combination[number] if number in axes else 0])
         if len(path) == 1:

@@ -40,6 +40,8 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     runs: list[PlannedRun] = []
     hashes, found = Hashes(), Notes(catalogue)
     for values, resolved in _resolved(part, schema, catalogue, experiment.support):
+        if isinstance(resolved, ExperimentError):
+            raise resolved
         said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario))
         for number in range(repeat):
             scenario: Scenario = {**resolved.scenario, "repeat": number}
@@ -64,6 +66,25 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     return Plan(experiment.name, keys, repeat, runs)
 
 
+def errors(experiment: Experiment, cells: int, most: int) -> list[ExperimentError]:
+    """Return what is wrong with the first `cells` combinations, each fault once, as they come.
+
+    It ends when so many (`most`) were found, or as many combinations were refused.
+    """
+    schema, catalogue = type(experiment.spec), experiment.support.catalogue()
+    part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
+    found: dict[str, ExperimentError] = {}
+    refused = 0
+    each = _resolved(part, schema, catalogue, experiment.support)
+    for _, resolved in itertools.islice(each, cells):
+        if isinstance(resolved, ExperimentError):
+            refused += 1
+            found |= {str(error): error for error in resolved.all}
+            if max(refused, len(found)) >= most:
+                break
+    return list(found.values())
+
+
 def _levels_alike(part: Subset, runs: Sequence[PlannedRun]) -> list[str]:
     """Return what is to be said of levels that make the same runs, of which one of each cell is given."""
     rows = [[", ".join(part.values(axis, row).values()) for row in axis.rows] for axis in part.axes]
@@ -72,10 +93,11 @@ def _levels_alike(part: Subset, runs: Sequence[PlannedRun]) -> list[str]:
 
 def _resolved(
     part: Subset, schema: type[Spec], catalogue: Catalogue, support: Support
-) -> Iterator[tuple[dict[str, str], Resolved]]:
-    """Yield the values and the Scenario of each cell; raises `ExperimentError` for the first that is wrong.
+) -> Iterator[tuple[dict[str, str], Resolved | ExperimentError]]:
+    """Yield the values of each cell, and its Scenario or what is wrong with it.
 
-    What is wrong with a cell is said by resolving that cell alone.
+    What is wrong with a cell is said by resolving that cell alone. Raises `ExperimentError` if that is the
+    first.
     """
     first = next(part.cells())
     sections = Sections(locate.check(schema, first.tree), part)
@@ -86,6 +108,7 @@ def _resolved(
         values: dict[str, str] = {}
         for rows, row in zip(labels, combination, strict=True):
             values |= rows[row]
+        resolved: Resolved | ExperimentError
         try:
             spec = sections.spec(combination)
             sought = [value for _, value in spec.written() if isinstance(value, Section | dict | list)]
@@ -97,7 +120,10 @@ def _resolved(
             resolved = resolving.resolve(spec)
         except (ExperimentError, Misplaced):
             tree = part.cell(combination)
-            resolved = resolve(locate.check(schema, tree), tree, catalogue, support)
+            try:
+                resolved = resolve(locate.check(schema, tree), tree, catalogue, support)
+            except ExperimentError as error:
+                resolved = error
         yield values, resolved
 
 
