@@ -279,3 +279,20 @@ def test_our_agent_carries_out_what_no_common_tool_can(
     tcp = results.series(0, flow="asks")
     assert tcp["t_s"].diff().drop_nulls().median() < 3e-3
     assert tcp["arrived_bytes"].max() > 20_000
+
+
+def test_a_path_that_is_faster_than_declared_is_said_and_has_no_utilisation(
+    machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
+) -> None:
+    out, rate = tmp_path / "out", "network.dumbbell.bottleneck.rate=100mbit"
+    ran = run(machines, "run", experiment, "--lab", machines.lab(links=False), "-o", out, "--set", rate)
+    assert ran.returncode == 0, ran.stderr
+    said = "warning: bottleneck is declared with 100mbit and carried "
+    assert said in ran.stderr
+    shown = run(machines, "show", out)
+    assert said in shown.stderr
+    assert "util" not in shown.stdout
+    summary = api.open(out).summary
+    assert summary["throughput_mbps"].item() > 110
+    assert summary["utilisation"].item() is None
+    assert said.removeprefix("warning: ") in (out / "report.html").read_text()

@@ -92,13 +92,22 @@ def remarks(results: "ResultSet") -> None:
     from cwndlab.results import briefs, epochs
 
     few = epochs.few(results)
-    warnings = briefs.said(brief.warnings for brief in results.briefs)
-    notes = briefs.said([[few.text] if few else [], *(brief.notes for brief in results.briefs)])
-    for word, said in (("warning", warnings), ("note", notes)):
-        for text in said[:MAX_REMARKS]:
-            say(f"{word}: {text}")
-        if len(said) > MAX_REMARKS:
-            say(f"{word}: {len(said) - MAX_REMARKS} more {word}s, which the report has")
+    warnings(results)
+    _remarks("note", briefs.said([[few.text] if few else [], *(brief.notes for brief in results.briefs)]))
+
+
+def warnings(results: "ResultSet") -> None:
+    """Print what to check before trusting the runs, each once."""
+    from cwndlab.results import briefs
+
+    _remarks("warning", briefs.said(brief.warnings for brief in results.briefs))
+
+
+def _remarks(word: str, said: Sequence[str]) -> None:
+    for text in said[:MAX_REMARKS]:
+        say(f"{word}: {text}")
+    if len(said) > MAX_REMARKS:
+        say(f"{word}: {len(said) - MAX_REMARKS} more {word}s, which the report has")
 
 
 def failures(results: "ResultSet") -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cwndlab.cli.options import LATEST, Directory, Json
-from cwndlab.cli.output import print_summary, width
+from cwndlab.cli.output import print_summary, warnings, width
 from cwndlab.results.texttable import wrapped
 
 
@@ -51,3 +51,4 @@ def show(
             print(f"{record.run_id}-{record.scenario_hash[:8]}", tables.result_hash(rows))
         return
     print_summary(results, every=every, columns=columns, json=json)
+    warnings(results)

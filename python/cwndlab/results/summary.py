@@ -10,6 +10,7 @@ from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.contract.summary import FlowSummary, Summary
 from cwndlab.results import call, dynamics, limits, metrics
 from cwndlab.results.metrics import Value
+from cwndlab.scenario import exceeded
 from cwndlab.scenario.capacity import narrowest
 from cwndlab.scenario.queries import app_of, is_datagrams
 
@@ -29,7 +30,8 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
     that starts late is not diluted; goodput counts payload the receiving application read, throughput what
     the packets occupied at the bottleneck, retransmissions and overhead included. `utilisation` is the flow's
     part (0 to 1) of what the narrowest bottleneck on its way could carry in the window; the parts of all
-    flows add up to the link's. `retransmit_rate` and `drop_rate` are per data segment sent. `cycle_s` is the
+    flows add up to the link's, and there is none where machines carried more than that (`scenario.exceeded`).
+    `retransmit_rate` and `drop_rate` are per data segment sent. `cycle_s` is the
     mean time between entries of loss recovery, the period of the congestion-avoidance sawtooth; it needs two
     entries. `completion_s` is from opening to the last byte read; `completion_*_ms`, `response_*_ms`,
     `round_*_ms` and `one_way_*_ms` are percentiles of what the application saw (each transfer of background
@@ -57,8 +59,12 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
     totals = _totals(scenario, [counted[name] for name in rows])
     for row in rows.values():
         row.update(totals)
+    faster = exceeded.links(scenario, summary)
     pingers = {flow["name"] for flow in scenario["flows"] if _is_pinger(flow)}
     bottlenecks = {name: narrowest(scenario, name) for name in rows if name not in pingers}
+    for name, found in bottlenecks.items():
+        if found is not None and found[0] in faster:
+            rows[name]["utilisation"] = None
     for name, shared in dynamics.of_run(scenario, summary, bottlenecks, alike).items():
         rows[name].update({metric: six_digits(value) for metric, value in shared.items()})
     return rows

@@ -12,8 +12,11 @@ TOLERANCE = 1.1
 """What may pass, over the declared rate, before it is said: bursts, and clocks that differ."""
 
 
-def warnings(scenario: Scenario, summary: Summary) -> Iterator[str]:
-    """Yield a sentence for each bottleneck that carried more in the window than its rate allows."""
+def links(scenario: Scenario, summary: Summary) -> dict[str, tuple[int, float]]:
+    """Return each bottleneck that carried more in the window than its rate allows: both, in bit/s, by its
+    name; of a model there is none."""
+    if "live" not in scenario:
+        return {}
     routes = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
     carried: dict[str, int] = {}
     counted = {flow["flow"]: flow["wire_bytes"] or 0 for flow in summary["flows"]}
@@ -22,14 +25,21 @@ def warnings(scenario: Scenario, summary: Summary) -> Iterator[str]:
             carried[name] = carried.get(name, 0) + counted.get(flow["name"], 0)
     seconds = (scenario["measure"]["to_ns"] - scenario["measure"]["from_ns"]) / 1e9
     changed = {change["link"] for change in scenario["schedule"]}
+    found = {}
     for link in scenario["links"]:
         rate = least_rate(link["rate_bps"], link["shaper"] or {}, link["queue"])
         if not link["bottleneck"] or rate is None or link["name"] in changed or seconds <= 0:
             continue
         passed = carried.get(link["name"], 0) * 8 / seconds
         if passed > TOLERANCE * rate:
-            declared = f"{link['name']} is declared with {format_rate(rate)}"
-            yield (
-                f"{declared} and carried {passed / 1e6:.4g} Mbit/s: the path of the machines is faster"
-                " than the file says, so that utilisation means nothing"
-            )
+            found[link["name"]] = rate, passed
+    return found
+
+
+def warnings(scenario: Scenario, summary: Summary) -> Iterator[str]:
+    """Yield a sentence for each of these bottlenecks."""
+    for name, (rate, passed) in links(scenario, summary).items():
+        yield (
+            f"{name} is declared with {format_rate(rate)} and carried {passed / 1e6:.4g} Mbit/s: the path of"
+            " the machines is faster than the file says, so that there is no utilisation"
+        )

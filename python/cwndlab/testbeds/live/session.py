@@ -4,7 +4,7 @@ import errno
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +55,12 @@ def carry_out(
                 raise
             # Of sockets, interfaces and tools: this run failed, and the next may not.
             raise RunError(str(error)) from None
+
+
+def _give_up(path: PathBackend) -> None:
+    """Stop the path of a run that has failed, whose cause is told alone."""
+    with suppress(CwndlabError, OSError):
+        path.stop()
 
 
 @contextmanager
@@ -110,7 +116,7 @@ class _Run:
         path = self._lab.path(self._scenario)
         path.start()
         stopping = held.enter_context(ExitStack())
-        stopping.enter_context(_ending(path.stop))
+        stopping.callback(_give_up, path)
         flows, hosts = self._lab.addresses.flows, self._lab.hosts
         sampler = self._system.sampler(self._run_id, self._scenario, flows, hosts)
         # While the agents begin; nothing is on the path yet.
