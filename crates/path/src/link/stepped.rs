@@ -304,6 +304,8 @@ impl<P: Packet + 'static> Stepped<P> {
             }
             self.queue_shapes = self.queue.shapes();
             self.waiting = self.queue.backlog_packets();
+            // Packets that the old queue held back leave now, not when they came.
+            self.waiting_since = self.waiting_since.max(now);
             self.report(now, out);
         }
         self.next = self.due();

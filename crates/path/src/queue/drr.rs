@@ -99,7 +99,7 @@ impl Flows {
     /// The flow that may send now. What the next flows will need is prefetched: the flow itself, its packet and its controller, of
     /// which `controllers` has one for each flow.
     pub(super) fn turn<P, C>(&mut self, store: &Store<P>, controllers: &[C]) -> Option<Turn> {
-        loop {
+        for turns in 1.. {
             let is_new = !self.new.is_empty();
             let list = if is_new { &self.new } else { &self.old };
             let index = *list.front()?;
@@ -118,6 +118,19 @@ impl Flows {
             let list = if is_new { &mut self.new } else { &mut self.old };
             list.pop_front();
             self.old.push_back(index);
+            if turns == self.old.len() && self.new.is_empty() {
+                self.skip_rounds();
+            }
+        }
+        None
+    }
+
+    /// Carries out at once the rounds in which no flow may send yet: each gives every flow one quantum and leaves their order.
+    fn skip_rounds(&mut self) {
+        let owed = |index: &u32| -self.flows[*index as usize].deficit / self.quantum;
+        let rounds = self.old.iter().map(owed).min().unwrap_or(0);
+        if rounds > 0 {
+            self.old.iter().for_each(|&index| self.flows[index as usize].deficit += rounds * self.quantum);
         }
     }
 

@@ -149,6 +149,7 @@ pub(super) struct Admission {
 }
 
 /// The state of one controller.
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct State {
     probability: u64,
     /// Probability summed since the last drop, of 2^56 too: makes the gaps between drops more even (section 5.4).
@@ -193,12 +194,12 @@ impl State {
     pub(super) fn catch_up(&mut self, params: &Params, now: Nanos, backlog: u64) {
         while self.updated + params.tupdate <= now {
             self.updated += params.tupdate;
-            let has_estimate = self.rate > 0 && backlog > 0;
-            if self.probability == 0 && self.delay == 0 && self.delay_old == 0 && !has_estimate {
-                // Nothing can change before a packet leaves: the rest of the idle time is skipped.
+            let before = self.clone();
+            self.update(params, backlog);
+            if *self == before {
+                // Nothing changes before a packet comes or leaves: the rest of the time is skipped.
                 self.updated = now - now % params.tupdate;
             }
-            self.update(params, backlog);
         }
     }
 

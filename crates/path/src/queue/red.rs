@@ -117,12 +117,18 @@ impl Red {
         while self.adapt_next <= now {
             let average = self.decayed(self.adapt_next) >> self.weight_log;
             let fifth = (self.config.max_bytes - self.config.min_bytes) / 5;
+            let before = self.probability;
             if average > self.config.min_bytes + 3 * fifth && self.probability <= ONE / 2 {
                 self.probability += (ONE / 100).min(self.probability / 4);
             } else if average < self.config.min_bytes + 2 * fifth && self.probability >= ONE / 100 {
                 self.probability = self.probability / 10 * 9;
             }
             self.adapt_next += ADAPT;
+            let is_low = average < self.config.min_bytes + 2 * fifth;
+            if self.probability == before && (is_low || self.idle_since.is_none()) && self.adapt_next <= now {
+                // The average stays or falls, so that nothing changes any more: the rest of the time is skipped.
+                self.adapt_next += (now - self.adapt_next) / ADAPT * ADAPT;
+            }
         }
     }
 

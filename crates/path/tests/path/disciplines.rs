@@ -45,6 +45,7 @@ fn red() {
 fn fq_codel() {
     check(include_str!("vectors/fq_codel.txt"));
     check(include_str!("vectors/fq_codel-limit.txt"));
+    check(include_str!("vectors/fq_codel-quantum.txt"));
 }
 
 #[test]

@@ -2,22 +2,36 @@
 
 mod draw;
 
-use std::panic::catch_unwind;
-use std::time::Instant;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use sim::Simulation;
 
-/// Scenarios tried, unless `CWNDLAB_ANYTHING` says from which seed and how many: `1000:200000`. A single one is printed.
-const SEEDS: (u64, u64) = (0, 400);
-/// Events of each: enough for handshakes, losses, timeouts and schedules. Every run ends.
+/// Seed and number of scenarios that are tried, unless `CWNDLAB_ANYTHING` says others: `7:1000000`.
+const TRIED: (u64, u32) = (0, 400);
+/// Number of choices that a scenario is drawn from; those beyond them are 0.
+const CHOICES: usize = 1000;
+/// Number of events of each run: enough for handshakes, losses, timeouts and schedules.
 const EVENTS: u64 = 20_000;
+/// A scenario that takes longer hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(300);
 
-/// Carries out the scenario of a seed; returns whether the engine took it.
-fn carry_out(seed: u64) -> bool {
-    let scenario = draw::scenario(seed);
-    let json = serde_json::to_string(&scenario).expect("a scenario is JSON");
-    let checked = sim::check(&json, &[]).map_err(|error| error.to_string());
-    let mut run = match Simulation::new(&json, 0) {
+/// Scenarios that once caused a panic or had no end, one a file.
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs/anything/corpus")
+}
+
+/// Carries out a scenario; returns whether the engine took it.
+fn carry_out(json: &str) -> bool {
+    let checked = sim::check(json, &[]).map_err(|error| error.to_string());
+    let mut run = match Simulation::new(json, 0) {
         Ok(run) => run,
         Err(error) => {
             let line = error.to_string();
@@ -40,31 +54,113 @@ fn carry_out(seed: u64) -> bool {
     true
 }
 
+/// Ends the process when a scenario hangs, and prints that scenario.
+struct Watchdog {
+    scenario: Arc<Mutex<String>>,
+    ended: mpsc::Sender<()>,
+}
+
+impl Watchdog {
+    fn new() -> Watchdog {
+        let (ended, ends) = mpsc::channel();
+        let scenario = Arc::new(Mutex::new(String::new()));
+        let watched = Arc::clone(&scenario);
+        thread::spawn(move || {
+            loop {
+                match ends.recv_timeout(HANGS_AFTER) {
+                    Ok(()) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => {
+                        eprintln!("hangs: {}", watched.lock().expect("the scenario"));
+                        std::process::abort();
+                    }
+                }
+            }
+        });
+        Watchdog { scenario, ended }
+    }
+
+    fn begins(&self, json: &str) {
+        json.clone_into(&mut self.scenario.lock().expect("the scenario"));
+    }
+
+    fn ends(&self) {
+        self.ended.send(()).expect("the watchdog lives as long as the runs");
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    tried: u64,
+    taken: u64,
+    slowest: Duration,
+}
+
+impl Count {
+    /// Adds a scenario; prints how far it is every 20,000.
+    fn add(&mut self, taken: bool, took: Duration) {
+        self.tried += 1;
+        self.taken += u64::from(taken);
+        self.slowest = self.slowest.max(took);
+        if self.tried.is_multiple_of(20_000) {
+            println!("{self}");
+        }
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Count { tried, taken, slowest } = self;
+        write!(f, "{tried} scenarios, {taken} taken; the slowest took {:.1} s", slowest.as_secs_f64())
+    }
+}
+
 #[test]
 fn no_scenario_makes_the_engine_panic() {
-    let (first, count) = std::env::var("CWNDLAB_ANYTHING").map_or(SEEDS, |given| {
-        let (first, count) = given.split_once(':').expect("FIRST:COUNT");
-        (first.parse().expect("a number"), count.parse().expect("a number"))
+    let (seed, cases) = std::env::var("CWNDLAB_ANYTHING").map_or(TRIED, |given| {
+        let (seed, cases) = given.split_once(':').expect("SEED:COUNT");
+        (seed.parse().expect("a number"), cases.parse().expect("a number"))
     });
-    let (mut taken, mut slowest, mut failed) = (0, (0.0, 0), Vec::new());
-    if count == 1 {
-        eprintln!("{}", serde_json::to_string_pretty(&draw::scenario(first)).expect("a scenario is JSON"));
-    }
-    for seed in first..first + count {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 5_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let (watchdog, count) = (Watchdog::new(), Mutex::new(Count::default()));
+    let outcome = runner.run(&vec(any::<u64>(), CHOICES), |choices| {
+        let json = serde_json::to_string(&draw::scenario(&choices)).expect("a scenario is JSON");
         let began = Instant::now();
-        match catch_unwind(|| carry_out(seed)) {
-            Ok(ran) => taken += u64::from(ran),
-            Err(_) => {
-                eprintln!("seed {seed}: the panic above");
-                failed.push(seed);
-            }
-        }
-        let took = began.elapsed().as_secs_f64();
-        if took > slowest.0 {
-            slowest = (took, seed);
-        }
+        watchdog.begins(&json);
+        let taken = carry_out(&json);
+        watchdog.ends();
+        count.lock().expect("the count").add(taken, began.elapsed());
+        Ok(())
+    });
+    if let Err(TestError::Fail(why, choices)) = &outcome {
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("anything-{seed}.json"));
+        let json = serde_json::to_string(&draw::scenario(choices)).expect("a scenario is JSON");
+        fs::write(&kept, json).expect("a folder for it");
+        panic!(
+            "{why}\nThe simplest scenario found is {}; mended, it belongs in {}",
+            kept.display(),
+            corpus().display()
+        );
     }
-    println!("{count} scenarios, {taken} taken; the slowest, seed {}, took {:.1} s", slowest.1, slowest.0);
-    assert_eq!(failed, [0; 0], "seeds whose scenarios panic");
-    assert!(taken > 0 || count == 0, "the engine refuses them all");
+    outcome.expect("no scenario is rejected");
+    let count = count.into_inner().expect("the count");
+    println!("{count}");
+    assert!(count.taken > 0 || cases == 0, "the engine refuses them all");
+}
+
+#[test]
+fn no_scenario_of_the_corpus_makes_the_engine_panic_or_hang() {
+    let files: Vec<_> =
+        fs::read_dir(corpus()).expect("a folder").map(|file| file.expect("a file").path()).collect();
+    assert!(!files.is_empty());
+    let watchdog = Watchdog::new();
+    for file in files {
+        let json = fs::read_to_string(&file).expect("text");
+        watchdog.begins(&json);
+        carry_out(&json);
+        watchdog.ends();
+    }
 }

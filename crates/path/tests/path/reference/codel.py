@@ -148,12 +148,12 @@ def fq_codel() -> None:
         (300, 20_000_000, 25, 120, 3, 0, 1, "not-ect"),
         (50 * MS + 7, 1_300_000, 150, 300, 4, 0, 1, "not-ect"),
     ]
-    for name, limit in (("fq_codel", 10_240), ("fq_codel-limit", 150)):
+    for name, limit, quantum in (("fq_codel", 10_240, 1500), ("fq_codel-limit", 150, 1500), ("fq_codel-quantum", 10_240, 7)):
         config = {
             "kind": "fq_codel",
             "limit_packets": limit,
             "flows": 1024,
-            "quantum_bytes": 1500,
+            "quantum_bytes": quantum,
             "target_ns": 5 * MS,
             "interval_ns": 100 * MS,
             "ecn": True,

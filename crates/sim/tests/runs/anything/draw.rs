@@ -1,4 +1,4 @@
-//! A scenario drawn from a seed: each key from its whole range, its ends more often than what lies between.
+//! A scenario drawn from a list of choices: each key from its whole range, its ends more often than what lies between.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,8 @@ use contract::scenario::{
 use path::{
     BfifoConfig, CakeConfig, CodelConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig,
     JitterKind, LossConfig, PauseConfig, PfifoConfig, PieConfig, QueueConfig, RedConfig, ShaperConfig,
-    SwitchConfig, Xoshiro256PlusPlus,
+    SwitchConfig,
 };
-use rand_core::{RngCore, SeedableRng};
 use tcp::profile;
 
 /// Longest time of the experiment file, ns.
@@ -23,16 +22,20 @@ const RATE: u64 = 10_000_000_000_000;
 const SIZE: u64 = 1 << 50;
 const PPB: u32 = 1_000_000_000;
 
-/// The scenario of a seed.
-pub(super) fn scenario(seed: u64) -> Scenario {
-    Draw(Xoshiro256PlusPlus::seed_from_u64(seed)).scenario()
+/// The scenario that the choices lead to. Smaller choices, and 0 for those that are missing, lead to simpler scenarios.
+pub(super) fn scenario(choices: &[u64]) -> Scenario {
+    Draw(choices.to_vec().into_iter()).scenario()
 }
 
-struct Draw(Xoshiro256PlusPlus);
+struct Draw(std::vec::IntoIter<u64>);
 
 impl Draw {
+    fn choice(&mut self) -> u64 {
+        self.0.next().unwrap_or(0)
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
-        self.0.next_u64() % bound
+        self.choice() % bound
     }
 
     fn one_in(&mut self, times: u64) -> bool {
@@ -55,7 +58,7 @@ impl Draw {
             _ => {
                 let bits = 64 - (most - least).leading_zeros();
                 let width = self.below(u64::from(bits) + 1) as u32;
-                let value = if width == 0 { 0 } else { self.0.next_u64() >> (64 - width) };
+                let value = if width == 0 { 0 } else { self.choice() >> (64 - width) };
                 least + value.min(most - least)
             }
         }
@@ -146,7 +149,7 @@ impl Draw {
         Scenario {
             version: VERSION,
             experiment: "anything".into(),
-            seed: self.0.next_u64(),
+            seed: self.choice(),
             repeat: self.small(0, 9_999),
             duration_ns,
             start_jitter_ns: self.maybe(3, Draw::time).unwrap_or(0),
@@ -262,7 +265,7 @@ impl Draw {
             sd_ns: self.time(),
             reorder: self.flag(),
             table: (kind == JitterKind::Table || self.one_in(4))
-                .then(|| (0..1 + self.below(4)).map(|_| self.0.next_u64() as i16).collect()),
+                .then(|| (0..1 + self.below(4)).map(|_| self.choice() as i16).collect()),
         }
     }
 

@@ -161,7 +161,8 @@ impl LinuxSender {
             self.rate_delivered(&packet, p);
             self.remove_from_send_order(id);
             self.board.get_mut(id).tags |= scoreboard::RATED;
-        } else if id < self.classic.lost_cursor {
+        }
+        if id < self.classic.lost_cursor {
             self.classic.sacked_below += 1;
         }
     }
