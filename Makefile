@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent quick soak test test-portable test-rust test-mutants test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
+.PHONY: help setup demo agent quick soak soak-scenarios soak-fuzz soak-damage soak-load test test-portable test-rust test-mutants test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
 	bench lock lock-docs lock-wheels lock-notebooks notebooks clean engine toolchain test-tools
 
 help: ## this list
@@ -86,12 +86,35 @@ $(NEXTEST): | toolchain
 	CARGO_TARGET_DIR=target/nextest cargo install --quiet --locked cargo-nextest --version $(NEXTEST_VERSION) --root .tools
 	@rm -rf target/nextest
 
-soak: toolchain $(STAMPS)/native-$(PROFILE) ## hours, by hand: random scenarios and damage by the ten thousand, all tests ten times beside a load of four; docs/evidence/soak.md keeps the output
-	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:100000 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs anything -- --nocapture
+CARGO_FUZZ         := .tools/bin/cargo-fuzz
+CARGO_FUZZ_VERSION := 0.13.2
+# Seconds that each parser is fed.
+FUZZ_SECONDS       := 1800
+
+soak: soak-scenarios soak-fuzz soak-damage soak-load ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four; docs/evidence/soak.md keeps the output
+	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/*.tar.gz
+
+soak-scenarios: toolchain ## a million random scenarios
+	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:1000000 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs anything -- --nocapture
+
+soak-fuzz: toolchain $(STAMPS)/native-$(PROFILE) $(CARGO_FUZZ) ## captures, scripts and logs of any bytes
+	mkdir -p target/fuzz/capture target/fuzz/script
+	PATH="$$PATH:$(CURDIR)/.tools/bin" cargo +nightly fuzz run --target-dir target/fuzz/build capture target/fuzz/capture fuzz/seeds/capture -- -max_total_time=$(FUZZ_SECONDS) -timeout=60 -max_len=20000
+	PATH="$$PATH:$(CURDIR)/.tools/bin" cargo +nightly fuzz run --target-dir target/fuzz/build script target/fuzz/script crates/script/scripts -- -max_total_time=$(FUZZ_SECONDS) -timeout=60 -max_len=4000
+	$(BIN)/python tests/formats/fuzz.py all --seconds 300 --seed $${SOAK_SEED:-1}
+
+soak-damage: $(STAMPS)/native-$(PROFILE) ## damaged and altered results, ten thousand of each
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1}
 	$(BIN)/python tests/results/damage.py --count 10000 --seed $${SOAK_SEED:-1} --altered
-	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/*.tar.gz
+
+soak-load: $(STAMPS)/native-$(PROFILE) ## all tests ten times in a row beside four busy processes
 	$(BIN)/python tests/busy.py --times 10 --load 4 $(MAKE) test-rust test-python test-live
+
+$(CARGO_FUZZ): | toolchain
+	$(SAY) 'cargo-fuzz and a nightly Rust, which it needs (once; some minutes)'
+	rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
+	CARGO_TARGET_DIR=target/cargo-fuzz cargo install --quiet --locked cargo-fuzz --version $(CARGO_FUZZ_VERSION) --root .tools
+	@rm -rf target/cargo-fuzz
 
 test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'

@@ -1,11 +1,11 @@
 """Feeds damaged files of every format to its parser: by hand for as long as asked, in the tests for a moment.
 
-    python tests/formats/fuzz.py FORMAT --seconds 600 [--seed 1]
+    python tests/formats/fuzz.py FORMAT|all --seconds 600 [--seed 1]
 
 A file is one of the samples with a few random changes: bytes and numbers replaced, pieces cut out, doubled,
 moved or taken from another sample. A parser may refuse it with one line (InputError) or read it into tables
 that hold together; anything else is a failure, and the file is left in the directory `fuzz-failures` with the
-seed in its name.
+seed in its name. Once mended, it belongs in `tests/formats/found`: files there are tried first, each time.
 """
 
 import argparse
@@ -63,6 +63,9 @@ FLENT = b"""{"version": 4, "metadata": {"NAME": "tcp_nup", "TITLE": "x", "HOST":
 "TCP upload::1::tcp_rtt": [40, 41, 42, 43], "TCP upload::1::tcp_pacing_rate": [1, 2, 3, 4],
 "Ping (ms) ICMP": [40, 41, 42, 43]}, "raw_values": {"TCP upload::1": [
 {"t": 1.0, "val": 3, "tcp_rtt": 40.5, "tcp_cwnd": 10}, {"t": 1.3, "tcp_rtt": 41}]}}"""
+
+FOUND = Path(__file__).with_name("found")
+"""Files that a parser once failed on: `FORMAT-SEED-NUMBER.SUFFIX`."""
 
 SLOWEST_S = 20.0
 """A file that takes longer than this on a machine at rest is a failure of its own."""
@@ -250,18 +253,16 @@ def fuzz(name: str, seconds: float, seed: int, most: int = 10**12) -> tuple[int,
         samples = target.samples(directory)
         if name == "capture":
             (directory / "whole.pcap").write_bytes(samples[2])
+        file = directory / f"damaged{target.suffix}"
+        for found in sorted(FOUND.glob(f"{name}-*")):
+            is_read(target, file, found.read_bytes())
         until = time.monotonic() + seconds
         while time.monotonic() < until and tried < most:
             content = damaged(rng.choice(samples), samples, rng)
-            file = directory / f"damaged{target.suffix}"
-            file.write_bytes(content)
             tried += 1
             began = time.monotonic()
             try:
-                check(target.read(file))
-                read += 1
-            except InputError as error:
-                assert "\n" not in str(error) and str(error).strip()
+                read += is_read(target, file, content)
             except BaseException:
                 kept = Path("fuzz-failures")
                 kept.mkdir(exist_ok=True)
@@ -272,16 +273,26 @@ def fuzz(name: str, seconds: float, seed: int, most: int = 10**12) -> tuple[int,
     return tried, read
 
 
+def is_read(target: Target, file: Path, content: bytes) -> bool:
+    """Whether the parser reads the content; otherwise it refuses it with one line."""
+    file.write_bytes(content)
+    try:
+        check(target.read(file))
+    except InputError as error:
+        assert "\n" not in str(error) and str(error).strip()
+        return False
+    return True
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("format", choices=TARGETS)
-    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("format", choices=[*TARGETS, "all"])
+    parser.add_argument("--seconds", type=float, default=600, help="of each format")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    tried, read = fuzz(arguments.format, arguments.seconds, arguments.seed)
-    print(
-        f"{arguments.format}: {tried} files in {arguments.seconds:g} s, {read} read, no failure", flush=True
-    )
+    for name in TARGETS if arguments.format == "all" else [arguments.format]:
+        tried, read = fuzz(name, arguments.seconds, arguments.seed)
+        print(f"{name}: {tried} files in {arguments.seconds:g} s, {read} read, no failure", flush=True)
 
 
 if __name__ == "__main__":
