@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use crate::common::{Bug, Feed, Log, Pkt, check, equal, link, run_stepped};
 use path::{
-    CodelConfig, DropReason, JitterConfig, JitterKind, Link, LinkChange, LinkConfig, Mode, PfifoConfig,
-    QueueConfig, ShaperConfig, stream,
+    CakeConfig, CodelConfig, DropReason, FlowMode, JitterConfig, JitterKind, Link, LinkChange, LinkConfig,
+    Mode, PfifoConfig, QueueConfig, ShaperConfig, stream,
 };
 use proptest::prelude::*;
 
@@ -382,6 +382,28 @@ fn a_new_queue_takes_over_what_it_admits() {
     assert_eq!(log.dropped.iter().map(|drop| drop.1).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
     link.on_event(u64::MAX >> 1, &mut log);
     assert_eq!(log.forwarded.len(), 5);
+}
+
+#[test]
+fn what_a_shaping_queue_held_back_leaves_when_another_takes_its_place() {
+    // CAKE lets a packet pass each second; the link itself sends one in 1 ms.
+    let cake = CakeConfig {
+        bandwidth_bps: Some(8_000),
+        rtt_ns: 100 * MS,
+        flow_mode: FlowMode::Flowblind,
+        memlimit_bytes: 4 << 20,
+    };
+    let mut link = link(&LinkConfig { queue: QueueConfig::Cake(cake), ..PLAIN }, Mode::Stepped);
+    let mut log = Log::default();
+    for (at, packet) in at([0, 2 * MS, 20 * MS]) {
+        link.arrive(at, packet, &mut log);
+    }
+    let queue = Some(QueueConfig::Pfifo(PfifoConfig { limit_packets: 4 }));
+    let streams = |purpose: &str| stream(7, 0, purpose, "link");
+    link.change(30 * MS, &LinkChange { queue, ..LinkChange::default() }, &streams, &mut log);
+    link.on_event(u64::MAX >> 1, &mut log);
+    let arrived: Vec<_> = log.forwarded.iter().map(|(at, packet)| (*at / MS, packet.id)).collect();
+    assert_eq!(arrived, [(11, 0), (41, 1), (42, 2)]);
 }
 
 #[test]
