@@ -148,7 +148,7 @@ def fq_codel() -> None:
         (300, 20_000_000, 25, 120, 3, 0, 1, "not-ect"),
         (50 * MS + 7, 1_300_000, 150, 300, 4, 0, 1, "not-ect"),
     ]
-    for name, limit, quantum in (("fq_codel", 10_240, 1500), ("fq_codel-limit", 150, 1500), ("fq_codel-quantum", 10_240, 7)):
+    for case, limit, quantum in (("", 10_240, 1500), ("-limit", 150, 1500), ("-quantum", 10_240, 7)):
         config = {
             "kind": "fq_codel",
             "limit_packets": limit,
@@ -161,4 +161,4 @@ def fq_codel() -> None:
             "memory_limit_bytes": 32 << 20,
             "drop_batch": 64,
         }
-        run(name, FqCodel(config, 1500), config, RATE, groups)
+        run(f"fq_codel{case}", FqCodel(config, 1500), config, RATE, groups)
