@@ -11,6 +11,7 @@ from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.units import format_rate, format_share, format_time
 from cwndlab.plan import Plan, PlannedRun
 from cwndlab.results import texttable
+from cwndlab.results.labels import Labels
 from cwndlab.scenario import drawing
 from cwndlab.scenario.queries import app_of, full_ns, is_datagrams, rate_of
 from cwndlab.scenario.routed import Routed, Ways
@@ -26,17 +27,16 @@ def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
     """The plan as a person looks at it before running it."""
     first, ways = plan.runs[0], Ways()
     run = Routed(first.scenario, catalogue(), ways.of(first.scenario["links"]))
-    cell = ", ".join(f"{name} {first.cell[key]}" for key, name in _short(plan).items())
-    cell = cell if len(cell) <= 60 else f"{cell[:59]}…"
+    cells = [run.cell for run in plan.runs]
+    keys = texttable.telling(plan.keys, cells)
+    short, labels = texttable.short_names(keys), Labels({key: [cell[key] for cell in cells] for key in keys})
+    cell = ", ".join(f"{short[key]} {labels.value(key, first.cell[key])}" for key in keys)
     which = f"run 0 of {len(plan.runs)}: {cell}" if cell else "every run"
-    lines = [f"network ({which})", "", *(f"  {line}".rstrip() for line in drawing.draw(first.scenario)), ""]
+    title = texttable.wrapped(f"network ({which})", texttable.WIDTH)
+    lines = [title, "", *(f"  {line}".rstrip() for line in drawing.draw(first.scenario)), ""]
     lines += [*_indented(_links(run)), "", "flows (* bottleneck)", *_indented(_flows(run)), ""]
     lines += ["bottlenecks in all cells", *_indented(_bottlenecks(plan, ways)), ""]
     return "\n".join([*lines, *estimate.remarks(plan), *estimate.totals(plan, jobs, pause_ns)])
-
-
-def _short(plan: Plan) -> Mapping[str, str]:
-    return texttable.short_names(texttable.telling(plan.keys, [run.cell for run in plan.runs]))
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

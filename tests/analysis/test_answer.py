@@ -9,7 +9,7 @@ import pytest
 from test_comparison import simulated, values
 
 from cwndlab import interface, runner, testbeds
-from cwndlab.analysis import answer, comparison, contrasts, effects, verdict
+from cwndlab.analysis import amounts, answer, comparison, contrasts, effects, verdict
 from cwndlab.analysis.comparison import Contrast, Options, RunSet
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.runs import Run
@@ -103,6 +103,28 @@ def test_a_trade_off_is_one_sentence_what_is_better_first() -> None:
     assert found.lead() == expected
     (turned,) = effects.of_comparisons(each, [], {"rtt_p95_ms": "higher"})
     assert "but" not in turned.lead()
+
+
+def test_changes_of_one_sentence_are_told_in_one_form() -> None:
+    found = of(cells((one(100.0), one(99.7)), (one(10.0), one(411.0))))
+    assert "from 0.9970 times as high (delay 1ms) to 41.1 times as high (delay 2ms)" in said(found)
+    assert "goodput 540 % higher" in found.lead()
+    runs = [
+        [Run("r", {"goodput_mbps": rate, "rtt_p95_ms": rtt}, repeat=0, draws=(1, 0), live=False)]
+        for rate, rtt in ((10.0, 10.0), (62.5, 411.0))
+    ]
+    each = comparison.compare(
+        cells((runs[0], runs[1])), ["goodput_mbps", "rtt_p95_ms"], Options(within=False)
+    )
+    (found,) = effects.of_comparisons(each, [])
+    assert "goodput 6.25 times as high, but 95th percentile RTT 41.1 times as high" in found.lead()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(99.98, "99.98"), (99.99999, "99.99"), (100, "100"), (99.94, "99.9"), (100.4, "100")]
+)
+def test_less_than_all_is_not_written_as_all(value: float, text: str) -> None:
+    assert amounts.digits(value) == text
 
 
 ANSWERS = [

@@ -655,6 +655,12 @@ def test_short_names_stay_clear():
         "hosts.b.cc": "b.cc",
         "network.dumbbell.bottleneck.rate": "rate",
     }
+    # The way back is told from the way there, also where that is not swept.
+    back = "network.dumbbell.reverse.rate"
+    assert short_names([back]) == {back: "reverse.rate"}
+    deep = "network.chain.reverse.queue.limit"
+    assert short_names([back, deep]) == {back: "reverse.rate", deep: "reverse.queue.limit"}
+    assert short_names(["flows.reverse"]) == {"flows.reverse": "reverse"}
 
 
 def test_values_are_ordered_as_quantities():

@@ -95,7 +95,7 @@ def test_a_path_that_the_receiver_limits_judges_nothing(tmp_path, buffer, idle):
     assert [line.partition(":")[0] for line in found.idle] == [
         f"short, {queue} judges nothing" for queue in ("30p", "60p") if idle
     ]
-    assert ("the flows are limited by the receiver's window for 100.0 %" in text) is idle
+    assert ("the flows are limited by the receiver's window for 100 %" in text) is idle
     assert ("judges nothing" in page.html(found, "cwndlab review")) is idle
 
 

@@ -10,7 +10,7 @@ import argparse
 import csv
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median, stdev
@@ -19,10 +19,11 @@ import numpy as np
 import polars as pl
 from loadlatency_tables import loadlatency_linux, loadlatency_netns, metric
 from scipy.stats import ttest_ind
-from suite_rows import Floats, column, flows, grouped, interval, of_suite, published_of, runs_of, table
+from suite_rows import Floats, Row, column, flows, grouped, interval, of_suite, published_of, runs_of, table
 
 from cwndlab.claims import claims, judge
 from cwndlab.errors import CwndlabError
+from cwndlab.results import limits
 from cwndlab.results.resultset import ResultSet
 from cwndlab.suites import suite, window_sweep
 
@@ -102,13 +103,31 @@ def tri_point(*several: ResultSet) -> list[str]:
                 interval(column(members, "goodput_mbps")),
                 f"{100 * mean(column(members, 'utilisation')):.1f} %",
                 f"{mean(column(members, 'jain', max)):.3f}",
-                f"{mean(column(members, 'limited_cwnd_pct', mean)):.0f}",
-                f"{mean(column(members, 'limited_rwnd_pct', mean)):.0f}",
-                f"{mean(column(members, 'limited_sndbuf_pct', mean)):.0f}",
+                limited(members),
             ]
         )
     head = ["TCP CC", "version", "average(flow1 + flow2)", "utilisation", "Jain"]
-    return table([*head, "limited by cwnd", "by the receiver's window", "by the send buffer"], rows, 2)
+    return table([*head, "limited by"], rows, 2)
+
+
+def limited(runs: Iterable[dict[str, Row]]) -> str:
+    """What limited the flows, each limit with its per cent of the time."""
+    shares = {kind: mean(column(runs, f"limited_{kind}_pct", mean)) for kind in limits.KINDS}
+    named = sorted((-share, kind) for kind, share in shares.items() if share > 0)
+    return ", ".join(
+        f"{LIMITS[kind]} {-share:.0f}" if share < -1 else f"{LIMITS[kind]} <1" for share, kind in named
+    )
+
+
+LIMITS = {
+    "cwnd": "cwnd",
+    "path": "full link",
+    "rwnd": "receiver's window",
+    "sndbuf": "send buffer",
+    "app": "application",
+    "host": "host",
+    "pacing": "pacing",
+}
 
 
 _SYSTEM = {stack: "Linux" if "linux" in stack else "freebsd default stack" for stack in STACKS} | {
@@ -141,13 +160,13 @@ def tri_point_more(*several: ResultSet) -> list[str]:
                 interval([run["f1"]["goodput_mbps"] or 0.0 for run in members]),
                 interval([run["f2"]["goodput_mbps"] or 0.0 for run in members]),
                 f"{mean(column(members, 'jain', max)):.2f}",
-                f"{mean(column(members, 'limited_cwnd_pct', mean)):.0f}",
+                limited(members),
                 str(sum(any(row["status"] == "failed" for row in run.values()) for run in members)),
                 str(len(members)),
             ]
         )
     head = ["flow 1", "flow 2", "flow 2 starts", "flow 1 + flow 2", "flow 1", "flow 2", "Jain"]
-    return table([*head, "limited by cwnd", "runs that failed", "runs"], rows, 2)
+    return table([*head, "limited by", "runs that failed", "runs"], rows, 2)
 
 
 def _cells(name: str, keys: Sequence[str]) -> list[dict[str, str]]:
@@ -401,7 +420,7 @@ def windows(*several: ResultSet) -> list[str]:
             row = next(iter(run.values()))
             samples = results.series(row["run_id"], flow=row["flow"], table="samples")
             seconds = samples.filter(pl.col("kind").cast(pl.String) == "goodput")["value"].to_numpy() * 8e-6
-            cell = values.setdefault((row["hosts.a.sysctl"], row[WINDOW].removesuffix("iB")), [])
+            cell = values.setdefault((row["sysctls"], row[WINDOW].removesuffix("iB")), [])
             cell += [*seconds.tolist(), row["goodput_mbps"]]
     tests = list(dict.fromkeys(test for test, _ in values))
     path = suite("window-sweep").path.with_name("window-sweep-cells.csv")
@@ -433,7 +452,7 @@ def window_runs(*several: ResultSet) -> list[str]:
     ]
     cells: dict[str, list[list[float]]] = {}
     for results in several:
-        keys = [key for key in (WINDOW, "hosts.a.sysctl") if key in results.summary.columns]
+        keys = [key for key in (WINDOW, "sysctls") if key in results.summary.columns]
         for (window, *_), members in grouped(runs_of([results], "window-sweep"), *keys).items():
             if len(members) > 1:
                 small = "64K and 128K" if window in ("64KiB", "128KiB") else "512K and more"

@@ -21,7 +21,7 @@ PRACTICAL = 0.01
 point."""
 
 MANY_TIMES = 10
-"""Ratio from which on a change is told as such, rather than in per cent."""
+"""Ratio from which on a change, and what else stands in its sentence, is told as such and not in per cent."""
 
 MAX_PLACES = 3
 """Combinations that are named in which a side has none of a metric."""
@@ -117,24 +117,30 @@ class Effect:
         proven = sum(each.kind is Kind.DIFFERENCE for each in self.each)
         return f"proven in {proven} of {len(self.each)}"
 
-    def told(self, change: float) -> str:
-        """A change in words."""
+    def is_manifold(self, change: float) -> bool:
+        """Whether a change is told as a ratio."""
+        return self.ratios and change >= MANY_TIMES - 1
+
+    def told(self, change: float, *, times: bool = False) -> str:
+        """A change in words; `times`: shares as ratios, as others of the sentence are."""
         if not change:
             return "the same"
-        if self.ratios and change >= MANY_TIMES - 1:
-            return f"{amounts.digits(change + 1)} times as high"
+        if self.ratios and (times or self.is_manifold(change)):
+            return f"{amounts.ratio(change)} times as high"
         shown = columns.describe(self.metric)
         size = amounts.digits(abs(change) * (100 if self.ratios else shown.factor))
         unit = " %" if self.ratios else amounts.unit_of(self.each[0])
         return f"{size}{unit} {'higher' if change > 0 else 'lower'}"
 
-    def clause(self, *, counted: bool = False) -> str:
+    def clause(self, *, counted: bool = False, times: bool = False) -> str:
         """The typical change in words, with who has none of the metric where; `counted`: over how many."""
         missing = self._missing()
         if not self.each:
             return f"{self.words}: {missing}"
         over = f" over {_combinations(len(self.each))}" if counted else ""
-        return f"{self.words} {self.told(self.typical)}{over}" + (f" ({missing})" if missing else "")
+        return f"{self.words} {self.told(self.typical, times=times)}{over}" + (
+            f" ({missing})" if missing else ""
+        )
 
     @property
     def _lacking(self) -> str:
@@ -168,10 +174,12 @@ class Effect:
     def _ends(self) -> str:
         changes = self.changes
         low, high = (changes.index(pick(changes)) for pick in (min, max))
-        ends = [f"{self.told(changes[at])} ({self.each[at].contrast.name})" for at in (low, high)]
-        said = f"from {ends[0]} to {ends[1]}"
-        if self.told(changes[low]) == self.told(changes[high]):
-            said = f"{self.told(changes[low])} in every combination"
+        times = self.is_manifold(changes[high])
+        ends = [self.told(changes[at], times=times) for at in (low, high)]
+        places = [self.each[at].contrast.name for at in (low, high)]
+        said = f"from {ends[0]} ({places[0]}) to {ends[1]} ({places[1]})"
+        if ends[0] == ends[1]:
+            said = f"{ends[0]} in every combination"
         return f"{said}; {self._ahead()}"
 
     def _ahead(self) -> str:
@@ -299,9 +307,11 @@ def _combinations(count: int) -> str:
 
 def _weighed(effects: Sequence[Effect], *, counted: bool) -> str:
     """The changes in one sentence, what speaks for b before what speaks against it."""
-    good = [each.clause(counted=counted) for each in effects if each.good]
-    open_ = [each.clause(counted=counted) for each in effects if each.good is None]
-    bad = [each.clause(counted=counted) for each in effects if each.good is False]
+    times = any(each.each and each.is_manifold(each.typical) for each in effects)
+    good, open_, bad = (
+        [each.clause(counted=counted, times=times) for each in effects if each.good is way]
+        for way in (True, None, False)
+    )
     if good and bad:
         return f"{_listed([*good, *open_])}, but {_listed(bad)}"
     return _listed([*good, *open_, *bad])

@@ -264,7 +264,6 @@ def _ratios(
 LINKED: dict[frozenset[str], set[str]] = {
     frozenset({"hosts.a.stack"}): {"hosts.b.stack", "hosts.a.cc", "hosts.a.hz", "hosts.a.sysctl"},
     frozenset({"hosts.a.cc"}): {"hosts.a.stack", "hosts.b.stack", "hosts.a.hz", "hosts.a.sysctl"},
-    frozenset({"hosts.a.sysctl"}): {"hosts.b.sysctl", "hosts.a.noise.processing.mean"},
     frozenset({"hosts.a.stack", "hosts.a.cc"}): {"hosts.b.stack", "hosts.a.hz", "hosts.a.sysctl"},
     frozenset({"hosts.a.stack", "hosts.a.cc", "hosts.a.sysctl"}): {"hosts.a.hz"},
 }

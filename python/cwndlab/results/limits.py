@@ -65,7 +65,7 @@ def buffer(limit: str | None, counted: FlowSummary) -> dict[str, Value]:
 
 def sentence(row: Mapping[str, Value]) -> str:
     """What limited the flow of a row, and for how much of the time, to end a sentence with."""
-    said = [f"{_percentage(share)} of the time by {WORDS[kind]}{held}" for kind, share, held in _parts(row)]
+    said = [f"{percentage(share)} of the time by {WORDS[kind]}{held}" for kind, share, held in _parts(row)]
     return ", ".join(said) or "by nothing for long"
 
 
@@ -87,7 +87,8 @@ def holder(row: Mapping[str, Value]) -> str:
     return f"a buffer of {int(size):,} bytes, held by {name}{why}"
 
 
-def _percentage(share: float) -> str:
+def percentage(share: float) -> str:
+    """Per cent of the time, in which 0 and 100 mean none and all of it."""
     if share < 1:
         return "less than 1 %"
     return "more than 99 %" if 99 < share < 100 else f"{share:.0f} %"

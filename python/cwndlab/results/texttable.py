@@ -31,12 +31,13 @@ def telling(keys: Sequence[str], rows: Sequence[Mapping[str, str]]) -> list[str]
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """The shortest ends of dotted names that tell them apart."""
+    """The shortest ends of dotted names that tell them apart, and the way back from the way there."""
     short = {}
     for name in names:
         words = name.split(".")
         others = [other for other in names if other != name]
-        for count in range(1, len(words) + 1):
+        least = len(words) - words.index("reverse") if "reverse" in words[:-1] else 1
+        for count in range(least, len(words) + 1):
             short[name] = ".".join(words[-count:])
             if not any(f".{other}".endswith(f".{short[name]}") for other in others):
                 break

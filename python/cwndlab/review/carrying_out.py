@@ -12,7 +12,7 @@ from cwndlab.analysis.comparison import Comparison, Contrast, Options, RunSet
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError
 from cwndlab.parts.executor import Observer
-from cwndlab.results import columns
+from cwndlab.results import columns, limits
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.texttable import short_names
@@ -106,7 +106,7 @@ def _held(contrast: Contrast) -> str | None:
     if not shares or any(metrics.get(name, 0.0) >= DECIDES_PCT for metrics in known for name in OWN):
         return None
     share, name = max((share, name) for name, share in shares.items())
-    return f"the flows are {columns.describe(name).words} for {share:.1f} % of the time"
+    return f"the flows are {columns.describe(name).words} for {limits.percentage(share)} of the time"
 
 
 def _contrasts(question: Question, results: Mapping[str, ResultSet]) -> Iterator[Contrast]:
