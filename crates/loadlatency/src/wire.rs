@@ -1,6 +1,7 @@
 //! The wire format, version 1: every integer in network byte order, every length checked before a byte is read for it.
 //!
-//! docs/loadlatency.md describes it. Nothing here reads a socket.
+//! Nothing here reads a socket.
+#![doc = include_str!("wire.md")]
 
 use crate::measure::Direction;
 

@@ -312,9 +312,8 @@ fn a_server_that_is_none_is_told_apart() {
 
 #[test]
 fn the_document_describes_the_bytes() {
-    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/loadlatency.md"))
-        .expect("the page");
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/wire.md")).expect("the page");
     for number in [wire::VERSION.into(), u64::from(wire::PORT), u64::from(wire::MAX_BLOCK)] {
-        assert!(text.contains(&number.to_string()), "{number} is not in docs/loadlatency.md");
+        assert!(text.contains(&number.to_string()), "{number} is not in src/wire.md");
     }
 }
