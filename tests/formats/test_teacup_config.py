@@ -332,6 +332,7 @@ def test_commands_that_are_dropped_are_listed(tmp_path: Path) -> None:
     found = kinds(convert(file))["dropped"]
     said = "a command on host newtcp20, a comment in the lab file: sysctl net.inet.tcp.sack.enable=V_delay"
     assert f"{line}: {said}" in found
+    assert f"{line - 2}: TPCONF_host_init_custom_cmds: comments in the lab file" in found
     printed = "\n".join(teacup_config.as_text_list(convert(file).findings))
     assert "\x1b" not in printed and r"touch \x1b[31mx" in printed
     converted = convert(file)

@@ -282,7 +282,13 @@ class _Converter(Traffic, Hosts, Router):
             if not name.startswith("TPCONF_"):
                 continue
             if name not in used:
-                self._say("dropped", setting.place, f"{name}: about the lab, not the experiment, or unknown")
+                commented = name == "TPCONF_host_init_custom_cmds"
+                why = (
+                    "comments in the lab file"
+                    if commented
+                    else "about the lab, not the experiment, or unknown"
+                )
+                self._say("dropped", setting.place, f"{name}: {why}")
             elif name not in said:
                 self._say("mapped", setting.place, f"{name}: {used[name]}")
         for place, what in self.source.ignored:

@@ -244,7 +244,12 @@ def _disciplines(scenario: LiveScenario, site: Site) -> Iterator[str]:
     """Queue disciplines that machines refuse when they are tried, with tc's own words."""
     refused: dict[tuple[str, str, str], list[str]] = {}
     for machine, purpose, trials in _trials(scenario, site):
-        for kind, said in site.refused(machine, trials).items():
+        try:
+            found = site.refused(machine, trials)
+        except OSError as error:
+            yield f"{error} (while queue disciplines were tried)"
+            continue
+        for kind, said in found.items():
             refused.setdefault((machine, kind, said), []).append(purpose)
     for (machine, kind, said), purposes in refused.items():
         yield f"{machine}: refuses queue discipline {kind} ({', '.join(purposes)}): {said}"
