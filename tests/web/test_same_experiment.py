@@ -60,6 +60,7 @@ def random_settings(number: int) -> Settings:
         ecn=draw.random() < 0.3,
         buffers=draw.choice([None, None, 65536, 600_000, draw.randrange(8192, 5_000_000)]),
         merge=draw.choice([0, 0, 45, draw.randrange(1, 60)]),
+        processing=draw.choice([0, 0, 40_000, draw.randrange(1, 2_000_000)]),
         duration=duration,
         measure=draw.choice([0, draw.randrange(duration)]),
         seed=draw.randrange(1, 10_000),
@@ -155,24 +156,23 @@ experiment: words
 duration: 3s
 hosts:
   a: {{stack: freebsd-15-current, cc: newreno}}
-  b: {{stack: freebsd-15-current{receiver}}}
+  b: {{stack: freebsd-15-current}}
 network: {{dumbbell: {{left: [a], right: [b], bottleneck: {{rate: {rate}, delay: {delay}}}}}}}
 flows: [{{name: f1, from: a, to: b, app: bulk}}]
 """
 
 
-def one_flow(rate: str, delay: str, receiver: str = "") -> Any:
-    text = FLOW.format(rate=rate, delay=delay, receiver=receiver)
+def one_flow(rate: str, delay: str) -> Any:
+    text = FLOW.format(rate=rate, delay=delay)
     return planning.make(loading.load(text)).runs[0].scenario
 
 
 @pytest.mark.slow
 def test_what_limited_a_flow_is_said(page: Path) -> None:
     path = "rate=100mbit&rtt=20ms&buffer=1000p&duration=5s&f=linux-6.8,cubic"
-    busy = ", noise: {processing: {mean: 100us, sd: 0us}}"
     addresses = [path, f"{path}&buffers=64KiB", path.replace("cubic", "bbr").replace("1000p", "20p")]
-    scenarios = [one_flow("1gbit", "1ms", receiver=busy), one_flow("1gbit", "40ms")]
-    told = carried_out(page, [*addresses, *map(json.dumps, scenarios)])
+    addresses += ["rate=1gbit&rtt=2ms&buffer=1000p&processing=100us&duration=3s&f=freebsd-15-current,newreno"]
+    told = carried_out(page, [*addresses, json.dumps(one_flow("1gbit", "40ms"))])
     plain, small, paced, slow, held = (ours["limits"][0] for ours in told)
     assert plain == "the path all of the time"
     assert small.startswith("the receiver’s window (a buffer of 131,072 bytes, held by SO_RCVBUF) ")
@@ -226,6 +226,8 @@ def test_the_plan_takes_whatever_the_page_lets_one_set(page: Path) -> None:
         "loss=50%",
         "merge=10000",
         "merge=1",
+        "processing=1ns",
+        "processing=100ms",
         "seed=0",
     ]
     edges += [

@@ -58,6 +58,7 @@ def _settings(scenario: Scenario) -> Settings:
         ecn=hosts[flows[0]["from"]]["ecn"] == "on",
         buffers=flows[0]["sndbuf"],
         merge=hosts[flows[0]["to"]]["ack_every"] or 0,
+        processing=_processing(hosts[flows[0]["to"]]["noise"]),
         rate_then=change["rate_bps"],
         rate_at=change["at_ns"],
         duration=scenario["duration_ns"],
@@ -69,6 +70,10 @@ def _settings(scenario: Scenario) -> Settings:
         queue_every=record["queue"]["interval_ns"],
         experiment=scenario["experiment"],
     )
+
+
+def _processing(noise: Any) -> int:
+    return int(noise["processing"]["mean_ns"]) if noise and noise["processing"] else 0
 
 
 def _bytes_of(queue: Any) -> int:

@@ -34,6 +34,7 @@ HOST = {
     "buffers": ", sndbuf: {buffers}, rcvbuf: {buffers}",
     "linux": ", sysctl: {net.core.rmem_max: {buffers_bytes}, net.core.wmem_max: {buffers_bytes}}",
     "merge": ", ack_every: {segments: {merge}}, nic: {coalesce: {time: 100us}}",
+    "processing": ", noise: {processing: {mean: {processing}}}",
 }
 """A host, and what may be added to it; Linux cuts socket buffers to a sysctl."""
 FLOW = "  - {name: {name}, from: {from}, to: {to}, cc: {cc}, start: {start}}\n"
@@ -95,6 +96,8 @@ class Settings:
     """Socket buffers at both ends; None: autotuning."""
     merge: int = 0
     """Segments that receivers hand to their stacks at once; 0: as they come."""
+    processing: int = 0
+    """Time that each host takes for a packet."""
     rate_then: int | None = None
     """Rate of the bottleneck on the way of the data from `rate_at` on; None: unchanged."""
     rate_at: int = 0
@@ -125,6 +128,7 @@ def numbers(settings: Settings) -> dict[str, int | None]:
         "loss": settings.loss,
         "buffers": settings.buffers,
         "merge": settings.merge,
+        "processing": settings.processing,
         "rate_then": settings.rate_then,
         "rate_at": settings.rate_at,
         "duration": settings.duration,
@@ -211,6 +215,7 @@ def _host(settings: Settings, name: str, stack: str, family: str, *, receives: b
         "buffers": settings.buffers is not None,
         "linux": settings.buffers is not None and family == "linux",
         "merge": receives and settings.merge > 0,
+        "processing": settings.processing > 0,
     }
     size = settings.buffers or 0
     words = {
@@ -220,6 +225,7 @@ def _host(settings: Settings, name: str, stack: str, family: str, *, receives: b
         "buffers": units.format_size(size),
         "buffers_bytes": str(size),
         "merge": str(settings.merge),
+        "processing": units.format_time(settings.processing),
     }
     return fill(HOST["plain"], {"name": name, "stack": stack} | words)
 
@@ -230,6 +236,7 @@ _WRITTEN = {
     "buffer": lambda count: f"{count}p",
     "loss": units.format_share,
     "buffers": units.format_size,
+    "processing": units.format_time,
     "rate_then": units.format_rate,
     "rate_at": units.format_time,
     "duration": units.format_time,

@@ -32,12 +32,14 @@ Part = Callable[[Scenario], Json]
 
 _FIRST = Settings(
     flows=(), rate=7_000_003, rtt=62_000_034, buffer=1237, loss=1_000_033, buffers=1_300_021, merge=37,
+    processing=43_019,
     rate_then=3_000_089, rate_at=7_000_000_093, duration=61_000_000_039, measure=5_000_000_041,
     seed=1009, start_jitter=1_000_047, access=9_000_000_049, tcp=11_000_051,
     queue_every=13_000_053, experiment="EXPERIMENT",
 )  # fmt: skip
 _SECOND = Settings(
     flows=(), rate=5_000_011, rtt=46_000_058, buffer=4547, loss=2_000_069, buffers=2_500_009, merge=53,
+    processing=59_023,
     rate_then=1_000_103, rate_at=9_000_000_107, duration=71_000_000_081, measure=3_000_000_083,
     seed=2003, start_jitter=2_000_087, access=8_000_000_093, tcp=17_000_099,
     queue_every=19_000_101, experiment="OTHER",
@@ -66,6 +68,9 @@ def templates(catalogue: Catalogue) -> Json:
         "hosts": dict(_hosts(families)),
         "queues": dict(_queues(families)),
         "loss": _template(lambda scenario: _bottleneck(scenario)["loss"], Settings(_flows(1)), families),
+        "noise": _template(
+            lambda scenario: scenario["hosts"][0]["noise"], Settings(_flows(1), processing=1), families
+        ),
         "change": _template(
             lambda scenario: scenario["schedule"], Settings(_flows(1), rate_then=1), families
         ),
@@ -160,6 +165,7 @@ def _template(part: Part, chosen: Settings, families: Mapping[str, str]) -> Json
             ecn=chosen.ecn,
             buffers=example.buffers if chosen.buffers or part is _whole else None,
             merge=example.merge if chosen.merge else 0,
+            processing=example.processing if chosen.processing else 0,
             rate_then=example.rate_then if chosen.rate_then else None,
             rate_at=example.rate_at if chosen.rate_then else 0,
         )

@@ -50,6 +50,7 @@ export class Controls {
         const more = document.querySelector('#more > div');
         more.append(this.checkRow('ecn', 'ECN', 'both ends ask for it'));
         more.append(this.textRow('buffers', 'Socket buffers', 'auto'), this.textRow('merge', 'Merged', '0', 'segments that a receiver hands up at once'));
+        more.append(this.textRow('processing', 'Host time', '0s', 'that each host takes for a packet'));
         more.append(this.textRow('rate_then', 'New rate', 'unchanged', 'of the bottleneck, on the way of the data'));
         more.append(this.textRow('rate_at', 'New rate at', '0s'));
         more.append(this.textRow('measure', 'Sum from', '0s'), this.textRow('seed', 'Seed', '1'));

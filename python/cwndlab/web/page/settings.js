@@ -13,6 +13,7 @@ const QUANTITIES = {
     buffer: [PACKETS, 1, 1e6],
     loss: [SHARES, 0, 5e8],
     buffers: [SIZES, 4096, 1 << 30],
+    processing: [TIMES, 0, 1e8],
     rate_then: [RATES, 1e5, 1e10],
     rate_at: [TIMES, 0, 6e11],
     duration: [TIMES, 1e9, 6e11],
@@ -54,7 +55,7 @@ export function fault(key, text) {
     const bare = Object.hasOwn(QUANTITIES, key) && /^[0-9]+(\.[0-9]+)?$/.test(text.trim());
     if (!bare) return bounds(key);
     const units = Object.keys(QUANTITIES[key][0]);
-    const meant = { rate: 'mbit', rate_then: 'mbit', access: 'mbit' }[key] ?? units.find((unit) => unit === 'ms' || unit === 'KB') ?? units[0];
+    const meant = { rate: 'mbit', rate_then: 'mbit', access: 'mbit', processing: 'us' }[key] ?? units.find((unit) => unit === 'ms' || unit === 'KB') ?? units[0];
     return `the unit is missing, such as ${text.trim()}${meant} (${units.join(', ')}); ${bounds(key)}`;
 }
 
@@ -225,7 +226,8 @@ export function scenarioOf(settings, templates) {
 function hostOf(settings, templates, values, stack, host, receives) {
     const chosen = { ecn: settings.ecn, buffers: settings.buffers !== null, merge: receives && settings.merge > 0 };
     const key = [stack, ...Object.keys(chosen).filter((name) => chosen[name])].join('+');
-    return filled(templates.hosts[key], values, { host });
+    const made = filled(templates.hosts[key], values, { host });
+    return settings.processing ? { ...made, noise: filled(templates.noise, values, {}) } : made;
 }
 
 function filled(template, values, words) {
@@ -278,9 +280,9 @@ export function yamlOf(settings, templates) {
 
 function hostText(settings, text, name, stack, family, receives) {
     const sized = settings.buffers !== null;
-    const wanted = { ecn: settings.ecn, buffers: sized, linux: sized && family === 'linux', merge: receives && settings.merge > 0 };
+    const wanted = { ecn: settings.ecn, buffers: sized, linux: sized && family === 'linux', merge: receives && settings.merge > 0, processing: settings.processing > 0 };
     const size = settings.buffers ?? 0;
-    const words = { buffers: format(size, SIZES), buffers_bytes: String(size), merge: String(settings.merge) };
+    const words = { buffers: format(size, SIZES), buffers_bytes: String(size), merge: String(settings.merge), processing: format(settings.processing, TIMES) };
     const options = Object.keys(wanted).filter((key) => wanted[key]).map((key) => fill(text[key], words)).join('');
     return fill(text.plain, { name, stack, options });
 }
