@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping as MappingType
 from collections.abc import Sequence as SequenceType
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from cwndlab.errors import Place
 from cwndlab.experiment import locate, sweep, yaml_nodes
@@ -16,17 +19,30 @@ _ALONE = (Host, Flow, Link)
 """Sections of which nothing above them looks at the content, so that one is checked by itself."""
 
 
+Rows = MappingType[str, tuple[int, ...]]
+"""By top key of an experiment, the rows of the axes that touch what is below it: cells with equal rows have
+equal content there. Nothing touches a key that is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Checked content of a cell, and what tells each part of it apart from other cells'."""
+
+    spec: Spec
+    rows: Rows
+
+
 class Sections:
     """Gives the content of each cell, put together out of the sections that the axes touch.
 
-    A section is checked once for each combination of the axes that touch it. Whatever is not touched is the
-    same object in every cell, which is what `cwndlab.scenario.resolve.Resolving` goes by.
+    A section is checked once for each combination of the axes that touch it.
     """
 
     def __init__(self, first: Spec, part: Subset) -> None:
         """`first` is the content of the first cell, as `locate.check` gives it."""
         self._first = first
         self._part = part
+        self._fields = _names(type(first))
         whole = part.tree
         self._base = Mapping(whole.place, dict(whole.items), dict(whole.key_places))
         """The file without its sweep, which has every value of every axis."""
@@ -48,23 +64,34 @@ class Sections:
         self._tops: dict[str, list[Path]] = {}
         for path in self._touched:
             self._tops.setdefault(str(path[0]), []).append(path)
+        self._axes = {
+            top: tuple(dict.fromkeys(axis for path in paths for axis in self._touched[path]))
+            for top, paths in self._tops.items()
+        }
         self._whole: dict[tuple[str, tuple[int, ...]], Any] = {}
 
-    def spec(self, combination: SequenceType[int]) -> Spec:
+    def content(self, combination: SequenceType[int]) -> Content:
         """Return the content of the cell that has these rows of the axes.
 
         Raises `ExperimentError` for what is wrong in it, which may not be what is found first in all of it.
         """
-        made = {}
+        made, rows = {}, {}
         for top, paths in self._tops.items():
-            rows = tuple(combination[axis] for path in paths for axis in self._touched[path])
-            if (top, rows) not in self._whole:
+            rows[top] = own = tuple(combination[axis] for axis in self._axes[top])
+            whole = self._whole.get((top, own))
+            if whole is None:
                 here: Any = self._first
                 for path in paths:
                     here = _put(here, path, self._checked(path, combination))
-                self._whole[top, rows] = _field(here, top)
-            made[_names(self._first)[top]] = self._whole[top, rows]
-        return self._first.model_copy(update=made)
+                whole = _field(here, top)
+                if self._comes_again(own):
+                    self._whole[top, own] = whole
+            made[self._fields[top]] = whole
+        return Content(self._first.model_copy(update=made), rows)
+
+    def _comes_again(self, rows: tuple[int, ...]) -> bool:
+        """Whether another cell has these rows of some axes: not if they are of all axes."""
+        return len(rows) < len(self._part.axes)
 
     def _checked(self, path: Path, combination: SequenceType[int]) -> Any:
         """Return the section at a path with the values of the axes that touch it."""
@@ -84,7 +111,7 @@ class Sections:
             words = [sweep.words_of(key)[len(path) :] for keys in axes.values() for key in keys]
             if all(words):
                 # A level may set what no other has, and what there is not, which the check above refuses.
-                known = _names(before)
+                known = _names(cast(type[Section], type(before)))
                 changed = {known[word[0]] for word in words if word[0] in known}
                 same = {
                     name: getattr(before, name) for name in type(before).model_fields if name not in changed
@@ -92,7 +119,8 @@ class Sections:
                 written = made.model_fields_set
                 made = made.model_copy(update=same)
                 made.model_fields_set.intersection_update(written)
-        self._made[path, rows] = made
+        if self._comes_again(rows):
+            self._made[path, rows] = made
         return made
 
 
@@ -107,7 +135,7 @@ def _section(first: Spec, tree: Mapping, key: str, place: Place) -> Path:
             return (words[0],) if words[-1] == "name" else tuple(path)
         node = locate.node_at(tree, tuple(path))
         step = sweep.member(node, words, depth, place) if isinstance(node, yaml_nodes.Sequence) else word
-        if isinstance(here, Section) and word in _names(here):
+        if isinstance(here, Section) and word in _names(type(here)):
             here = _field(here, word)
         elif isinstance(here, list) or (isinstance(here, dict) and step in here):
             here = here[step]  # type: ignore[index]
@@ -118,13 +146,14 @@ def _section(first: Spec, tree: Mapping, key: str, place: Place) -> Path:
     return tuple(path) if isinstance(here, _ALONE) and not in_list else (words[0],)
 
 
-def _names(section: Section) -> dict[str, str]:
+@functools.cache
+def _names(section: type[Section]) -> dict[str, str]:
     """Return the names of a section's fields by their keys in a file."""
-    return {field.alias or name: name for name, field in type(section).model_fields.items()}
+    return {field.alias or name: name for name, field in section.model_fields.items()}
 
 
 def _field(section: Section, key: str) -> Any:
-    return getattr(section, _names(section)[key])
+    return getattr(section, _names(type(section))[key])
 
 
 def _at(here: Any, path: Path) -> Any:
@@ -139,7 +168,9 @@ def _put(here: Any, path: Path, made: Any) -> Any:
         return made
     step, rest = path[0], path[1:]
     if isinstance(here, Section):
-        return here.model_copy(update={_names(here)[str(step)]: _put(_field(here, str(step)), rest, made)})
+        return here.model_copy(
+            update={_names(type(here))[str(step)]: _put(_field(here, str(step)), rest, made)}
+        )
     copy = here.copy()
     copy[step] = _put(here[step], rest, made)
     return copy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +39,17 @@ class Support:
     modules: tuple[Any, ...] = ()
     """Congestion controls from outside (`cwndlab.foreign.Module`), which `catalogue` has too."""
 
-    def refused(self, spec: Section, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-        """Yield the path of every key that the file wrote and the testbed does not carry out."""
+    def refused(
+        self, spec: Section, path: tuple[str | int, ...] = (), only: Container[str] | None = None
+    ) -> Iterator[tuple[str | int, ...]]:
+        """Yield the path of every key that the file wrote and the testbed does not carry out.
+
+        Of the keys of `spec` itself `only` those are looked at, if given.
+        """
         carried = self.keys.get(spec.section)
         for key, value in spec.written():
+            if only is not None and key not in only:
+                continue
             off = key in self.only_off.get(spec.section, ()) and value is False
             if carried is not None and key not in carried and not off:
                 yield (*path, key)

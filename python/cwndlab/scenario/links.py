@@ -19,7 +19,8 @@ from cwndlab.experiment.schema import (
     Settings,
     Switch,
 )
-from cwndlab.experiment.units import BadValue
+from cwndlab.experiment.schema.section import told_apart
+from cwndlab.experiment.units import BadValue, Bdp
 from cwndlab.scenario import companion_files
 from cwndlab.scenario.moment import (
     Moment,
@@ -70,7 +71,20 @@ class Links(Queues):
         """Return all links of the Scenario, the bottlenecks among them marked."""
         carried = Counter(wire.name for flow in start.flows for wire in flow.forward)
         bottlenecks = _bottlenecks(net, start.flows, carried)
-        return [self.link(wire, start, wire.name in bottlenecks) for wire in net.wires]
+        return [self._known(wire, start, wire.name in bottlenecks) for wire in net.wires]
+
+    def _known(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
+        """Return a link of the Scenario, the same object in all cells in which it is the same."""
+        queue = wire.link.queue
+        if queue is not None and any(isinstance(value, Bdp) for _, value in queue.written()):
+            # Its limit follows from the whole network.
+            self.link_keys.append((self.cell, wire.name))
+            return self.link(wire, start, bottleneck)
+        switch, _ = self.switches().get(wire.from_, (None, ()))
+        of = (wire.link, wire.host.nic if wire.host else None, switch)
+        key = (wire.name, wire.from_, wire.to, bottleneck, *map(told_apart, of))
+        self.link_keys.append(key)
+        return self.known_links.of(key, lambda: self.link(wire, start, bottleneck))
 
     def link(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
         """Return a link of the Scenario."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.units import format_rate, format_size, format_time
+from cwndlab.scenario.memo import Memo
 from cwndlab.scenario.moment import ACK_BYTES
 from cwndlab.scenario.queries import app_of, full_ns, is_datagrams, rate_of
 from cwndlab.scenario.routed import Routed, Ways
@@ -27,26 +28,23 @@ class Notes:
     def __init__(self, catalogue: Catalogue) -> None:
         """`catalogue` knows the defaults of sysctls."""
         self._catalogue = catalogue
-        self._known: dict[tuple[object, ...], tuple[object, tuple[str, ...]]] = {}
+        self._known: Memo[tuple[str, ...]] = Memo()
         self._ways = Ways()
 
-    def of(self, scenario: Scenario) -> tuple[str, ...]:
+    def of(self, scenario: Scenario, key: Hashable = None) -> tuple[str, ...]:
         """The notes of a Scenario, one sentence each; one that several flows share names the first of them.
 
-        Scenarios are taken to share hosts, links, flows, schedule and window where these are one object.
+        `key`, if given, tells it apart from others: those with equal keys have equal notes.
         """
-        parts = tuple(scenario[key] for key in ("hosts", "links", "flows", "schedule", "measure"))
-        key = (*map(id, parts), scenario["duration_ns"])
-        if key not in self._known:
-            run = Routed(scenario, self._catalogue, self._ways.of(scenario["links"]))
-            sentences: dict[str, list[str]] = {}
-            for check in CHECKS:
-                for flow, sentence in check(run):
-                    sentences.setdefault(sentence, []).append(flow)
-            said = tuple(f"{_flows(names)}: {sentence}" for sentence, names in sentences.items())
-            # The parts are held, so that no other object gets their identity.
-            self._known[key] = (parts, said)
-        return self._known[key][1]
+        return self._found(scenario) if key is None else self._known.of(key, lambda: self._found(scenario))
+
+    def _found(self, scenario: Scenario) -> tuple[str, ...]:
+        run = Routed(scenario, self._catalogue, self._ways.of(scenario["links"]))
+        sentences: dict[str, list[str]] = {}
+        for check in CHECKS:
+            for flow, sentence in check(run):
+                sentences.setdefault(sentence, []).append(flow)
+        return tuple(f"{_flows(names)}: {sentence}" for sentence, names in sentences.items())
 
 
 def of_levels(keys: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], runs: Sequence[str]) -> list[str]:
@@ -195,23 +193,24 @@ def _buffer_clamped(run: Routed) -> Found:
 def _clamped(run: Routed, host: Host, key: str, asked: int | None) -> str:
     """What keeps a buffer of a host from what was asked for, or its autotuning from its maximum."""
     cut, grows = _MAXIMA[key]
-    of = f"{key} {format_size(asked)} of {host['name']}" if asked is not None else ""
     most = run.sysctl(host, cut)
     if asked is not None and most is not None and asked > most:
-        return f"{of} is cut to {format_size(most)} by its {cut}"
+        return f"{key} {format_size(asked)} of {host['name']} is cut to {format_size(most)} by its {cut}"
     memory = run.sysctl(host, MAXSOCKBUF)
     if memory is None:
         return ""
     allowed = memory * CLUSTER // CLUSTER_AND_MBUF
-    limit = f"its {MAXSOCKBUF} of {format_size(memory)}"
     # Where the file does not set it, it gives way to what a socket asks for.
     if asked is not None and MAXSOCKBUF in host["sysctl"] and asked > allowed:
-        return f"{of} is refused, as {limit} allows {format_size(allowed)}: it stays as without {key}"
+        return (
+            f"{key} {format_size(asked)} of {host['name']} is refused, as its {MAXSOCKBUF} of"
+            f" {format_size(memory)} allows {format_size(allowed)}: it stays as without {key}"
+        )
     wanted = host["sysctl"].get(grows, 0)
     if asked is None and wanted > memory:
         return (
-            f"{grows} of {host['name']} is {format_size(wanted)}, and {limit} ends autotuning at"
-            f" {format_size(allowed)} or before"
+            f"{grows} of {host['name']} is {format_size(wanted)}, and its {MAXSOCKBUF} of"
+            f" {format_size(memory)} ends autotuning at {format_size(allowed)} or before"
         )
     return ""
 

@@ -13,7 +13,7 @@ from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.locate import Misplaced
-from cwndlab.experiment.schema import Section, Spec
+from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.sections import Sections
 from cwndlab.experiment.subset import Subset
 from cwndlab.experiment.support import Support
@@ -42,7 +42,8 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     for values, resolved in _resolved(part, schema, catalogue, experiment.support):
         if isinstance(resolved, ExperimentError):
             raise resolved
-        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario))
+        key = (*resolved.keys.values(), resolved.scenario["duration_ns"]) if resolved.keys else None
+        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario, key))
         for number in range(repeat):
             scenario: Scenario = {**resolved.scenario, "repeat": number}
             runs.append(
@@ -51,7 +52,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
                     number,
                     values,
                     scenario,
-                    hashes.of(scenario),
+                    hashes.of(scenario, resolved.keys),
                     said,
                     resolved.warnings,
                     resolved.limit,
@@ -102,7 +103,8 @@ def _resolved(
     first = next(part.cells())
     sections = Sections(locate.check(schema, first.tree), part)
     resolving = Resolving(first.tree.place.file, catalogue, support)
-    looked_at: dict[int, object] = {}
+    looked_at: set[tuple[str, tuple[int, ...]]] = set()
+    known = schema.known_keys()
     labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
     for combination in itertools.product(*(range(len(axis.rows)) for axis in part.axes)):
         values: dict[str, str] = {}
@@ -110,14 +112,13 @@ def _resolved(
             values |= rows[row]
         resolved: Resolved | ExperimentError
         try:
-            spec = sections.spec(combination)
-            sought = [value for _, value in spec.written() if isinstance(value, Section | dict | list)]
-            if any(id(value) not in looked_at for value in sought):
-                looked_at |= {id(value): value for value in sought}
-                refused = next(support.refused(spec), None)
-                if refused is not None:
-                    raise Misplaced(refused, BadValue(problem="not supported"))
-            resolved = resolving.resolve(spec)
+            content = sections.content(combination)
+            new = {(key, content.rows.get(key, ())) for key in known} - looked_at
+            refused = next(support.refused(content.spec, only={key for key, _ in new}), None)
+            if refused is not None:
+                raise Misplaced(refused, BadValue(problem="not supported"))
+            looked_at |= new
+            resolved = resolving.resolve(content.spec, content.rows)
         except (ExperimentError, Misplaced):
             tree = part.cell(combination)
             try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, cast
-
-from pydantic import BaseModel
 
 from cwndlab.contract import scenario as contract
 from cwndlab.contract.scenario import Measure, Record, Sampling, Scenario
@@ -15,14 +14,17 @@ from cwndlab.experiment import locate, units
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.schema import Flow, Spec
+from cwndlab.experiment.schema.section import told_apart
+from cwndlab.experiment.sections import Rows
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
-from cwndlab.experiment.yaml_nodes import Mapping
+from cwndlab.experiment.yaml_nodes import Mapping as Tree
 from cwndlab.plan import MAX_RECORDED
 from cwndlab.scenario import defaults, topology
 from cwndlab.scenario.flows import Flows
 from cwndlab.scenario.hosts import Hosts
 from cwndlab.scenario.links import Links
+from cwndlab.scenario.memo import Memo
 from cwndlab.scenario.moment import Moment
 from cwndlab.scenario.resolver import PlannedFlow
 
@@ -40,9 +42,11 @@ class Resolved:
     warnings: tuple[str, ...]
     limit: int
     """Bytes of each capture and each table at most."""
+    keys: Mapping[str, Hashable] = field(default_factory=dict)
+    """What tells parts of the Scenario apart from those of other cells, by key; of the links one for each."""
 
 
-def resolve(spec: Spec, tree: Mapping, catalogue: Catalogue, support: Support) -> Resolved:
+def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> Resolved:
     """Return the Scenario of a cell; raises `ExperimentError` with the place in ``tree`` of what is wrong."""
     refused = [
         locate.fault(tree, path, BadValue(problem=f"not supported by testbed {support.testbed} yet"))
@@ -74,6 +78,17 @@ class _Network:
     schedule: list[contract.Change] | Misplaced
     """Or what is wrong with it, which is said after what is wrong with hosts and flows."""
     notes: tuple[str, ...]
+    link_keys: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Hosts and flows of a Scenario, and what is to be said of them."""
+
+    hosts: list[contract.Host]
+    flows: list[contract.Flow]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 _OF_HOSTS = ("count", "mss", "nic", "egress")
@@ -84,35 +99,39 @@ _OF_FLOWS = ("name", "from_", "to", "app", "start", "stop", "bytes", "count", "s
 class Resolving:
     """Resolves cells, and what they have in common once.
 
-    Pieces of a Scenario are kept by the sections they are made of, which are told apart by being other
-    objects: cells share what no axis touches (`cwndlab.experiment.sections`).
+    Pieces of a Scenario are kept by the rows of the axes that touch what they are made of.
     """
 
     def __init__(self, file: str, catalogue: Catalogue, support: Support) -> None:
         """`file` is the experiment's."""
         self._of = (file, catalogue, support)
         self._live = support.live
-        self._kept: dict[Hashable, Any] = {}
-        self._alive: list[Any] = []
-        """Objects whose identity is in a key."""
+        self._checked: Memo[None] = Memo()
+        self._asked: Memo[Hashable] = Memo()
+        self._networks: Memo[_Network] = Memo()
+        self._measures: Memo[Measure] = Memo()
+        self._records: Memo[Record] = Memo()
+        self._sides: Memo[_Sides] = Memo()
+        self._links: Memo[contract.Link] = Memo()
 
-    def resolve(self, spec: Spec) -> Resolved:
-        """Return the Scenario of a cell; raises `Misplaced` for what is found wrong first."""
-        hosts = tuple(map(id, spec.hosts.values()))
-        flows = tuple(map(id, spec.flows))
-        self._once(("hosts", hosts), spec, lambda: self._resolver(spec).check_hosts())
-        asked = tuple(_told_apart(getattr(host, name)) for host in spec.hosts.values() for name in _OF_HOSTS)
-        asked += tuple(_told_apart(getattr(flow, name)) for flow in spec.flows for name in _OF_FLOWS)
-        key: tuple[Hashable, ...] = ("network", id(spec.network), spec.duration, spec.start_jitter, asked)
-        net: _Network = self._once(key, spec, lambda: self._resolver(spec).network())
-        ends: _Ends = self._kept.setdefault(("ends", net.ends), net.ends)
-        key = ("measure", id(spec.measure), spec.duration)
-        measure = self._once(key, spec, lambda: self._resolver(spec).measure())
-        key = ("record", id(spec.record), id(ends), hosts)
-        record = self._once(key, spec, lambda: self._resolver(spec).record(ends.wires))
-        sides, notes, warnings = self._once(
-            ("sides", id(ends), hosts, flows), spec, lambda: self._resolver(spec).sides(ends)
+    def resolve(self, spec: Spec, rows: Rows = MappingProxyType({})) -> Resolved:
+        """Return the Scenario of a cell; raises `Misplaced` for what is found wrong first.
+
+        `rows` tell its content apart from other cells', as `cwndlab.experiment.sections` gives them.
+        """
+        hosts, flows, network = (rows.get(key, ()) for key in ("hosts", "flows", "network"))
+        self._checked.of(hosts, lambda: self._resolver(spec).check_hosts())
+        asked = self._asked.of((hosts, flows), lambda: _asked(spec))
+        cell = (network, spec.duration, spec.start_jitter, asked)
+        net = self._networks.of(cell, lambda: self._resolver(spec, cell).network())
+        window = (rows.get("measure", ()), spec.duration)
+        measure = self._measures.of(window, lambda: self._resolver(spec).measure())
+        record = self._records.of(
+            (rows.get("record", ()), net.ends.wires, hosts),
+            lambda: self._resolver(spec).record(net.ends.wires),
         )
+        ends = (net.ends, hosts, flows)
+        sides = self._sides.of(ends, lambda: self._resolver(spec).sides(net.ends))
         if isinstance(net.schedule, Misplaced):
             raise net.schedule
         scenario: Scenario = {
@@ -124,31 +143,31 @@ class Resolving:
             "start_jitter_ns": net.scenario["start_jitter_ns"],
             "measure": measure,
             "record": record,
-            "hosts": sides["hosts"],
+            "hosts": sides.hosts,
             "nodes": net.scenario["nodes"],
             "links": net.scenario["links"],
-            "flows": sides["flows"],
+            "flows": sides.flows,
             "schedule": net.schedule,
         }
         if self._live is not None:
-            models = (spec.flows[int(flow.path[1])].app for flow in ends.flows)
+            models = (spec.flows[int(flow.path[1])].app for flow in net.ends.flows)
             live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
             scenario = cast(Scenario, {**scenario, "live": live})
-        return Resolved(scenario, net.notes + notes, warnings, spec.record.limit or MAX_RECORDED)
+        keys = {"hosts": ends, "flows": ends, "links": net.link_keys, "measure": window}
+        limit = spec.record.limit or MAX_RECORDED
+        return Resolved(scenario, net.notes + sides.notes, sides.warnings, limit, keys)
 
-    def _once(self, key: Hashable, spec: Spec, make: Callable[[], Any]) -> Any:
-        if key not in self._kept:
-            self._kept[key] = make()
-            self._alive.append((spec.network, spec.measure, spec.record, spec.hosts, spec.flows))
-        return self._kept[key]
-
-    def _resolver(self, spec: Spec) -> _Resolver:
-        return _Resolver(spec, *self._of)
+    def _resolver(self, spec: Spec, cell: Hashable = None) -> _Resolver:
+        return _Resolver(spec, *self._of, cell=cell, known_links=self._links)
 
 
-def _told_apart(value: Any) -> Hashable:
-    """Return what tells a section from others: which object it is; and of anything else its value."""
-    return id(value) if isinstance(value, BaseModel) else value
+def _asked(spec: Spec) -> Hashable:
+    """Return what the network asks of hosts and flows."""
+    hosts = (
+        (name, *(told_apart(getattr(host, key)) for key in _OF_HOSTS)) for name, host in spec.hosts.items()
+    )
+    flows = (told_apart(getattr(flow, name)) for flow in spec.flows for name in _OF_FLOWS)
+    return (*hosts, *flows)
 
 
 class _Resolver(Hosts, Links, Flows):
@@ -179,23 +198,21 @@ class _Resolver(Hosts, Links, Flows):
             tuple(mtus.items()),
             tuple(wire.name for wire in net.wires),
         )
-        return _Network(ends, scenario, schedule, tuple(self.notes))
+        return _Network(ends, scenario, schedule, tuple(self.notes), tuple(self.link_keys))
 
-    def sides(self, ends: _Ends) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+    def sides(self, ends: _Ends) -> _Sides:
         """Return hosts and flows of the Scenario, and notes and warnings on them."""
         spec, mtus = self.spec, dict(ends.mtus)
         flows = [replace(flow, model=spec.flows[int(flow.path[1])]) for flow in ends.flows]
         raised = self.raised(flows)
-        sides = {
-            "hosts": [
-                self.host(name, host, mtus.get(name, 1500), raised.get(name, {}))
-                for name, host in topology.all_copies(spec.hosts).items()
-            ],
-            "flows": [self.flow(flow) for flow in flows],
-        }
+        hosts = [
+            self.host(name, host, mtus.get(name, 1500), raised.get(name, {}))
+            for name, host in topology.all_copies(spec.hosts).items()
+        ]
+        planned = [self.flow(flow) for flow in flows]
         notes = (*self.notes, *defaults.notes(self.unnamed, self.catalogue))
         warnings = dict.fromkeys(defaults.warnings(self.unnamed, spec.hosts, self.catalogue))
-        return sides, notes, tuple(warnings)
+        return _Sides(hosts, planned, notes, tuple(warnings))
 
     def start_jitter(self, start: Moment) -> int:
         """Return the spread of starts: as written, or one round trip over the emptiest longest path."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -24,6 +24,7 @@ from cwndlab.experiment.schema.parameters import Kinded
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
 from cwndlab.scenario import companion_files
+from cwndlab.scenario.memo import Memo
 from cwndlab.scenario.topology import Wire, origin
 
 _T = TypeVar("_T")
@@ -56,6 +57,12 @@ class Resolver:
     catalogue: Catalogue
     support: Support
     notes: list[str] = field(default_factory=list)
+    cell: Hashable = None
+    """What tells the cell's network, and what it asks of hosts and flows, apart from other cells'."""
+    known_links: Memo[contract.Link] = field(default_factory=Memo)
+    """Links of other cells."""
+    link_keys: list[Hashable] = field(default_factory=list)
+    """What tells each link of the Scenario apart from other cells'."""
     unnamed: dict[str, list[str]] = field(default_factory=dict)
     """Hosts that send and name no congestion control, by stack."""
 

@@ -12,27 +12,30 @@ from cwndlab.scenario import topology
 from cwndlab.scenario.queries import least_rate
 from cwndlab.scenario.topology import Routes
 
+_Shape = tuple[tuple[str, str, str], ...]
+"""The name of each link, and its ends."""
+
 
 class Ways:
     """The names of the links that packets take from host to host, found once for networks of one shape."""
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._routes: dict[tuple[tuple[str, str, str], ...], Routes] = {}
-        self._found: dict[tuple[int, str, str], list[str]] = {}
+        self._routes: dict[
+            tuple[tuple[str, str, str], ...], tuple[Routes, dict[tuple[str, str], list[str]]]
+        ] = {}
 
     def of(self, links: Sequence[Link]) -> Callable[[str, str], list[str]]:
         """Return what says the way from one host to another over these links."""
         shape = tuple((link["name"], link["from"], link["to"]) for link in links)
         if shape not in self._routes:
-            self._routes[shape] = Routes(shape)
-        routes = self._routes[shape]
+            self._routes[shape] = (Routes(shape), {})
+        routes, found = self._routes[shape]
 
         def between(start: str, end: str) -> list[str]:
-            key = (id(routes), start, end)
-            if key not in self._found:
-                self._found[key] = routes.way(start, end) or []
-            return self._found[key]
+            if (start, end) not in found:
+                found[start, end] = routes.way(start, end) or []
+            return found[start, end]
 
         return between
 

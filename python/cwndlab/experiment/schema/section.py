@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from typing import Any, ClassVar, Self, cast
 
 from pydantic import (
@@ -56,6 +57,21 @@ class Section(BaseModel):
         return [
             (key, getattr(self, name)) for name, key in _keys_by_name(type(self)).items() if name in there
         ]
+
+
+def told_apart(value: Any) -> Hashable:
+    """Return a key that equal content has and no other: of a section all that was written."""
+    if isinstance(value, Section):
+        return type(value), *((key, told_apart(item)) for key, item in value.written())
+    if isinstance(value, list):
+        return tuple(map(told_apart, value))
+    if isinstance(value, dict):
+        return tuple((key, told_apart(item)) for key, item in value.items())
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return cast(Hashable, value)
 
 
 def _unknown(key: str, known: tuple[str, ...]) -> InitErrorDetails:
