@@ -46,6 +46,12 @@ def experiment(tmp_path: Path) -> Path:
     return file
 
 
+NFT = """\
+#!/bin/sh
+echo "Error: Could not process rule: No such file or directory" >&2; exit 1
+"""
+
+
 def lacking(machines: Machines, name: str, directory: Path, *patterns: str) -> None:
     """Have a machine's tc refuse to add what these patterns of sh(1) stand for."""
     programs = directory / f"programs-of-{name}"
@@ -63,16 +69,22 @@ def test_what_each_machine_lacks_is_said_at_once_and_before_the_first_run(
 ) -> None:
     lacking(machines, "r", tmp_path, "' codel'", "' pie '")
     lacking(machines, "a", tmp_path, "' netem '")
+    (tmp_path / "programs-of-a" / "nft").write_text(NFT)
+    (tmp_path / "programs-of-a" / "nft").chmod(0o755)
     with experiment.open("a") as more:
         queues = "[{kind: pfifo, limit: 30p}, {kind: codel}, {kind: pie}]"
         more.write(f"sweep:\n  - network.dumbbell.bottleneck.queue: {queues}\n")
     out = tmp_path / "out"
-    egress = "hosts.a.egress={delay: 1ms}"
-    ran = run(machines, "run", experiment, "--lab", machines.lab(), "-o", out, "--set", egress)
+    own = ["--set", "hosts.a.egress={delay: 1ms}"]
+    for host in ("a", "b"):
+        own += ["--set", f"hosts.{host}.ingress={{after_gro: {{loss: {{random: 1%}}}}}}"]
+    ran = run(machines, "run", experiment, "--lab", machines.lab(), "-o", out, *own)
     assert ran.returncode == 2
     for missing in ("a: refuses queue discipline netem (egress)", "r: refuses queue discipline codel (link "):
         assert missing in ran.stderr
     assert "r: refuses queue discipline pie (link bottleneck, link bottleneck.reverse): Error: " in ran.stderr
+    assert "a: refuses rules of nft (ingress.after_gro): Error: Could not process rule: " in ran.stderr
+    assert "b: refuses" not in ran.stderr
     assert "pfifo (link" not in ran.stderr
     assert "htb (link" not in ran.stderr
     assert not out.exists()

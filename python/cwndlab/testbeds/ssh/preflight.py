@@ -8,7 +8,8 @@ from typing import cast
 
 from cwndlab.contract.scenario import Egress, Flow, Host, Link, Scenario
 from cwndlab.scenario.queries import base_rtt_ns
-from cwndlab.testbeds.live import preflight, user_programs
+from cwndlab.testbeds.live import addresses, preflight, user_programs
+from cwndlab.testbeds.live.addresses import Addresses
 from cwndlab.testbeds.live.freebsd import rules as freebsd_rules
 from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
@@ -241,18 +242,19 @@ def _links(scenario: LiveScenario, site: Site) -> Iterator[str]:
 
 
 def _disciplines(scenario: LiveScenario, site: Site) -> Iterator[str]:
-    """Queue disciplines that machines refuse when they are tried, with tc's own words."""
+    """Queue disciplines and rules that machines refuse when they are tried, with the words of tc and nft."""
     refused: dict[tuple[str, str, str], list[str]] = {}
     for machine, purpose, trials in _trials(scenario, site):
         try:
             found = site.refused(machine, trials)
         except OSError as error:
-            yield f"{error} (while queue disciplines were tried)"
+            yield f"{error} (while what the run needs was tried)"
             continue
         for kind, said in found.items():
             refused.setdefault((machine, kind, said), []).append(purpose)
     for (machine, kind, said), purposes in refused.items():
-        yield f"{machine}: refuses queue discipline {kind} ({', '.join(purposes)}): {said}"
+        what = kind if kind == rules.TRIAL else f"queue discipline {kind}"
+        yield f"{machine}: refuses {what} ({', '.join(purposes)}): {said}"
 
 
 def _trials(scenario: LiveScenario, site: Site) -> Iterator[tuple[str, str, Trials]]:
@@ -272,6 +274,15 @@ def _trials(scenario: LiveScenario, site: Site) -> Iterator[tuple[str, str, Tria
             with suppress(ValueError):
                 site.program(name, "tc", f"host {name}: egress")
                 yield name, "egress", tc.egress_trials(name, told)
+    if all(host["name"] in site.file.hosts for host in scenario["hosts"]):
+        own = {host["name"]: site.file.hosts[host["name"]].address for host in scenario["hosts"]}
+        known = Addresses(own, addresses.sockets(scenario, own))
+        for host in scenario["hosts"]:
+            if site.driven()[host["name"]].asks_sockets:
+                with suppress(ValueError):
+                    if trials := rules.trials(host, known):
+                        site.program(host["name"], "nft", "ingress.after_gro")
+                        yield host["name"], "ingress.after_gro", trials
 
 
 def _kernel(machine: str, link: Link, site: Site) -> Iterator[str]:

@@ -8,11 +8,14 @@ from cwndlab.contract.scenario import Host
 from cwndlab.testbeds.live.addresses import HEADERS, Addresses, ports
 from cwndlab.testbeds.live.by_shell import unless_gone
 from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.linux.trial import Trials
 
 _BILLION = 10**9
 """What probabilities count in (parts per billion), and the range of the random numbers drawn."""
 GILBERT = "rules of the kernel drop random, nth or listed packets, not by gilbert"
 """What is said of losses in bursts."""
+TRIAL = "rules of nft"
+"""What is tried of a host."""
 TABLE = "cwndlab"
 """The rules' table."""
 _COUNTS = 1 << 31
@@ -40,6 +43,13 @@ def check(host: Host, addresses: Addresses, trial: Callable[[Callable[[Reach], N
     except OSError as error:
         problem = "this kernel does not take rules of nf_tables with numgen (modprobe nft_numgen)"
         raise ValueError(f"{place}: {problem}: {error}") from None
+
+
+def trials(host: Host, addresses: Addresses) -> Trials:
+    """The command by which a host's kernel looks at its rules and loads none; raises ValueError for what
+    rules cannot make."""
+    text = script(host, addresses)
+    return {TRIAL: [["nft", "-c", text]]} if text else {}
 
 
 def script(host: Host, addresses: Addresses) -> str:

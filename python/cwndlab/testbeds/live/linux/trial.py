@@ -1,4 +1,4 @@
-"""Queue disciplines tried on a Linux machine before the first run, at a device that carries nothing."""
+"""Queue disciplines and rules tried on a Linux machine before the first run, where they carry nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DEVICE = "cwltry"
 """What stands for the device in the words of commands, and begins its name."""
 
 Trials = Mapping[str, Sequence[Sequence[str]]]
-"""By queue discipline, the commands that put it at `DEVICE`."""
+"""By queue discipline, the commands that put it at `DEVICE`; likewise of rules."""
 
 ENTER = """
 PATH=$PATH:/usr/sbin:/sbin
