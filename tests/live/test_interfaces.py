@@ -14,7 +14,7 @@ from dumbbell import DUMBBELL
 import cwndlab as api
 from cwndlab.testbeds.live import session
 from cwndlab.testbeds.live.run_values import RunValues
-from cwndlab.testbeds.netns import machine, namespaces, network
+from cwndlab.testbeds.netns import kernel_path, machine, namespaces, network
 from cwndlab.testbeds.netns.lab import EMULATOR, NetnsLab
 from cwndlab.testbeds.netns.layout import Layout, lay_out
 
@@ -97,3 +97,14 @@ def built(text: str) -> Iterator[tuple[Layout, NetnsLab]]:
         yield lay_out(scenario), lab
     finally:
         lab.close()
+
+
+@pytest.mark.parametrize(
+    ("limit", "refused"), [("64KB", None), ("4GB", "a number is larger than the kernel's")]
+)
+def test_a_link_of_the_kernels_is_tried_with_its_parameters(limit: str, refused: str | None) -> None:
+    bottleneck = "network.dumbbell.bottleneck"
+    chosen = [f"{bottleneck}.queue={{kind: bfifo, limit: {limit}}}", f"{bottleneck}.delay=0ms"]
+    planned = api.load(DUMBBELL, chosen).plan().runs[0].scenario
+    (link,) = (each for each in planned["links"] if each["name"] == "bottleneck")
+    assert kernel_path.refusal(link) == refused

@@ -645,7 +645,7 @@ hosts:
   a:
     setup: [echo setup >> {log}]
     before_run: [echo before $(hostname -I) >> {log}, ip route show]
-    after_run: [echo after >> {log}]
+    after_run: ['echo after {{run}} $CWNDLAB_REPEAT >> {log}']
     teardown: [echo teardown >> {log}]
 programs:
   f1:
@@ -671,6 +671,7 @@ def test_a_lab_file_has_commands_programs_and_loggers(
     assert ran.returncode == 0, ran.stderr
     said = [line.split()[0] for line in log.read_text().splitlines()]
     assert said == ["setup", "before", "after", "teardown"]
+    assert log.read_text().splitlines()[2] == "after 0 0"
     results = api.open(out)
     assert 5 < results.summary["goodput_mbps"][0] < 10
     attached = results.record(0).attachments
