@@ -15,7 +15,7 @@ _KINDS = (".py", ".yaml")
 
 @functools.cache
 def version() -> str:
-    """Such as `0.1.0 code 3f2a91c0d4e5`: two trees that differ in a .py or .yaml of the package differ in it.
+    """Such as `0.2.0 code 3f2a91c0d4e5`: two trees that differ in a .py or .yaml of the package differ in it.
 
     The engine says the same of its sources (`cwndlab._native.version`).
     """
@@ -23,7 +23,7 @@ def version() -> str:
 
 
 def release() -> str:
-    """The version as people are told it: `0.1.0`, or between releases `0.1.0 (commit 7d4bc68fd2ab)`."""
+    """The version as people are told it: `0.2.0`, or between releases `0.2.0 (commit 7d4bc68fd2ab)`."""
     made_from = commit()
     return version_of("cwndlab") + (f" (commit {made_from})" if made_from else "")
 

@@ -117,6 +117,10 @@ def test_the_file_to_cite_by_has_the_version_of_the_package():
     built = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]
     assert (cited["version"], cited["license"]) == (built["version"], built["license"])
     assert version_of("cwndlab") == built["version"]
+    bind = tomllib.loads((root / "crates/web/bind/Cargo.toml").read_text())["package"]
+    assert bind["version"] == built["version"]
+    changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {cited['version']} - {cited['date-released']}\n" in changes
 
 
 @pytest.mark.parametrize(

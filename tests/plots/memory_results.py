@@ -24,7 +24,7 @@ class MemoryResults:
     summary: pl.DataFrame
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     header: Header = field(
-        default_factory=lambda: Header("newreno-versus-cubic", "sim", [], {"cwndlab": "0.1.0"})
+        default_factory=lambda: Header("newreno-versus-cubic", "sim", [], {"cwndlab": "0.2.0"})
     )
     path: Path = Path("results/latest")
     experiment: str = "experiment: newreno-versus-cubic\n"
@@ -271,7 +271,7 @@ def record(run_id: int, **values: object) -> RunRecord:
         "warnings": [],
         "notes": [],
         "testbed": "sim",
-        "versions": {"cwndlab": "0.1.0", "engine": "0.1.0 (release)"},
+        "versions": {"cwndlab": "0.2.0", "engine": "0.2.0 (release)"},
         "machine": {"system": "Linux 6.12", "cpu": "x86_64"},
         "facts": {},
         "started": "2026-11-21T11:00:00Z",

@@ -292,7 +292,7 @@ def test_tables_say_what_was_run():
         "newreno-versus-cubic",
         "<td>0ms, 20ms, 100ms</td>",
         "cwndlab report results/latest",
-        "0.1.0",
+        "0.2.0",
         "2026-11-21T11:00:00Z",
         "Linux 6.12",
         "18 of 18 TCP flows were limited by the path for more than half of the time.",

@@ -462,13 +462,13 @@ def test_compare_by_a_key_or_with_other_results(tmp_path):
     same = ours.compare(other)
     assert {each.kind for each in same.each} == {"identical"}
     assert not same.notes
-    versions = {"cwndlab": "0.1.0 code aa", "engine": "0.1.0 sources bb"}
+    versions = {"cwndlab": "0.2.0 code aa", "engine": "0.2.0 sources bb"}
     _, table = catalogue.read(other.path)
     header = asdict(other.header) | {"versions": versions}
     lab.exchange(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
     assert list(ours.compare(cwndlab.open(other.path)).notes) == [
         "a was made by cwndlab none, engine none",
-        "b was made by cwndlab 0.1.0 code aa, engine 0.1.0 sources bb",
+        "b was made by cwndlab 0.2.0 code aa, engine 0.2.0 sources bb",
     ]
     with pytest.raises(InputError, match="either other results or a key"):
         ours.compare()

@@ -215,7 +215,7 @@ fn loadlatency_overall(text: &str) -> Result<(f64, f64, Option<f64>, f64)> {
 }
 
 /// Version of the engine, whether it was built with overflow checks and assertions, and a hash of its sources (`build.rs`),
-/// such as `0.1.0 (release) sources 3f2a91c0d4e5`.
+/// such as `0.2.0 (release) sources 3f2a91c0d4e5`.
 #[pyfunction]
 fn version() -> &'static str {
     if cfg!(debug_assertions) {
