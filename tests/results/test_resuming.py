@@ -111,9 +111,9 @@ def test_another_engine_or_package_is_refused(tmp_path):
     directory = tmp_path / "r"
     directory.mkdir()
     prepare(directory, versions=versions)
-    with pytest.raises(InputError, match=r"begun with engine 0\.1\.0 \(release\) sources bb, and this is"):
+    with pytest.raises(InputError, match=r"begun with engine 0\.2\.0 \(release\) sources bb, and this is"):
         prepare(directory, versions=versions | {"engine": "0.2.0 (release) sources cc"})
-    with pytest.raises(InputError, match=r"begun with cwndlab 0\.1\.0 code aa, and this is 0\.1\.0 code dd"):
+    with pytest.raises(InputError, match=r"begun with cwndlab 0\.2\.0 code aa, and this is 0\.2\.0 code dd"):
         prepare(directory, versions=versions | {"cwndlab": "0.2.0 code dd"})
     assert prepare(directory, versions=versions) == set()
 
