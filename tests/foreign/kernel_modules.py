@@ -12,6 +12,7 @@ from pathlib import Path
 import cwndlab
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.foreign.building import ABIS
 from cwndlab.interface import ResultSet
 
 TOGETHER = {"tcp_yeah": ("tcp_yeah", "tcp_vegas")}
@@ -19,7 +20,7 @@ TOGETHER = {"tcp_yeah": ("tcp_yeah", "tcp_vegas")}
 
 MODELS = {
     "linux-3.9": "linux-3.9",
-    "linux-6.12": "linux-6.18",
+    **dict.fromkeys([abi for abi in ABIS if abi.startswith("linux-") and abi != "linux-3.9"], "linux-6.18"),
     "freebsd-11": "freebsd-11",
     "freebsd-13": "freebsd-13",
     "freebsd-14": "freebsd-15-current",

@@ -65,6 +65,19 @@ def test_a_rate_of_its_own_is_kept(tmp_path, abi):
     assert 7.9 < paced.summary["goodput_mbps"][0] < 8.1
 
 
+MARKED = "hosts.a.sysctl.module.tcp_marks.stops"
+
+
+@pytest.mark.parametrize("abi", ["linux-4.19", "linux-6.1", "linux-6.18"])
+@pytest.mark.slow
+def test_a_sample_has_the_marks(tmp_path, abi):
+    ecn = ["hosts.a.ecn=on", "hosts.b.ecn=on", "network.dumbbell.bottleneck.queue={kind: codel, ecn: true}"]
+    assert error(run(tmp_path / "fine", "tcp_marks.c", abi, *ecn)) is None
+    stopped = error(run(tmp_path / "stopped", "tcp_marks.c", abi, *ecn, f"{MARKED}=100"))
+    assert "cong_control stopped: BUG_ON: stops && own->most >= stops" in stopped
+    assert error(run(tmp_path / "without", "tcp_marks.c", abi, f"{MARKED}=1")) is None
+
+
 @pytest.mark.parametrize("file", ["tcp_out_of_tree.c", "tcp_paced.c"])
 @pytest.mark.slow
 def test_the_newest_release_is_taken(file):
@@ -79,6 +92,7 @@ CORE = "what is not here of the kernel's core needs a real kernel"
     ("line", "wrong"),
     [
         ("#include <trace/events/tcp.h>", r"trace/events/tcp\.h: No such file"),
+        ("#include <linux/fs.h>", r"tcp_core\.c:\d+: linux/fs\.h is here as programs see it"),
         ("int f(struct tcp_sock *tp) { return tp->fast_ack_mode; }", "has no member named 'fast_ack_mode'"),
         ("int f(struct net_device *d) { return d->mtu; }", "undefined type 'struct net_device'"),
         (

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Raised with every change of the header.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 
 /// Where a host and its clock stand.
 #[repr(C)]
@@ -79,6 +79,8 @@ pub struct Linux {
     pub rcv_interval_us: u32,
     pub last_end_seq: u32,
     pub unsent: u32,
+    pub prior_delivered_ce: u32,
+    pub sample_delivered_ce: u32,
 }
 
 /// Hooks of `struct tcp_congestion_ops`.

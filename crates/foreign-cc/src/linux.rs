@@ -249,6 +249,8 @@ impl CongestionControl for Connection {
                 if sample.prior_mstamp == 0 { 0 } else { (core_us - sample.prior_mstamp) as u32 };
             seen.last_end_seq = sample.last_end_seq as u32;
             seen.prior_delivered = sample.prior_delivered as u32;
+            seen.prior_delivered_ce = sample.prior_delivered_ce;
+            seen.sample_delivered_ce = sample.delivered_ce;
             seen.losses = sample.losses;
             seen.acked_sacked = sample.acked_sacked;
             seen.prior_in_flight = sample.prior_in_flight;

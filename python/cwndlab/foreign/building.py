@@ -30,6 +30,7 @@ ABIS = {
     "linux-6.8": "-DCWNDLAB_LINUX=60800",
     "linux-6.12": "-DCWNDLAB_LINUX=61200",
     "linux-6.18": "-DCWNDLAB_LINUX=61800",
+    "linux-7.2": "-DCWNDLAB_LINUX=70200",
     "freebsd-11": "-DCWNDLAB_FREEBSD=1100122",
     "freebsd-13": "-DCWNDLAB_FREEBSD=1300139",
     "freebsd-14": "-DCWNDLAB_FREEBSD=1400097",
@@ -146,7 +147,7 @@ def _guessed(request: Request, compiler: str) -> str:
         else:
             fitting.append(abi)
     if not fitting:
-        raise max(reversed(refusals), key=_progress)
+        raise max(reversed(refusals), key=lambda refusal: _progress(refusal, request))
     if len({_meaning(abi) for abi in fitting}) > 1:
         which = "which differ in what hooks mean"
         raise InputError(f"--cc {request.name}: compiles for {', '.join(fitting)}, {which}; add ,abi=ABI")
@@ -155,13 +156,15 @@ def _guessed(request: Request, compiler: str) -> str:
 
 def _meaning(abi: str) -> str:
     """Return one name for interfaces whose hooks mean the same wherever their types are equal."""
-    return "linux since 4.9" if abi.startswith(("linux-4", "linux-5", "linux-6")) else abi
+    return "linux since 4.9" if _family(abi) == "linux" and abi != "linux-3.9" else abi
 
 
-def _progress(refusal: InputError) -> int:
-    """How far the compiler came: another family's interface lacks a header near the beginning."""
-    found = re.search(r":(\d+):\d+: fatal error: .*: No such file", str(refusal))
-    return int(found[1]) if found else sys.maxsize
+def _progress(refusal: InputError, request: Request) -> int:
+    """How far the compiler came in the given files: another family's interface fails near the beginning."""
+    for file in request.files:
+        if found := re.search(rf"{re.escape(str(file))}:(\d+)", str(refusal)):
+            return int(found[1])
+    return sys.maxsize
 
 
 def compiler_of(name: str) -> str:
@@ -272,7 +275,12 @@ def _reason(errors: str, abi: str) -> str:
     """The first error, in one line."""
     offers = f"the headers for {abi} do not have it: give the file that defines it, or include=DIR"
     core = "what is not here of the kernel's core needs a real kernel"
+    includer = ""
     for line in errors.splitlines():
+        if found := re.match(r"(?:In file included|\s+) from (\S+:\d+)", line):
+            includer = found[1]
+        if found := re.match(r"/usr/(?:local/)?include/\S*?((?:asm|linux|net|uapi)/\S+?):\d.* error: ", line):
+            return f"{includer}: {found[1]} is here as programs see it, and not as the kernel does; {core}"
         if found := re.search(r"undefined reference to .(\w+)", line):
             return f"{found[1]}: {offers}; {core}"
         if found := re.search(r"implicit declaration of function .(\w+)", line):

@@ -11,7 +11,16 @@
 #include <netinet/tcp.h>
 #include <netinet/tcp_seq.h>
 #include <netinet/tcp_var.h>
+#if __FreeBSD_version < 1300000
+/* 9's and 12's spellings: the interface of 11 is theirs. */
+#include <netinet/cc.h>
+#define EVERY_PROC SYSCTL_VNET_PROC
+#define EVERY_DEFINE VNET_DEFINE_STATIC
+#else
 #include <netinet/cc/cc.h>
+#define EVERY_PROC SYSCTL_PROC
+#define EVERY_DEFINE static VNET_DEFINE
+#endif
 #include <netinet/cc/cc_module.h>
 
 #if __FreeBSD_version >= 1500000
@@ -34,7 +43,7 @@ struct every {
 
 static MALLOC_DEFINE(M_EVERY, "every data", "what a connection keeps");
 
-static VNET_DEFINE(u_int, every_beta) = 50;
+EVERY_DEFINE(u_int, every_beta) = 50;
 static u_int stop_at;
 static u_int opened;
 
@@ -206,7 +215,7 @@ every_beta_handler(SYSCTL_HANDLER_ARGS)
 
 SYSCTL_DECL(_net_inet_tcp_cc_every_one);
 SYSCTL_NODE(_net_inet_tcp_cc, OID_AUTO, every_one, CTLFLAG_RW, NULL, "Settings of every");
-SYSCTL_PROC(_net_inet_tcp_cc_every_one, OID_AUTO, beta, CTLFLAG_VNET | CTLTYPE_UINT | CTLFLAG_RW,
+EVERY_PROC(_net_inet_tcp_cc_every_one, OID_AUTO, beta, CTLFLAG_VNET | CTLTYPE_UINT | CTLFLAG_RW,
     &VNET_NAME(every_beta), 0, every_beta_handler, "IU", "what a loss leaves of the window, in percent");
 SYSCTL_UINT(_net_inet_tcp_cc_every_one, OID_AUTO, stop_at, CTLFLAG_RW, &stop_at, 0, "the hook to stop at");
 

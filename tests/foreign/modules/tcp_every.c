@@ -67,6 +67,7 @@ static void every_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 
 	if (sample->rtt_us > 0)
 		ca->samples++;
+	BUG_ON(ca->samples == 100 && !(ca->hooks & 1 << CA_EVENT_TX_START));
 }
 
 static u32 every_undo_cwnd(struct sock *sk)

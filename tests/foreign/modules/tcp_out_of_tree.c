@@ -14,7 +14,7 @@
 #endif
 
 struct own {
-	u32 tsval, tsecr, acks, stamped;
+	u32 tsval, tsecr, acks, stamped, starts;
 	s64 least;
 	u32 *table;
 };
@@ -38,7 +38,11 @@ static void own_init(struct sock *sk)
 	BUILD_BUG_ON(sizeof(*own) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(BITS_PER_TYPE(u32) != 32 || GSO_MAX_SIZE < 65536);
 	own->least = S64_MIN;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+	own->table = kzalloc_objs(u32, 1000, GFP_NOWAIT);
+#else
 	own->table = vmalloc(1000 * sizeof(u32));
+#endif
 	BUG_ON(!own->table || sk->sk_family != AF_INET);
 }
 
@@ -46,8 +50,44 @@ static void own_release(struct sock *sk)
 {
 	struct own *own = inet_csk_ca(sk);
 
-	vfree(own->table);
+	kvfree(own->table);
 }
+
+/* The first transmission; and what DCTCP asks for, as releases have it. */
+static void own_starts(struct sock *sk)
+{
+	struct own *own = inet_csk_ca(sk);
+
+	own->starts++;
+	BUG_ON(inet_csk(sk)->icsk_ack.rcv_mss != tcp_sk(sk)->mss_cache);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(4, 19, 0)
+	tcp_send_ack(sk);
+#elif LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+	__tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt);
+#else
+	__tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt, 0);
+#endif
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+	BUG_ON(tcp_ecn_mode_any(tcp_sk(sk)));
+#endif
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+static void own_event(struct sock *sk, enum tcp_ca_event event)
+{
+	switch (event) {
+	case CA_EVENT_TX_START:
+		own_starts(sk);
+		break;
+#if LINUX_VERSION_CODE < KERNEL_VERSION(4, 19, 0)
+	case CA_EVENT_DELAYED_ACK:
+	case CA_EVENT_NON_DELAYED_ACK:
+#endif
+	default:
+		break;
+	}
+}
+#endif
 
 static void own_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
@@ -55,6 +95,7 @@ static void own_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	struct own *own = inet_csk_ca(sk);
 
 	own->acks++;
+	BUG_ON(!own->starts);
 	own->stamped += tp->rx_opt.saw_tstamp;
 	BUG_ON(own->acks == 500 && own->stamped < own->acks);
 	/* An ACK acknowledges at least one segment and two of them at most. */
@@ -86,6 +127,11 @@ static struct tcp_congestion_ops own = {
 	.ssthresh = tcp_reno_ssthresh,
 	.cong_avoid = tcp_reno_cong_avoid,
 	.pkts_acked = own_pkts_acked,
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	.cwnd_event = own_event,
+#else
+	.cwnd_event_tx_start = own_starts,
+#endif
 	.undo_cwnd = own_undo,
 	.owner = THIS_MODULE,
 	.name = "own",

@@ -1,5 +1,6 @@
 //! Every hook of `struct tcp_congestion_ops` is called, where the kernel calls it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use crate::path::{Path, Run, SECOND, run};
@@ -11,6 +12,7 @@ use tcp::cc::{self, Lifecycle};
 use tcp::linux_config::Shared;
 use tcp::profile;
 use tcp::stack::{EcnMode, Profile};
+use wire::Flags;
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -238,6 +240,93 @@ fn echoes_and_marks() {
     let reduced = position(&calls, "ssthresh");
     assert!(echo.expect("an echo") < reduced);
     assert_eq!(calls[reduced + 1], "set_state Cwr");
+}
+
+/// Of one ACK: packets delivered, and of them those that an echo delivered, as `in_ack_event` and `cong_control` see them;
+/// the same when the newest packet of the sample was sent, and since.
+#[derive(Clone, Copy, Default)]
+struct Delivered {
+    in_ack_event: (u64, u64),
+    cong_control: (u64, u64),
+    prior: (u64, u32),
+    sample: (u32, u32),
+}
+
+/// Doubles a window of its own in each round trip until an echo halves it, and writes down what is delivered.
+struct Counter(Arc<Mutex<Vec<Delivered>>>);
+
+impl CongestionControl for Counter {
+    fn ssthresh(&mut self, core: &mut Core) -> u32 {
+        core.cwnd / 2
+    }
+    fn cong_avoid(&mut self, _: &mut Core, _: u64, _: u32) {}
+    fn undo_cwnd(&mut self, core: &mut Core) -> u32 {
+        core.cwnd
+    }
+    fn in_ack_event(&mut self, core: &mut Core, _: AckEvent) {
+        let now = Delivered { in_ack_event: (core.delivered, core.delivered_ce), ..Delivered::default() };
+        self.0.lock().expect("one thread").push(now);
+    }
+    fn owns_window(&self) -> bool {
+        true
+    }
+    fn cong_control(&mut self, core: &mut Core, sample: &RateSample) {
+        let mut acks = self.0.lock().expect("one thread");
+        let ack = acks.last_mut().expect("in_ack_event comes first");
+        ack.cong_control = (core.delivered, core.delivered_ce);
+        ack.prior = (sample.prior_delivered, sample.prior_delivered_ce);
+        ack.sample = (sample.delivered.unwrap_or(0), sample.delivered_ce);
+        core.cwnd = if core.state == CaState::Cwr { core.ssthresh } else { core.cwnd + sample.acked_sacked };
+    }
+}
+
+struct Counters(Arc<Mutex<Vec<Delivered>>>);
+
+impl Lifecycle for Counters {}
+
+impl Module for Counters {
+    fn connect(&self, _: &Shared) -> Box<dyn CongestionControl> {
+        Box::new(Counter(self.0.clone()))
+    }
+}
+
+#[test]
+fn what_echoes_deliver_is_counted() {
+    let acks = Arc::new(Mutex::new(Vec::new()));
+    let mut profile = profile::find("linux-6.18").expect("a stack");
+    let module = cc::Module::Linux(Arc::new(Counters(acks.clone())));
+    profile.register("counter", &module).expect("a name of its own");
+    let path = Path { cc: "counter", bytes: 400 * 1448, ecn: EcnMode::On, ..Path::new(profile.as_ref()) };
+    let run = run(&Path { rate: Some(10_000_000), mark_at: 5, ..path });
+    assert_eq!((run.read, run.drops), (400 * 1448, 0));
+
+    // From the segments themselves, nothing being lost: packets that ACKs with and without an echo newly cover.
+    let (mut first, mut covered, mut echoed) = (None, 0, 0);
+    for (_, answer) in &run.answers {
+        let first = *first.get_or_insert(answer.ack);
+        let now = u64::from(answer.ack.wrapping_sub(first)).div_ceil(1448).min(400);
+        if answer.flags.has(Flags::ECE) && !answer.flags.has(Flags::SYN) {
+            echoed += now - covered;
+        }
+        covered = now;
+    }
+    let acks = acks.lock().expect("one thread");
+    let end = acks.iter().map(|ack| ack.cong_control).max().expect("ACKs");
+    assert_eq!(end.1, echoed);
+    assert!(echoed > 40 && echoed < 360, "{echoed} of 400 by echoes: both kinds of ACKs are tried");
+
+    // What was counted when a packet was sent is what an ACK before it left, or the SYN.
+    let left: BTreeMap<u64, u64> =
+        acks.iter().map(|ack| ack.cong_control).chain([(acks[0].prior.0, 0)]).collect();
+    let mut since = BTreeSet::new();
+    for ack in acks.iter().filter(|ack| ack.sample.0 > 0) {
+        assert_eq!(ack.in_ack_event, ack.cong_control);
+        assert_eq!(u64::from(ack.prior.1), left[&ack.prior.0]);
+        assert_eq!(u64::from(ack.prior.1 + ack.sample.1), ack.cong_control.1);
+        assert_eq!(ack.prior.0 + u64::from(ack.sample.0), ack.cong_control.0);
+        since.insert(ack.sample.1);
+    }
+    assert!(since.len() > 3, "{since:?}");
 }
 
 #[test]

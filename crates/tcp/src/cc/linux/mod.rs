@@ -111,7 +111,11 @@ pub struct RateSample {
     pub interval_us: u64,
     /// `Core::delivered` when the acknowledged packet was sent.
     pub prior_delivered: u64,
-    /// When that count was reached, local microseconds; 0: no packet gave a sample.
+    /// `Core::delivered_ce` then, its lower 20 bits.
+    pub prior_delivered_ce: u32,
+    /// Packets delivered since then by ACKs that echo a mark, modulo 2^20.
+    pub delivered_ce: u32,
+    /// When `prior_delivered` was reached, local microseconds; 0: no packet gave a sample.
     pub prior_mstamp: u64,
     /// The packet's send interval, microseconds.
     pub send_interval_us: u64,
@@ -291,6 +295,15 @@ impl Core {
     #[inline]
     pub fn now_us(&self) -> u64 {
         self.now_us
+    }
+
+    /// `packets` more have been delivered, by an ACK that echoes a mark or not (tcp_count_delivered).
+    #[inline]
+    pub(crate) fn count_delivered(&mut self, packets: u32, ece: bool) {
+        self.delivered += u64::from(packets);
+        if ece {
+            self.delivered_ce += u64::from(packets);
+        }
     }
 
     /// Packets believed in the network: sent, less SACKed and lost, plus retransmitted.

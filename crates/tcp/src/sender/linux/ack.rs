@@ -154,7 +154,7 @@ impl LinuxSender {
             p.only_original = false;
         }
         self.board.mark_sacked(&mut self.core, id);
-        self.core.delivered += 1;
+        self.core.count_delivered(1, p.ece);
         self.fack = self.fack.max(id);
         if self.is_modern() {
             self.rack_advance(&packet);
@@ -213,7 +213,7 @@ impl LinuxSender {
                     self.classic.sacked_below -= 1;
                 }
             } else if self.sack_ok {
-                self.core.delivered += 1;
+                self.core.count_delivered(1, p.ece);
                 if self.is_modern() {
                     self.rack_advance(&packet);
                 }
@@ -236,7 +236,7 @@ impl LinuxSender {
             p.not_dup = true;
             p.set_timer = true;
             if !self.sack_ok {
-                self.remove_reno_sacks(packets);
+                self.remove_reno_sacks(packets, p.ece);
             }
         }
         debug_assert_eq!(self.board.is_empty(), snd.outstanding() == 0 || una == snd.max);
@@ -350,18 +350,18 @@ impl LinuxSender {
     }
 
     /// A duplicate ACK from a peer without SACK stands for a SACKed packet (RFC 6582).
-    pub(super) fn add_reno_sack(&mut self) {
+    pub(super) fn add_reno_sack(&mut self, ece: bool) {
         let holes = self.core.lost_out.max(1).min(self.core.packets_out);
         if self.core.sacked_out + holes < self.core.packets_out {
             self.core.sacked_out += 1;
-            self.core.delivered += 1;
+            self.core.count_delivered(1, ece);
         } else {
             self.reordering = self.reordering.max(self.core.packets_out + 1).min(self.config.max_reordering);
         }
     }
 
-    fn remove_reno_sacks(&mut self, acked: u32) {
-        self.core.delivered += u64::from(acked.saturating_sub(self.core.sacked_out).max(1));
+    fn remove_reno_sacks(&mut self, acked: u32, ece: bool) {
+        self.core.count_delivered(acked.saturating_sub(self.core.sacked_out).max(1), ece);
         self.core.sacked_out = self.core.sacked_out.saturating_sub(acked.saturating_sub(1));
         let holes = self.core.lost_out.max(1).min(self.core.packets_out);
         self.core.sacked_out =

@@ -118,7 +118,7 @@ impl LinuxSender {
             CaState::Recovery => {
                 if !p.advanced {
                     if !self.sack_ok && duplicate {
-                        self.add_reno_sack();
+                        self.add_reno_sack(p.ece);
                     }
                 } else {
                     do_lost = self.try_undo_partial_classic(snd, p, cx);
@@ -130,7 +130,7 @@ impl LinuxSender {
                         self.core.sacked_out = 0;
                     }
                     if duplicate {
-                        self.add_reno_sack();
+                        self.add_reno_sack(p.ece);
                     }
                 }
                 if self.core.state <= CaState::Disorder {

@@ -128,7 +128,7 @@ impl LinuxSender {
             CaState::Recovery => {
                 if !p.advanced {
                     if !self.sack_ok && duplicate {
-                        self.add_reno_sack();
+                        self.add_reno_sack(p.ece);
                     }
                 } else if self.try_undo_partial(snd, p, &mut do_lost, cx) {
                     return;
@@ -169,7 +169,7 @@ impl LinuxSender {
                 self.core.sacked_out = 0;
             }
             if duplicate {
-                self.add_reno_sack();
+                self.add_reno_sack(p.ece);
             }
         }
         if self.core.state <= CaState::Disorder {
@@ -327,7 +327,7 @@ impl LinuxSender {
         }
         if !self.sack_ok {
             if self.core.nxt > self.high_seq && duplicate {
-                self.add_reno_sack();
+                self.add_reno_sack(p.ece);
             } else if p.advanced {
                 self.core.sacked_out = 0;
             }

@@ -370,10 +370,7 @@ impl LinuxSender {
         packet.tags |= EVER_RETRANS;
         packet.sent = departure;
         if modern {
-            packet.delivered = core.delivered;
-            packet.delivered_mstamp = core.delivered_mstamp;
-            packet.first_tx_mstamp = core.first_tx_mstamp;
-            packet.app_limited = core.app_limited != 0;
+            packet.note_delivery(core);
         } else {
             packet.delivered = snd.max;
         }
@@ -478,16 +475,9 @@ impl LinuxSender {
     #[inline(always)]
     fn record_plain(&mut self, len: u64, snd: &mut SendState) {
         let departure = self.set_departure(len);
-        self.board.push_in_send_order(Packet {
-            seq: snd.max,
-            len: len as u32,
-            sent: departure,
-            delivered: self.core.delivered,
-            delivered_mstamp: self.core.delivered_mstamp,
-            first_tx_mstamp: self.core.first_tx_mstamp,
-            app_limited: self.core.app_limited != 0,
-            ..Packet::default()
-        });
+        let mut packet = Packet { seq: snd.max, len: len as u32, sent: departure, ..Packet::default() };
+        packet.note_delivery(&self.core);
+        self.board.push_in_send_order(packet);
         let end = snd.max + len;
         snd.max = end;
         snd.nxt = end;
@@ -515,14 +505,8 @@ impl LinuxSender {
         let prior_packets = self.core.packets_out;
         let departure = self.set_departure(payload);
         let mss = u64::from(self.core.mss);
-        let template = Packet {
-            sent: departure,
-            delivered: self.core.delivered,
-            delivered_mstamp: self.core.delivered_mstamp,
-            first_tx_mstamp: self.core.first_tx_mstamp,
-            app_limited: self.core.app_limited != 0,
-            ..Packet::default()
-        };
+        let mut template = Packet { sent: departure, ..Packet::default() };
+        template.note_delivery(&self.core);
         let modern = self.is_modern();
         let mut at = seq;
         let mut count = 0;
@@ -534,7 +518,7 @@ impl LinuxSender {
             let id = self.board.push(Packet {
                 seq: at,
                 len: piece as u32,
-                tags: if last_fin { super::scoreboard::FIN } else { 0 },
+                tags: template.tags | if last_fin { super::scoreboard::FIN } else { 0 },
                 ..template
             });
             if modern {

@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
-use super::scoreboard::{EVER_RETRANS, Packet, RETRANS};
+use super::scoreboard::{APP_LIMITED, DELIVERED_CE_MASK, EVER_RETRANS, Packet, RETRANS};
 use crate::sender::SendState;
 
 impl LinuxSender {
@@ -16,7 +16,8 @@ impl LinuxSender {
         if newest {
             p.rate.prior_delivered = packet.delivered;
             p.rate.prior_mstamp = packet.delivered_mstamp;
-            p.rate.is_app_limited = packet.app_limited;
+            p.rate.prior_delivered_ce = packet.delivered_ce();
+            p.rate.is_app_limited = packet.has(APP_LIMITED);
             p.rate.is_retrans = packet.has(RETRANS | EVER_RETRANS);
             p.rate.last_end_seq = packet.end();
             self.core.first_tx_mstamp = sent_us;
@@ -34,9 +35,6 @@ impl LinuxSender {
         let now_us = core.now_us();
         if delivered > 0 {
             core.delivered_mstamp = now_us;
-            if p.ece {
-                core.delivered_ce += u64::from(delivered);
-            }
         }
         let rate = &mut p.rate;
         rate.acked_sacked = delivered;
@@ -45,6 +43,8 @@ impl LinuxSender {
             rate.delivered = None;
             return;
         }
+        let delivered_ce = core.delivered_ce as u32;
+        rate.delivered_ce = delivered_ce.wrapping_sub(rate.prior_delivered_ce) & DELIVERED_CE_MASK;
         rate.interval_us = rate.send_interval_us.max(now_us - rate.prior_mstamp);
         // Shorter than the path: timing got lost in aggregation.
         rate.delivered = (rate.interval_us >= u64::from(core.min_rtt_us))

@@ -24,6 +24,11 @@ const LISTED: u8 = 16;
 pub(super) const FIN: u8 = 32;
 /// Its delivery has been accounted for in a rate sample.
 pub(super) const RATED: u8 = 64;
+/// The application was the limit at its last transmission.
+pub(super) const APP_LIMITED: u8 = 128;
+
+/// Bits of `Core::delivered_ce` that a packet and a rate sample have (tcp_skb_cb).
+pub(super) const DELIVERED_CE_MASK: u32 = (1 << 20) - 1;
 
 /// A packet's name: its number in the order of first transmission.
 pub(super) type Id = u64;
@@ -49,11 +54,31 @@ pub(super) struct Packet {
     pub len: u32,
     /// Tags.
     pub tags: u8,
-    /// The application was the limit then.
-    pub app_limited: bool,
+    /// The lower bytes of `Core::delivered_ce` then, lowest first: there is no room for more in a cache line.
+    pub delivered_ce_bytes: [u8; 3],
 }
 
+const _: () = assert!(size_of::<Packet>() == 64);
+
 impl Packet {
+    /// Notes where delivery stands as it is sent (tcp_rate_skb_sent).
+    #[inline(always)]
+    pub(super) fn note_delivery(&mut self, core: &Core) {
+        self.delivered = core.delivered;
+        self.delivered_mstamp = core.delivered_mstamp;
+        self.first_tx_mstamp = core.first_tx_mstamp;
+        let [low, middle, high, ..] = core.delivered_ce.to_le_bytes();
+        self.delivered_ce_bytes = [low, middle, high];
+        self.tags = self.tags & !APP_LIMITED | if core.app_limited != 0 { APP_LIMITED } else { 0 };
+    }
+
+    /// `Core::delivered_ce` at its last transmission.
+    #[inline]
+    pub(super) fn delivered_ce(&self) -> u32 {
+        let [low, middle, high] = self.delivered_ce_bytes;
+        u32::from_le_bytes([low, middle, high, 0]) & DELIVERED_CE_MASK
+    }
+
     /// One past its last sequence number.
     #[inline]
     pub(super) fn end(&self) -> u64 {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file. */
-#define CWNDLAB_ABI 4
+#define CWNDLAB_ABI 5
 
 /* Where a host and its clock stand. */
 struct cwndlab_host {
@@ -54,6 +54,7 @@ struct cwndlab_linux {
 	uint32_t stamped, rcv_tsval, rcv_tsecr;
 	uint32_t snd_interval_us, rcv_interval_us, last_end_seq;
 	uint32_t unsent;		/* bytes that were written and not yet sent */
+	uint32_t prior_delivered_ce, sample_delivered_ce;
 };
 
 /* Events that cwnd_event hears of, of all interfaces. */

@@ -140,6 +140,15 @@ static bool has_segments(const struct tcp_congestion_ops *ops)
 	return ops->min_tso_segs || ops->tso_segs;
 }
 
+static bool hears_events(const struct tcp_congestion_ops *ops)
+{
+#if CWNDLAB_LINUX >= 70000
+	if (ops->cwnd_event_tx_start)
+		return true;
+#endif
+	return ops->cwnd_event;
+}
+
 /* How many packets a burst has at least; hooks of other names say how many it has. */
 static u32 segments(struct sock *sk, const struct tcp_congestion_ops *ops)
 {
@@ -167,7 +176,7 @@ uint32_t cwndlab_hooks_of(const struct tcp_congestion_ops *ops)
 #define HAS(field, hook) ((uint32_t)!!ops->field << (hook))
 	return HAS(init, CWNDLAB_INIT) | HAS(release, CWNDLAB_RELEASE) | HAS(ssthresh, CWNDLAB_SSTHRESH) |
 	       HAS(cong_avoid, CWNDLAB_CONG_AVOID) | HAS(cong_control, CWNDLAB_CONG_CONTROL) |
-	       HAS(set_state, CWNDLAB_SET_STATE) | HAS(cwnd_event, CWNDLAB_CWND_EVENT) |
+	       HAS(set_state, CWNDLAB_SET_STATE) | (uint32_t)hears_events(ops) << CWNDLAB_CWND_EVENT |
 	       HAS(in_ack_event, CWNDLAB_IN_ACK_EVENT) | HAS(pkts_acked, CWNDLAB_PKTS_ACKED) |
 	       1u << CWNDLAB_UNDO_CWND | HAS(sndbuf_expand, CWNDLAB_SNDBUF_EXPAND) |
 	       (uint32_t)has_segments(ops) << CWNDLAB_MIN_TSO_SEGS | HAS(get_info, CWNDLAB_GET_INFO) |
@@ -216,7 +225,9 @@ static void tell_sample(struct sock *sk, const struct tcp_congestion_ops *ops, c
 	struct rate_sample rs = {
 		.prior_mstamp = cwndlab_stamp_of(x->prior_mstamp),
 		.prior_delivered = x->prior_delivered,
+		.prior_delivered_ce = x->prior_delivered_ce,
 		.delivered = x->sample_delivered,
+		.delivered_ce = x->sample_delivered_ce,
 		.interval_us = x->interval_us,
 		.snd_interval_us = x->snd_interval_us,
 		.rcv_interval_us = x->rcv_interval_us,
@@ -241,6 +252,13 @@ static void tell_sample(struct sock *sk, const struct tcp_congestion_ops *ops, c
 /* What our enumeration has in the kernel's; what 3.9 alone has is of no interest here. */
 static void tell_event(struct sock *sk, const struct tcp_congestion_ops *ops, int64_t event)
 {
+#if CWNDLAB_LINUX >= 70000
+	/* A module without that hook is of an older release: its source may be compiled for any that has the types. */
+	if (event == CWNDLAB_TX_START && ops->cwnd_event_tx_start) {
+		ops->cwnd_event_tx_start(sk);
+		return;
+	}
+#endif
 	static const enum tcp_ca_event events[] = {
 		[CWNDLAB_TX_START] = CA_EVENT_TX_START,
 		[CWNDLAB_RESTART] = CA_EVENT_CWND_RESTART,
@@ -250,7 +268,7 @@ static void tell_event(struct sock *sk, const struct tcp_congestion_ops *ops, in
 		[CWNDLAB_ECN_IS_CE] = CA_EVENT_ECN_IS_CE,
 	};
 
-	if (event < (int64_t)ARRAY_SIZE(events))
+	if (event < (int64_t)ARRAY_SIZE(events) && ops->cwnd_event)
 		ops->cwnd_event(sk, events[event]);
 }
 

@@ -169,6 +169,7 @@ static void fill(struct tcp_sock *tp, const struct cwndlab_linux *x)
 	icsk->sk.sk_gso_max_segs = x->gso_max_segs;
 	icsk->sk.cwndlab_gso = x->gso;
 	icsk->icsk_ca_state = x->ca_state;
+	icsk->icsk_ack.rcv_mss = x->mss;
 	tp->snd_una = x->una;
 	tp->snd_nxt = tp->write_seq = x->nxt;
 	tp->rcv_nxt = x->rcv_nxt;

@@ -162,9 +162,7 @@ struct vnet;
 #define VNET_NAME(name) name
 #define VNET(name) name
 #define VNET_PTR(name) (&(name))
-#if CWNDLAB_FREEBSD >= 1200000
 #define VNET_DEFINE_STATIC(type, name) static type name
-#endif
 #define VNET_ITERATOR_DECL(each) int each
 #define VNET_FOREACH(each) for ((each) = 0; (each) < 1; (each)++)
 #define VNET_LIST_RLOCK() do { } while (0)
@@ -302,6 +300,10 @@ int cwndlab_set_sysctl(struct cwndlab_variable *variable, int64_t value);
 	CWNDLAB_OID(in, called, 'u', 2, access, sysctl_handle_16, where, value)
 #define SYSCTL_BOOL(in, number, called, access, where, value, about) \
 	CWNDLAB_OID(in, called, 'b', 1, access, sysctl_handle_bool, where, value)
+/* As FreeBSD 9 has them for variables of a virtual network. */
+#define SYSCTL_VNET_PROC SYSCTL_PROC
+#define SYSCTL_VNET_INT SYSCTL_INT
+#define SYSCTL_VNET_UINT SYSCTL_UINT
 /* Texts are no knobs. */
 #define SYSCTL_STRING(in, number, called, access, where, value, about) struct cwndlab_nothing
 #define SYSCTL_DECL(name) struct cwndlab_nothing
@@ -563,9 +565,7 @@ struct cc_algo {
 	void (*newround)(struct cc_var *ccv, uint32_t round);
 	void (*rttsample)(struct cc_var *ccv, uint32_t usec, uint32_t sent, uint32_t flight);
 #endif
-#if CWNDLAB_FREEBSD >= 1200000
-	int (*ctl_output)(struct cc_var *ccv, struct sockopt *sopt, void *buf);
-#endif
+	int (*ctl_output)(struct cc_var *ccv, struct sockopt *sopt, void *buf);	/* since 12 */
 	STAILQ_ENTRY(cc_algo) entries;
 #if CWNDLAB_FREEBSD >= 1400000
 	u_int cc_refcount;

@@ -197,6 +197,12 @@ u32 int_sqrt(unsigned long x);
 #define kzalloc(size, flags) cwndlab_alloc(size)
 #define kcalloc(n, size, flags) cwndlab_alloc((size_t)(n) * (size))
 #define kmalloc_array(n, size, flags) cwndlab_alloc((size_t)(n) * (size))
+#if CWNDLAB_LINUX >= 70000
+#define kmalloc_obj(what, ...) ((__typeof__(what) *)cwndlab_alloc(sizeof(what)))
+#define kmalloc_objs(what, n, ...) ((__typeof__(what) *)cwndlab_alloc((size_t)(n) * sizeof(what)))
+#define kzalloc_obj(what, ...) kmalloc_obj(what)
+#define kzalloc_objs(what, n, ...) kmalloc_objs(what, n)
+#endif
 #define kfree(p) cwndlab_free((void *)(p))
 #define kvmalloc(size, flags) cwndlab_alloc(size)
 #define kvzalloc(size, flags) cwndlab_alloc(size)
@@ -332,7 +338,7 @@ struct inet_connection_sock {
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	u8 icsk_ca_state;
 	u8 icsk_retransmits;
-	struct { u8 pending; } icsk_ack;
+	struct { u8 pending; u16 rcv_mss; } icsk_ack;
 	u64 (*cwndlab_priv)[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 };
 /* The module's own block is elsewhere, before memory that nobody may touch. */

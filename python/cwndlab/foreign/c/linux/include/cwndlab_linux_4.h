@@ -1,4 +1,4 @@
-/* What a congestion control written for Linux 4.9 to 6.18 finds: the connection, its samples and hooks. */
+/* What a congestion control written for Linux 4.9 to 7.2 finds: the connection, its samples and hooks. */
 #ifndef CWNDLAB_LINUX_4_H
 #define CWNDLAB_LINUX_4_H
 
@@ -128,12 +128,15 @@ struct tcp_sock {
 #define NET_INC_STATS(net, item) ((void)(net))
 #define NET_ADD_STATS(net, item, n) ((void)(net))
 #define tcp_call_bpf(s, op, n, args) ((void)(s), -1)
-static inline void __tcp_send_ack(struct sock *sk, u32 rcv_nxt, u16 flags)
-{
-	(void)sk;
-	(void)rcv_nxt;
-	(void)flags;
-}
+static inline void tcp_send_ack(struct sock *sk) { (void)sk; }
+/* With flags in newer releases. */
+#define __tcp_send_ack(s, rcv_nxt, ...) ((void)(rcv_nxt), tcp_send_ack(s))
+#if CWNDLAB_LINUX >= 61800
+static inline bool tcp_ecn_mode_rfc3168(const struct tcp_sock *tp) { return tp->ecn_flags & TCP_ECN_OK; }
+static inline bool tcp_ecn_mode_accecn(const struct tcp_sock *tp) { (void)tp; return false; }
+static inline bool tcp_ecn_mode_any(const struct tcp_sock *tp) { return tcp_ecn_mode_rfc3168(tp); }
+static inline bool tcp_ecn_disabled(const struct tcp_sock *tp) { return !tcp_ecn_mode_any(tp); }
+#endif
 
 /* Congestion control (include/net/tcp.h; Documentation/networking says what it is for). */
 #define GSO_LEGACY_MAX_SIZE 65536u
@@ -148,6 +151,9 @@ static inline void __tcp_send_ack(struct sock *sk, u32 rcv_nxt, u16 flags)
 enum tcp_ca_event {
 	CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS, CA_EVENT_ECN_NO_CE,
 	CA_EVENT_ECN_IS_CE,
+#if CWNDLAB_LINUX < 41900
+	CA_EVENT_DELAYED_ACK, CA_EVENT_NON_DELAYED_ACK,		/* nobody tells of these */
+#endif
 };
 enum tcp_ca_ack_event_flags { CA_ACK_SLOWPATH = 1, CA_ACK_WIN_UPDATE = 2, CA_ACK_ECE = 4 };
 
@@ -182,6 +188,9 @@ struct tcp_congestion_ops {
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
 	void (*set_state)(struct sock *sk, u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
+#if CWNDLAB_LINUX >= 70000
+	void (*cwnd_event_tx_start)(struct sock *sk);		/* in place of CA_EVENT_TX_START */
+#endif
 	void (*in_ack_event)(struct sock *sk, u32 flags);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 #if CWNDLAB_LINUX < 50000

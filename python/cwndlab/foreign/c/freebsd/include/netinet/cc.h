@@ -1,0 +1,1 @@
+#include "cwndlab_freebsd.h"
