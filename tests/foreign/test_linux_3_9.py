@@ -175,7 +175,7 @@ def test_an_older_stack_tells_a_newer_module_no_events_of_old(tmp_path):
         (own("tcp_own_reno_3_9.c", "linux-6.12"), "no member named 'min_cwnd'"),
         (
             f"new={MODULES}/tcp_two_meanings.c",
-            "linux-6.8, linux-6.18, linux-7.2, which differ in what hooks mean; add ,abi=ABI",
+            "linux-6.12, linux-6.18, linux-7.2, which differ in what hooks mean; add ,abi=ABI",
         ),
         (f"new={MODULES}/tcp_missing.c", "for linux-7.2: tcp_of_another_kernel: the headers for linux-7.2"),
         (f"new={MODULES}/cc_lacking.c", "for freebsd-15: tcp_of_another_release: the headers for freebsd-15"),

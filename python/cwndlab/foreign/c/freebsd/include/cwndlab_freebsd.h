@@ -565,7 +565,9 @@ struct cc_algo {
 	void (*newround)(struct cc_var *ccv, uint32_t round);
 	void (*rttsample)(struct cc_var *ccv, uint32_t usec, uint32_t sent, uint32_t flight);
 #endif
-	int (*ctl_output)(struct cc_var *ccv, struct sockopt *sopt, void *buf);	/* since 12 */
+#if CWNDLAB_FREEBSD >= 1200000
+	int (*ctl_output)(struct cc_var *ccv, struct sockopt *sopt, void *buf);
+#endif
 	STAILQ_ENTRY(cc_algo) entries;
 #if CWNDLAB_FREEBSD >= 1400000
 	u_int cc_refcount;
