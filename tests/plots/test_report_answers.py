@@ -9,6 +9,8 @@ from memory_results import MemoryResults, queue, record, sawtooth, scenario, sum
 from cwndlab.analysis import answer, contrasts, verdict
 from cwndlab.analysis.contrasts import Selection
 from cwndlab.errors import InputError
+from cwndlab.plots.report import headline
+from cwndlab.plots.report.facts import Facts
 from pages import rendered
 
 
@@ -98,6 +100,18 @@ def loaded(answers: str = LOAD) -> MemoryResults:
         upload = {"smoothness_hz": 5 * hz if rate == "1gbit" else 10.0, "responsiveness_hz": None}
         rows.append(summary_row(number, "up", cell, app="bulk", **upload))
     return results(rows, answers)
+
+
+def test_the_first_picture_leaves_nothing_out_of_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = slow_start([(8.0, 4.0), (2.0, 1.0), (6.0, 3.0)])
+    whole = str(headline.headline(Facts(of), "")["pictured"])
+    assert whole.startswith("Time to reach 100 Mbit/s [s], each run")
+    assert "the first" not in whole
+    monkeypatch.setattr(headline, "MAX_ROWS", 5)
+    cut = headline.headline(Facts(of), "")
+    assert "; the first 4 of 6 combinations" in str(cut["pictured"])
+    told = str(cut["picture"]).partition('aria-label="')[2].partition('"')[0]
+    assert told.endswith("cubic, delay 1ms 2; bbr, delay 1ms 1")
 
 
 def test_metrics_of_unlike_flows_are_compared_within_each_application() -> None:

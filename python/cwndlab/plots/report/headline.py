@@ -6,7 +6,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 from markupsafe import Markup
@@ -21,7 +21,7 @@ from cwndlab.results import columns, questions, together
 from cwndlab.results.metrics import BY_NAME, FIRST_CHOICE, TOTALS
 
 MAX_ROWS = 16
-"""Rows of the picture; of more the first."""
+"""Rows of the picture; of more the first, as far as what is compared is whole."""
 
 MAX_PAIRS = 3
 """Pairs of values that are answered; the other comparisons stand below."""
@@ -93,9 +93,17 @@ def headline(facts: Facts, classic: str) -> dict[str, object]:
     by = found[0].by if found else together.KEY
     return {
         "answers": told or [(capital(line), []) for line in lines[:MAX_LINES]],
-        "picture": "" if metric is None else _picture(facts, metric, by),
-        "pictured": "" if metric is None else _caption(facts, metric, by),
+        "picture": "" if metric is None else _picture(facts, metric, by, _label(metric, found)),
+        "pictured": "" if metric is None else _caption(facts, metric, by, _label(metric, found)),
     }
+
+
+def _label(metric: str, answers: Sequence[Answer]) -> str:
+    """Return the metric with its unit, called as the answer calls it where that is the same in all of it."""
+    called = {each.called for of in answers for each in of.effects if each.metric == metric}
+    shown = columns.describe(metric)
+    words = called.pop() if len(called) == 1 else ""
+    return replace(shown, words=words or shown.words).label
 
 
 def _others(found: Sequence[Answer]) -> str:
@@ -130,16 +138,16 @@ def _measured(facts: Facts, metric: str) -> str:
     return f"{shown.words}: {amount} {shown.unit}".rstrip() + "."
 
 
-def _caption(facts: Facts, metric: str, by: str) -> str:
+def _caption(facts: Facts, metric: str, by: str, label: str) -> str:
     repeated = facts.complete["repeat"].n_unique() > 1
     mean = "mean over repeats with its 95 % interval" if repeated else "each run"
     groups = _groups(facts, metric, by)
     count = len(groups)
-    left = f"; the first {MAX_ROWS} of {count} combinations" if count > MAX_ROWS else ""
-    cells = [cell for cell, _ in groups[:MAX_ROWS]]
+    cells = [cell for cell, _ in groups[: _shown(groups, by)]]
+    left = f"; the first {len(cells)} of {count} combinations" if count > len(cells) else ""
     same = [key for key in cells[0] if key not in _varying(cells)]
     left += f", of {_words(facts, cells[0], same)}" if same else ""
-    return f"{capital(columns.describe(metric).label)}, {mean}{left}."
+    return f"{capital(label)}, {mean}{left}."
 
 
 def _groups(facts: Facts, metric: str, by: str) -> list[tuple[dict[str, object], pl.DataFrame]]:
@@ -161,6 +169,15 @@ def _groups(facts: Facts, metric: str, by: str) -> list[tuple[dict[str, object],
     return found
 
 
+def _shown(groups: Sequence[tuple[Mapping[str, object], pl.DataFrame]], by: str) -> int:
+    """Return how many combinations have room, such that of none that are compared some are left out."""
+    if len(groups) <= MAX_ROWS:
+        return len(groups)
+    rest = [tuple(value for key, value in cell.items() if key != by) for cell, _ in groups]
+    whole = [place for place in range(1, MAX_ROWS + 1) if rest[place] != rest[place - 1]]
+    return max(whole, default=MAX_ROWS)
+
+
 def _varying(cells: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the keys that tell the combinations shown apart; all of one combination."""
     return [key for key in cells[0] if len({cell[key] for cell in cells}) > 1] or list(cells[0])
@@ -171,7 +188,8 @@ def _words(facts: Facts, cell: Mapping[str, object], keys: Sequence[str]) -> str
 
 
 def _rows(facts: Facts, metric: str, by: str) -> list[_Row]:
-    found = _groups(facts, metric, by)[:MAX_ROWS]
+    groups = _groups(facts, metric, by)
+    found = groups[: _shown(groups, by)]
     varying = _varying([cell for cell, _ in found])
     factor = columns.describe(metric).factor
     meant, places = facts.pens
@@ -184,13 +202,13 @@ def _rows(facts: Facts, metric: str, by: str) -> list[_Row]:
     return rows
 
 
-def _picture(facts: Facts, metric: str, by: str) -> Markup:
+def _picture(facts: Facts, metric: str, by: str, label: str) -> Markup:
     """Draw a row for each combination: a dot at the mean, and a line for the interval."""
-    rows, label = _rows(facts, metric, by), columns.describe(metric).label
-    return Markup("").join(_drawn(rows, layout, metric, label) for layout in _LAYOUTS)
+    rows = _rows(facts, metric, by)
+    return Markup("").join(_drawn(rows, layout, label) for layout in _LAYOUTS)
 
 
-def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, label: str) -> Markup:
+def _drawn(rows: Sequence[_Row], of: _Layout, label: str) -> Markup:
     left = 14.0 if of.above else min(300.0, _EM * max(len(row.label) for row in rows) + 12)
     right = of.width - of.right
     room = right - 90 if of.above else left - 12
@@ -211,7 +229,7 @@ def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, label: str) -> Markup
         parts.append(
             f'<text class="tick" x="{x(tick):.1f}" y="{floor + 17}" text-anchor="middle">{tick:g}</text>'
         )
-    words: list[object] = [_told(rows, metric)]
+    words: list[object] = [_told(rows, label)]
     for row, name, up in zip(rows, names, tops, strict=False):
         more = _LINE * (len(name) - 1)
         # Beside its name a row is in the middle of it, and below it under the last line.
@@ -236,9 +254,9 @@ def _drawn(rows: Sequence[_Row], of: _Layout, metric: str, label: str) -> Markup
     return Markup("".join(parts)).format(*words, label)
 
 
-def _told(rows: Sequence[_Row], metric: str) -> str:
+def _told(rows: Sequence[_Row], label: str) -> str:
     values = "; ".join(f"{row.label} {with_interval(row.mean, row.half)}" for row in rows)
-    return f"{columns.describe(metric).label}: {values}"
+    return f"{label}: {values}"
 
 
 def _ticks(low: float, high: float) -> list[float]:

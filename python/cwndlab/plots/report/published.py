@@ -92,13 +92,18 @@ def _finding(judged: Judgement, cause: Known | None, unknown: str) -> list[objec
         _amount(claim.published, claim.unit),
         _amount(judged.value, claim.unit),
         _VERDICTS[judged.verdict] + (f": {why}" if why else ""),
-        f"{claim.expected} {claim.unit}".strip(),
+        f"{claim.expected} {_unit(claim.unit)}".strip(),
         claim.place,
     ]
 
 
 def _amount(value: float | None, unit: str) -> tuple[str, float]:
-    return ("", math.nan) if value is None else (f"{rounded(value)} {unit}".strip(), value)
+    return ("", math.nan) if value is None else (f"{rounded(value)} {_unit(unit)}".strip(), value)
+
+
+def _unit(unit: str) -> str:
+    """A unit as it stands behind a number: a ratio has none."""
+    return "" if unit == "ratio" else unit
 
 
 def _otherwise(suite: suites.Suite, results: ResultSet) -> tuple[list[str], list[str]]:
