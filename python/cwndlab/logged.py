@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,6 @@ Column = np.ndarray[Any, Any]
 MAX_FLOWS = 10_000
 """Flows of one file at most."""
 
-PIECE = 4 << 20
-"""Characters of a log that are taken apart at a time."""
-
 LARGEST = 2.0**53
 """Numbers of a log from here on are taken for absent: no window, time or counter of one connection is as
 large, and a float holds every whole number below."""
@@ -30,6 +28,26 @@ INFINITE_BYTES = 65535 << 14
 """A window of so many bytes or more is no limit: the largest that TCP can announce (RFC 7323 section 2.3)."""
 
 
+STATES = ("slow-start", "avoidance", "recovery")
+"""States of a connection, by the numbers that stand for them in `Rows`; `NO_STATE` is none of them."""
+
+NO_STATE = -1
+
+
+@dataclass
+class Rows:
+    """Records that follow each other in a log, of any number of flows."""
+
+    flow: Column
+    """Number of the flow that each record is of, in order of appearance."""
+    t_ns: Column
+    """When, ns since whatever the log counts from, as int64; any order."""
+    columns: dict[str, Column]
+    """Columns of the `tcp` table: floats, NaN where nothing was logged; `state` in numbers of `STATES`."""
+    more: dict[str, Column] = field(default_factory=dict)
+    """Columns of the log that no table has a place for, by the log's own names, in its own units."""
+
+
 @dataclass
 class Flow:
     """What was logged of the data that one host sends to another."""
@@ -38,21 +56,43 @@ class Flow:
     t_ns: Column
     """When, ns since whatever the log counts from, as int64; any order."""
     columns: dict[str, Any] = field(default_factory=dict)
-    """Columns of the `tcp` table: arrays of floats, NaN where nothing was logged, and `state` as a list."""
+    """Columns of the `tcp` table, as those of `Rows`."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Metrics the log itself gives, which win over those that follow from the columns."""
     more: dict[str, Column] = field(default_factory=dict)
-    """Columns of the log that no table has a place for, by the log's own names, in its own units."""
+    """Columns of the log that no table has a place for, as those of `Rows`."""
 
 
-@dataclass
-class Log:
-    """What a log says."""
+class Flows:
+    """Flows of a log, numbered in order of appearance."""
 
-    flows: list[Flow]
-    facts: dict[str, str]
-    """What its header says of the system, and its footer of the congestion control."""
-    warnings: list[str]
+    def __init__(self) -> None:
+        """None so far."""
+        self.names: list[str] = []
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, key: Any, name: Callable[[], str]) -> int:
+        """The number of the flow that `key` stands for in the log.
+
+        Raises ValueError for more than `MAX_FLOWS`.
+        """
+        if key not in self._numbers:
+            if len(self._numbers) == MAX_FLOWS:
+                raise ValueError(f"more than {MAX_FLOWS} connections")
+            self._numbers[key] = len(self._numbers)
+            self.names.append(name())
+        return self._numbers[key]
+
+    def by_ends(self, frame: pl.DataFrame, columns: Sequence[str]) -> Column:
+        """The number of each row's flow, by columns of text: address, port, address, port."""
+        ends = frame.select(*columns)
+        known = ends.unique(maintain_order=True)
+        numbers = [self.number(row, partial(name_of, *row)) for row in known.iter_rows()]
+        known = known.with_columns(pl.Series("number", numbers, pl.Int64))
+        if known.height == 1:
+            return np.full(frame.height, numbers[0], np.int64)
+        joined = ends.join(known, on=list(columns), how="left", nulls_equal=True, maintain_order="left")
+        return joined["number"].to_numpy().astype(np.int64)
 
 
 def name_of(source: object, source_port: object, target: object, target_port: object) -> str:
@@ -92,51 +132,105 @@ def nanoseconds(column: pl.Series) -> Column:
     return (seconds * 1_000_000_000 + fraction).fill_null(-1).to_numpy().astype(np.int64)
 
 
-def unwrapped(values: Column) -> Column:
-    """32-bit sequence numbers as a counter from 0 that does not wrap and does not go back.
+Source = Callable[[], Iterator[bytes]]
+"""A log as pieces of bytes, from its beginning each time it is called."""
+
+LONGEST_LINE = 1 << 20
+"""Bytes of a line that are looked at; no record is as long."""
+
+
+NO_START = "no header: times count from when logging began, which is not known"
+
+
+@dataclass
+class Session:
+    """What a log says from one time that logging began on; all else is known once `rows` has ended."""
+
+    rows: Iterator[Rows]
+    flows: Flows = field(default_factory=Flows)
+    facts: dict[str, str] = field(default_factory=dict)
+    """What its header says of the system, and its footer of the congestion control."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Pieces of a text that end with whole lines; bytes that are no UTF-8 become U+FFFD."""
+    rest = b""
+    for piece in pieces:
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield (rest + piece[:end]).decode("utf-8", "replace")
+            rest = piece[end:]
+        else:
+            rest = (rest + piece)[:LONGEST_LINE]
+    if rest:
+        yield rest.decode("utf-8", "replace")
+
+
+def flows_of(session: Session) -> list[Flow]:
+    """The flows of a session, all their rows together."""
+    parts: dict[int, list[tuple[Rows, Column]]] = {}
+    for rows in session.rows:
+        for number, places in of_each(rows.flow):
+            parts.setdefault(number, []).append((rows, places))
+    found = []
+    for number, several in sorted(parts.items()):
+        first = several[0][0]
+        columns = {
+            name: np.concatenate([rows.columns[name][places] for rows, places in several])
+            for name in first.columns
+        }
+        more = {
+            name: np.concatenate([rows.more[name][places] for rows, places in several]) for name in first.more
+        }
+        t_ns = np.concatenate([rows.t_ns[places] for rows, places in several])
+        found.append(Flow(session.flows.names[number], t_ns, columns, more=more))
+    return found
+
+
+def of_each(flow: Column) -> Iterator[tuple[int, Column]]:
+    """Each flow's number, and the places of its rows."""
+    order = np.argsort(flow, kind="stable")
+    cuts = np.flatnonzero(np.diff(flow[order])) + 1
+    for places in np.split(order, cuts) if len(flow) else ():
+        yield int(flow[places[0]]), places
+
+
+class Unwrapped:
+    """32-bit sequence numbers of flows as counters from 0 that do not wrap and do not go back.
 
     Takes each number as the one nearest to that before it; NaN stays.
     """
-    there = np.isfinite(values)
-    if not there.any():
-        return np.full(len(values), np.nan)
-    known = values[there].astype(np.int64)
-    steps = (np.diff(known) + 2**31) % 2**32 - 2**31
-    counted = np.maximum.accumulate(np.concatenate([[0], np.cumsum(steps)]))
-    out = np.full(len(values), np.nan)
-    out[there] = counted
-    return out
+
+    def __init__(self) -> None:
+        """Begin before the first record."""
+        self._last: dict[int, tuple[int, int, int]] = {}
+        """Of each flow: its last number, how far that is from the first, and the farthest."""
+
+    def of(self, flow: Column, values: Column) -> Column:
+        """The counters of the next records."""
+        out = np.full(len(values), np.nan)
+        for number, places in of_each(flow):
+            there = places[np.isfinite(values[places])]
+            if not len(there):
+                continue
+            known = values[there].astype(np.int64)
+            last, place, most = self._last.get(number, (int(known[0]), 0, 0))
+            steps = (np.diff(known, prepend=last) + 2**31) % 2**32 - 2**31
+            counted = place + np.cumsum(steps)
+            out[there] = np.maximum(np.maximum.accumulate(counted), most)
+            self._last[number] = int(known[-1]), int(counted[-1]), int(out[there[-1]])
+        return out
 
 
-def states(cwnd: Column, ssthresh: Column, recovering: Column | None = None) -> list[str | None]:
+def states(cwnd: Column, ssthresh: Column, recovering: Column | None = None) -> Column:
     """The state of each row: recovery where the log says so, slow start below ssthresh, else avoidance."""
-    known = np.isfinite(cwnd)
     # An infinite threshold is NaN, and every window is below it.
-    below = ~(cwnd >= ssthresh)
-    words = np.where(below, "slow-start", "avoidance").astype(object)
+    found = np.where(cwnd >= ssthresh, STATES.index("avoidance"), STATES.index("slow-start"))
     if recovering is not None:
-        words[recovering] = "recovery"
-    words[~known] = None
-    return list(words)
-
-
-def by_flow(
-    frame: pl.DataFrame, keys: Sequence[str], make: Callable[[str, pl.DataFrame], Flow | None]
-) -> list[Flow]:
-    """A Flow of each combination of `keys` (address, port, address, port), in order of appearance."""
-    flows: dict[str, Flow] = {}
-    places = frame.select(*keys, pl.int_range(pl.len(), dtype=pl.UInt32).alias("place"))
-    groups = places.group_by(list(keys), maintain_order=True).agg("place")
-    if len(groups) > MAX_FLOWS:
-        raise ValueError(f"more than {MAX_FLOWS} connections")
-    # One flow's rows are copied at a time, and none where they are all.
-    for place in range(len(groups)):
-        group = frame if len(groups) == 1 else frame[groups["place"][place]]
-        name = name_of(*(groups[key][place] for key in keys))
-        flow = make(name, group)
-        if flow is not None and len(flow.t_ns):
-            flows[name] = flow
-    return list(flows.values())
+        found[recovering] = STATES.index("recovery")
+    found[~np.isfinite(cwnd)] = NO_STATE
+    return found.astype(np.int8)
 
 
 def fields(
@@ -144,45 +238,31 @@ def fields(
     counts: Sequence[int],
     separator: str = ",",
     *,
-    span: tuple[int, int] | None = None,
     words: Sequence[int] | None = None,
     foreign: str = "",
 ) -> tuple[pl.DataFrame, int]:
     """The lines with one of `counts` fields as columns of text `c0`, `c1`, …, and how many have another.
 
-    With `span` only that part of the text is read; with `words` only these columns are text, all others are
-    numbers, null for what is none; lines that begin with `foreign` do not count.
+    With `words` only these columns are text, all others are numbers, null for what is none; lines that begin
+    with `foreign` do not count.
     """
-    frames, other = [], 0
-    for piece in _pieces(text, *(span or (0, len(text)))):
-        frame, more = _fields(piece, counts, separator, words, foreign)
-        frames.append(frame)
-        other += more
-    return pl.concat(frames), other
-
-
-def _pieces(text: str, start: int, until: int) -> Iterator[str]:
-    """A part of a text cut at ends of lines into pieces of about `PIECE` characters, at least one piece."""
-    while True:
-        end = text.find("\n", start + PIECE, until) if start + PIECE < until else -1
-        yield text[start : end if end >= 0 else until]
-        if end < 0:
-            return
-        start = end + 1
-
-
-def _fields(
-    text: str, counts: Sequence[int], separator: str, words: Sequence[int] | None, foreign: str
-) -> tuple[pl.DataFrame, int]:
-    lines = pl.Series("line", text.split("\n"), pl.String).str.strip_chars("\r")
-    lines = lines.filter(lines.str.len_bytes() > 0)
-    if foreign:
-        lines = lines.filter(~lines.str.contains(f"^(?:{foreign})"))
-    # Counted before they are split: a line may be all separators.
-    fitting = (lines.str.count_matches(separator, literal=True) + 1).is_in(list(counts))
-    kept = lines.filter(fitting).str.split(separator)
+    found = records(text, foreign)
+    fitting = fields_in(found, separator).is_in(list(counts))
+    kept = found.filter(fitting).str.split(separator)
     columns = []
     for place in range(max(counts)):
         column = kept.list.get(place, null_on_oob=True).str.strip_chars().alias(f"c{place}")
         columns.append(column if words is None or place in words else column.cast(pl.Float64, strict=False))
-    return pl.DataFrame(columns), len(lines) - len(kept)
+    return pl.DataFrame(columns), len(found) - len(kept)
+
+
+def records(text: str, foreign: str = "") -> pl.Series:
+    """The lines of a text that are not empty, and do not begin with `foreign`."""
+    found = pl.Series("line", text.split("\n"), pl.String).str.strip_chars("\r")
+    found = found.filter(found.str.len_bytes() > 0)
+    return found.filter(~found.str.contains(f"^(?:{foreign})")) if foreign else found
+
+
+def fields_in(found: pl.Series, separator: str = ",") -> pl.Series:
+    """Number of fields in each line, counted before it is split: it may be all separators."""
+    return found.str.count_matches(separator, literal=True) + 1

@@ -14,15 +14,17 @@ log whose footer is missing, as when the machine stopped, names its flows by the
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
+from itertools import chain
 
 import numpy as np
 import polars as pl
 
 from cwndlab import logged
-from cwndlab.logged import Column, Flow, Log
-from cwndlab.siftr_output import IN_RECOVERY
+from cwndlab.logged import Column, Rows, Session, Source
+from cwndlab.siftr_output import IN_RECOVERY, Cursor, Span, spans
 
 TEXT = [
     "direction",
@@ -73,9 +75,11 @@ HEX = [
 
 RECORD = np.dtype([(name, "<i4" if name == "reassembly" else "<u4") for name in HEX])
 
-NO_START = "no header: times count from when logging began, which is not known"
+MOST_FOOTER = 4 << 20
+"""Bytes of a footer that are read."""
 
-FOOTER = b"disable_time_secs="
+
+_KNOWN = ("siftrver", "sysname", "sysver")
 
 
 @dataclass
@@ -85,67 +89,90 @@ class _Ends:
     """What the footer says of each flow ID: addresses and ports, stack, congestion control."""
     drops: str | None = None
 
+    def start_ns(self) -> int:
+        """When logging began, 0 where no header says; raises ValueError for one that makes no sense."""
+        if not self.header:
+            return 0
+        try:
+            seconds, us = (int(self.header[f"enable_time_{unit}"]) for unit in ("secs", "usecs"))
+        except KeyError as error:
+            raise ValueError(str(error)) from None
+        if not 0 <= seconds * 10**9 + us * 1000 < logged.LATEST_NS:
+            raise ValueError("a time that is not between 1970 and 2116")
+        return seconds * 10**9 + us * 1000
+
     def name(self, flow: str) -> str:
         found = self.flows.get(flow)
         return logged.name_of(*found[:4]) if found else f"flow-{flow}"
 
-
-def parse(data: bytes) -> list[Log]:
-    """What each session of a log says; raises ValueError for one whose header makes no sense."""
-    places = [found.start() for found in re.finditer(rb"enable_time_secs=\d", data)]
-    found = [_session(data[start:until]) for start, until in pairwise([*places, len(data)])]
-    before = data[: places[0] if places else None]
-    if before.strip():
-        found.insert(0, _session(b"\n" + before))
-    return [log for log in found if log.flows] or found[:1]
+    def facts(self) -> dict[str, str]:
+        facts = {key: self.header[key] for key in _KNOWN if key in self.header}
+        algorithms = {found[5] for found in self.flows.values() if len(found) > 5 and not found[5].isdigit()}
+        return {**facts, "cc": algorithms.pop()} if len(algorithms) == 1 else facts
 
 
-def _session(data: bytes) -> Log:
-    line, _, body = data.partition(b"\n")
-    pairs = (
-        pair.split("=", 1) for pair in line.decode("utf-8", "replace").strip().split("\t") if "=" in pair
-    )
-    log = _Ends(dict(pairs))
-    at = body.rfind(FOOTER)
-    if at >= 0:
-        _footer(log, body[at:].decode("utf-8", "replace"))
-        body = body[:at]
-    start = 0
-    try:
-        if log.header:
-            start = int(log.header["enable_time_secs"]) * 10**9 + int(log.header["enable_time_usecs"]) * 1000
-        if not 0 <= start < logged.LATEST_NS:
-            raise ValueError("a time that is not between 1970 and 2116")
-    except KeyError as error:
-        raise ValueError(str(error)) from None
-    kind = log.header.get("rec_fmt", "")
-    other = 0
-    if kind == "binary":
-        frame, start_ns = _binary(body), start
+def sessions(source: Source) -> Iterator[Session]:
+    """What each session of a log says; its rows are read before the next one is asked for.
+
+    Raises ValueError for one whose header makes no sense.
+    """
+    cursor = Cursor(source())
+    for span in spans(source()):
+        session = Session(iter(()))
+        session.rows = _rows(session, cursor, span)
+        yield session
+
+
+def _rows(session: Session, cursor: Cursor, span: Span) -> Iterator[Rows]:
+    body = cursor.upto(span.until if span.footer is None else span.footer)
+    line, body = _first_line(body)
+    log = _Ends(_pairs(line))
+    start = log.start_ns()
+    flows = _Flows(session)
+    body = body if log.header else chain([line], body)
+    if log.header.get("rec_fmt") == "binary":
+        frames: Iterator[tuple[pl.DataFrame, int]] = ((frame, 0) for frame in _binary(body))
     else:
-        text = body.decode("utf-8", "replace")
-        hexadecimal = kind != "" if log.header else text.split("\n", 1)[0].count(",") < len(TEXT) - 1
-        frame, other, start_ns = _text(text, hexadecimal=hexadecimal, start=start)
-    names = {flow: log.name(flow) for flow in frame["flow"].unique(maintain_order=True).to_list()}
-    if len(names) > logged.MAX_FLOWS:
-        raise ValueError(f"more than {logged.MAX_FLOWS} connections")
-    flows = [
-        _flow(names[group["flow"][0]], group, start_ns)
-        for group in frame.partition_by("flow", maintain_order=True)
-    ]
-    known = ("siftrver", "sysname", "sysver")
-    facts: dict[str, str] = {str(key): log.header[key] for key in known if key in log.header}
-    algorithms = {found[5] for found in log.flows.values() if len(found) > 5 and not found[5].isdigit()}
-    if len(algorithms) == 1:
-        facts["cc"] = algorithms.pop()
-    warnings = [f"{other} lines are no records"] if other else []
+        frames = _texts(body, log.header)
+    other, dated = 0, False
+    for frame, strange in frames:
+        other += strange
+        dated |= "t_ns" in frame.columns
+        if frame.height:
+            yield flows.rows(frame, start)
+    if span.footer is not None:
+        text = b"".join(cursor.upto(min(span.until, span.footer + MOST_FOOTER)))
+        for _ in cursor.upto(span.until):
+            pass
+        _footer(log, text.decode("utf-8", "replace"))
+    session.flows.names = [log.name(flow) for flow in session.flows.names]
+    session.facts |= log.facts()
+    if other:
+        session.warnings.append(f"{other} lines are no records")
     if log.drops not in (None, "0"):
-        warnings.append(f"siftr2 dropped {log.drops} records")
+        session.warnings.append(f"siftr2 dropped {log.drops} records")
     if not log.flows:
-        warnings.append("no footer: flows are named by their IDs")
-    if not log.header and start_ns == 0 and "t_ns" not in frame.columns:
-        warnings.append(NO_START)
-    return Log(flows, facts, warnings)
+        session.warnings.append("no footer: flows are named by their IDs")
+    if not log.header and not dated:
+        session.warnings.append(logged.NO_START)
+
+
+def _first_line(body: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first line with its end, as far as `MOST_FOOTER` bytes, and what follows it."""
+    start = b""
+    for piece in body:
+        start += piece
+        if b"\n" in piece or len(start) > MOST_FOOTER:
+            break
+    line, end, rest = start.partition(b"\n")
+    return line + end, chain([rest], body)
+
+
+def _pairs(line: bytes) -> dict[str, str]:
+    if not line.startswith(b"enable_time_secs="):
+        return {}
+    words = line.decode("utf-8", "replace").strip().split("\t")
+    return dict(pair.split("=", 1) for pair in words if "=" in pair)
 
 
 def _footer(log: _Ends, text: str) -> None:
@@ -159,8 +186,16 @@ def _footer(log: _Ends, text: str) -> None:
             log.flows[fields[0].lower().zfill(8)] = [text[:64] for text in fields[1:]]
 
 
-def _text(text: str, *, hexadecimal: bool, start: int) -> tuple[pl.DataFrame, int, int]:
-    """The records, how many lines are none, and what time 0 of the column `t_ns` is."""
+def _texts(pieces: Iterator[bytes], header: dict[str, str]) -> Iterator[tuple[pl.DataFrame, int]]:
+    """The records with their times, and how many lines are none."""
+    hexadecimal = header.get("rec_fmt", "") != ""
+    for place, text in enumerate(logged.lines(pieces)):
+        if place == 0 and not header:
+            hexadecimal = text.lstrip("\n").split("\n", 1)[0].count(",") < len(TEXT) - 1
+        yield _text(text, hexadecimal=hexadecimal)
+
+
+def _text(text: str, *, hexadecimal: bool) -> tuple[pl.DataFrame, int]:
     names = HEX if hexadecimal else TEXT
     frame, other = logged.fields(text, (len(names),))
     frame = frame.rename({f"c{place}": name for place, name in enumerate(names)})
@@ -173,67 +208,99 @@ def _text(text: str, *, hexadecimal: bool, start: int) -> tuple[pl.DataFrame, in
             pl.col(name).str.to_integer(base=16, dtype=pl.Int64, strict=False).cast(pl.Float64)
             for name in numbers
         )
-        return frame.filter(good & frame["time"].is_not_null()), other, start
+        return frame.filter(good & frame["time"].is_not_null()), other
     times = pl.Series("t_ns", logged.nanoseconds(frame["time"]))
     numbers = [name for name in names if name not in ("flow", "direction", "time")]
     frame = frame.with_columns(
         times, *(pl.Series(name, logged.numbers(frame[name])).fill_nan(None) for name in numbers)
     )
-    return frame.filter(good & (times >= 0)), other, 0
+    return frame.filter(good & (times >= 0)), other
 
 
-def _binary(body: bytes) -> pl.DataFrame:
-    whole = len(body) // RECORD.itemsize
-    records = np.frombuffer(body, RECORD, whole)
-    columns = {name: records[name].astype(np.float64) for name in HEX if name not in ("flow", "direction")}
-    flows, codes = np.unique(records["flow"], return_inverse=True)
-    names = np.array([f"{flow:08x}" for flow in flows], object)
-    return pl.DataFrame(
-        {
-            "flow": pl.Series(names[codes].tolist(), dtype=pl.String),
-            "direction": pl.Series(np.where(records["direction"] == 0, "i", "o").tolist(), dtype=pl.String),
-            **columns,
+def _binary(pieces: Iterator[bytes]) -> Iterator[pl.DataFrame]:
+    rest = b""
+    for piece in pieces:
+        body = rest + piece
+        whole = len(body) // RECORD.itemsize
+        rest = body[whole * RECORD.itemsize :]
+        records = np.frombuffer(body, RECORD, whole)
+        columns = {
+            name: records[name].astype(np.float64) for name in HEX if name not in ("flow", "direction")
         }
-    )
+        flows, codes = np.unique(records["flow"], return_inverse=True)
+        names = np.array([f"{flow:08x}" for flow in flows], object)
+        way = np.where(records["direction"] == 0, "i", "o").tolist()
+        yield pl.DataFrame(
+            {
+                "flow": pl.Series(names[codes].tolist(), dtype=pl.String),
+                "direction": pl.Series(way, dtype=pl.String),
+                **columns,
+            }
+        )
 
 
-def _flow(name: str, rows: pl.DataFrame, start_ns: int) -> Flow:
-    def column(wanted: str) -> Column:
-        return logged.bounded(rows[wanted].fill_null(np.nan).to_numpy().astype(np.float64))
+class _Flows:
+    """The flows of a session, and what is to be remembered of each from one record to the next."""
 
-    cwnd, ssthresh = column("cwnd"), logged.finite_window(column("ssthresh"))
-    flags = np.nan_to_num(column("flags")).astype(np.int64)
-    srtt = column("srtt") * 1e3
-    found = {
-        "cwnd_bytes": cwnd,
-        "ssthresh_bytes": ssthresh,
-        "srtt_ns": np.where(srtt > 0, srtt, np.nan),
-        "inflight_bytes": column("inflight"),
-        "state": logged.states(cwnd, ssthresh, flags & IN_RECOVERY != 0),
-    }
-    if "t_ns" not in rows.columns:
-        times = start_ns + (rows["time"].to_numpy() * 1e6).astype(np.int64)
-        return Flow(name, times, found)
-    inward = (rows["direction"] == "i").to_numpy()
-    found["delivered_bytes"] = _held(logged.unwrapped(np.where(inward, column("ack"), np.nan)))
-    found["retransmits"] = _again(np.where(inward, np.nan, column("seq")), column("payload"))
-    return Flow(name, rows["t_ns"].to_numpy(), found)
+    def __init__(self, session: Session) -> None:
+        self._flows = session.flows
+        self._acked = logged.Unwrapped()
+        self._held: dict[int, float] = {}
+        self._sent: dict[int, tuple[int, int, float, int] | None] = {}
+        """Of each flow: its last sequence number, how far that is from the first, the farthest end of data,
+        and how many packets began below it."""
+
+    def rows(self, frame: pl.DataFrame, start_ns: int) -> Rows:
+        def column(wanted: str) -> Column:
+            return logged.bounded(frame[wanted].fill_null(np.nan).to_numpy().astype(np.float64))
+
+        known = frame["flow"].unique(maintain_order=True).to_list()
+        numbers = {flow: self._flows.number(flow, partial(str, flow)) for flow in known}
+        flow = frame["flow"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
+        cwnd, ssthresh = column("cwnd"), logged.finite_window(column("ssthresh"))
+        flags = np.nan_to_num(column("flags")).astype(np.int64)
+        srtt = column("srtt") * 1e3
+        found = {
+            "cwnd_bytes": cwnd,
+            "ssthresh_bytes": ssthresh,
+            "srtt_ns": np.where(srtt > 0, srtt, np.nan),
+            "inflight_bytes": column("inflight"),
+            "state": logged.states(cwnd, ssthresh, flags & IN_RECOVERY != 0),
+        }
+        if "t_ns" not in frame.columns:
+            times = start_ns + (frame["time"].to_numpy() * 1e6).astype(np.int64)
+            return Rows(flow, times, found)
+        inward = (frame["direction"] == "i").to_numpy()
+        acked = self._acked.of(flow, np.where(inward, column("ack"), np.nan))
+        seq, payload = np.where(inward, np.nan, column("seq")), column("payload")
+        found["delivered_bytes"], found["retransmits"] = np.zeros(len(flow)), np.zeros(len(flow))
+        for number, places in logged.of_each(flow):
+            held = _held(acked[places], self._held.get(number, 0.0))
+            found["delivered_bytes"][places], self._held[number] = held, float(held[-1])
+            again, self._sent[number] = _again(seq[places], payload[places], self._sent.get(number))
+            found["retransmits"][places] = again
+        return Rows(flow, frame["t_ns"].to_numpy(), found)
 
 
-def _held(values: Column) -> Column:
-    """The values with each gap filled by what stood before it, 0 before the first."""
+def _held(values: Column, before: float) -> Column:
+    """The values with each gap filled by what stood before it, `before` at the beginning."""
     places = np.where(np.isfinite(values), np.arange(len(values)), -1)
-    last = np.maximum.accumulate(places) if len(places) else places
-    return np.where(last >= 0, values[np.maximum(last, 0)], 0.0)
+    last = np.maximum.accumulate(places)
+    return np.where(last >= 0, values[np.maximum(last, 0)], before)
 
 
-def _again(seq: Column, payload: Column) -> Column:
-    """How many packets so far began below the end of the data sent before them."""
-    sent = np.isfinite(seq) & (np.nan_to_num(payload) > 0)
+def _again(
+    seq: Column, payload: Column, before: tuple[int, int, float, int] | None
+) -> tuple[Column, tuple[int, int, float, int] | None]:
+    """How many packets so far began below the end of the data sent before them, and what to remember."""
+    sent = np.flatnonzero(np.isfinite(seq) & (np.nan_to_num(payload) > 0))
     counted = np.zeros(len(seq))
-    if sent.any():
-        known = seq[sent].astype(np.int64)
-        place = np.concatenate([[0], np.cumsum((np.diff(known) + 2**31) % 2**32 - 2**31)])
-        ends = np.maximum.accumulate(place + payload[sent])
-        counted[np.flatnonzero(sent)[1:]] = place[1:] < ends[:-1]
-    return np.cumsum(counted)
+    if not len(sent):
+        return counted + (before[3] if before else 0), before
+    known = seq[sent].astype(np.int64)
+    last, place, end, count = before or (int(known[0]), 0, -np.inf, 0)
+    places = place + np.cumsum((np.diff(known, prepend=last) + 2**31) % 2**32 - 2**31)
+    ends = np.maximum(np.maximum.accumulate(places + payload[sent]), end)
+    counted[sent] = places < np.concatenate([[end], ends[:-1]])
+    total = count + np.cumsum(counted)
+    return total, (int(known[-1]), int(places[-1]), float(ends[-1]), int(total[-1]))

@@ -17,15 +17,14 @@ delivered or retransmitted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
 
 from cwndlab import logged
-from cwndlab.logged import Flow, Log
+from cwndlab.logged import Rows, Session, Source, lines
 
 LONGEST_HEADER = 1 << 16
 """Characters of the first line at most."""
@@ -137,81 +136,164 @@ def module(head: bytes) -> str | None:
     return "siftr" if counts[FIELDS] or (header is not None and b"siftrver=" in header) else None
 
 
-def _sessions(text: str) -> Iterator[tuple[int, int]]:
-    """Where each part of a log begins and ends that a header begins; first what stands before all of them."""
-    places = [found.start() for found in re.finditer(r"enable_time_secs=\d", text)]
-    if not places or text[: places[0]].strip():
-        yield 0, places[0] if places else len(text)
-    yield from pairwise([*places, len(text)])
+MOST_SESSIONS = 10_000
+"""Sessions of a log at most."""
+
+_MARK = re.compile(rb"enable_time_secs=\d|disable_time_secs=")
 
 
-def parse(text: str) -> list[Log]:
-    """What each session of a log says; raises ValueError for one whose header makes no sense."""
-    found = [_session(text, start, until) for start, until in _sessions(text)]
-    # What stands before the first header is a session where it has records.
-    return [log for log in found if log.flows] or found[:1]
+@dataclass
+class Span:
+    """Where a session of a log begins and ends, and its last footer begins, in bytes."""
+
+    start: int
+    until: int
+    footer: int | None = None
 
 
-def _session(text: str, start: int, until: int) -> Log:
-    first = ""
-    if text.startswith("enable_time_secs=", start):
-        end = text.find("\n", start, until)
-        first = text[start : end if end >= 0 else until]
-        start += len(first)
+def spans(pieces: Iterable[bytes]) -> list[Span]:
+    """The parts of a log that a header begins each, first what stands before all of them.
+
+    Raises ValueError for more than `MOST_SESSIONS`.
+    """
+    found = [Span(0, 0)]
+    rest, at = b"", 0
+    for piece in pieces:
+        text = rest + piece
+        for mark in _MARK.finditer(text):
+            place = at - len(rest) + mark.start()
+            if mark[0].startswith(b"disable"):
+                found[-1].footer = place
+                continue
+            if len(found) == MOST_SESSIONS:
+                raise ValueError(f"more than {MOST_SESSIONS} sessions")
+            found[-1].until = place
+            found.append(Span(place, place))
+        at += len(piece)
+        # As long as a mark without its last byte.
+        rest = text[-17:]
+    found[-1].until = at
+    return found
+
+
+class Cursor:
+    """Reads pieces up to one place after the other."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        """Begin at the beginning."""
+        self._pieces, self._rest, self._at = pieces, b"", 0
+
+    def upto(self, until: int) -> Iterator[bytes]:
+        """What stands from where the last call ended up to a place."""
+        while self._at < until:
+            piece = self._rest or next(self._pieces, b"")
+            if not piece:
+                return
+            self._rest = piece[until - self._at :]
+            piece = piece[: until - self._at]
+            self._at += len(piece)
+            yield piece
+
+
+def sessions(source: Source) -> Iterator[Session]:
+    """What each session of a log says; its rows are read before the next one is asked for.
+
+    Raises ValueError for one whose header makes no sense.
+    """
+    places = spans(source())
+    cursor = Cursor(source())
+    surveys = [_survey(lines(cursor.upto(span.until))) for span in places]
+    cursor = Cursor(source())
+    for span, survey in zip(places, surveys, strict=True):
+        header = _header(survey.first)
+        facts = {key: header.values[key] for key in _FACTS if key in header.values}
+        session = Session(iter(()), facts=facts)
+        session.rows = _rows(session, lines(cursor.upto(span.until)), header, survey)
+        yield session
+
+
+_FACTS = ("siftrver", "sysname", "sysver")
+
+
+@dataclass
+class _Survey:
+    """What the records of a session have in common."""
+
+    first: str = ""
+    """The header, where it is there."""
+    records: int = 0
+    hashed: int = 0
+    """Number of records with a packet's hash."""
+    fields: int = 0
+    """Number of fields of the longest record."""
+
+
+def _survey(texts: Iterator[str]) -> _Survey:
+    survey = _Survey()
+    for place, text in enumerate(texts):
+        if place == 0 and text.startswith("enable_time_secs="):
+            survey.first = text.partition("\n")[0]
+        found = logged.records(text, FOOTER)
+        fields = logged.fields_in(found)
+        found = found.filter(fields.is_between(*FIELDS))
+        survey.records += len(found)
+        survey.hashed += int(found.str.contains(r"^[^,]*,\s*0x").sum())
+        survey.fields = max(survey.fields, int(fields.filter(fields <= FIELDS[1]).max() or 0))  # type: ignore[arg-type]
+    return survey
+
+
+def _header(first: str) -> Header:
     if len(first) > LONGEST_HEADER:
         raise ValueError(f"{len(first)} characters")
-    header = Header(dict(pair.split("=", 1) for pair in first.split() if "=" in pair))
-    counts = range(FIELDS[0], FIELDS[1] + 1)
-    frame, other = logged.fields(text, counts, span=(start, until), words=range(9), foreign=FOOTER)
-    hashed = _hashed(frame)
-    srtt_ns = header.srtt_ns(hashed=hashed)
-    names = _names(frame)
-    frame = frame.rename({f"c{place}": name for place, name in enumerate(names)})
-    more = [name for name in names if name not in USED and name != "ertt"]
+    return Header(dict(pair.split("=", 1) for pair in first.split() if "=" in pair))
 
-    def flow(name: str, rows: pl.DataFrame) -> Flow:
-        cwnd = logged.numbers(rows["cwnd"])
-        ssthresh = logged.finite_window(logged.numbers(rows["ssthresh"]))
-        flags = np.nan_to_num(logged.numbers(rows["flags"])).astype(np.int64)
-        srtt = logged.numbers(rows["srtt"], srtt_ns)
+
+def _rows(session: Session, texts: Iterator[str], header: Header, survey: _Survey) -> Iterator[Rows]:
+    hashed = survey.hashed * 2 > survey.records
+    srtt_ns = header.srtt_ns(hashed=hashed)
+    names = _names(survey, hashed=hashed)
+    more = [name for name in names if name not in USED and name != "ertt"]
+    counts = range(FIELDS[0], FIELDS[1] + 1)
+    other = 0
+    for text in texts:
+        frame, strange = logged.fields(text, counts, words=range(9), foreign=FOOTER)
+        other += strange
+        frame = frame.rename({f"c{place}": name for place, name in enumerate(names)})
+        t_ns = logged.nanoseconds(frame["time"])
+        good = frame["direction"].is_in(["i", "o"]) & pl.Series(t_ns >= 0) & _whole(frame)
+        frame, t_ns = frame.filter(good), t_ns[good.to_numpy()]
+        if not len(t_ns):
+            continue
+        cwnd = logged.numbers(frame["cwnd"])
+        ssthresh = logged.finite_window(logged.numbers(frame["ssthresh"]))
+        flags = np.nan_to_num(logged.numbers(frame["flags"])).astype(np.int64)
+        srtt = logged.numbers(frame["srtt"], srtt_ns)
         columns = {
             "cwnd_bytes": cwnd,
             "ssthresh_bytes": ssthresh,
             "srtt_ns": np.where(srtt > 0, srtt, np.nan),
-            "inflight_bytes": logged.numbers(rows["inflight"]),
+            "inflight_bytes": logged.numbers(frame["inflight"]),
             "state": logged.states(cwnd, ssthresh, flags & IN_RECOVERY != 0),
         }
         if "ertt" in names and header.values:
-            rtt = logged.numbers(rows["ertt"], header.tick_ns)
+            rtt = logged.numbers(frame["ertt"], header.tick_ns)
             columns["rtt_ns"] = np.where(rtt > 0, rtt, np.nan)
-        rest = {column: logged.numbers(rows[column]) for column in more}
-        return Flow(name, logged.nanoseconds(rows["time"]), columns, more=rest)
-
-    frame = frame.filter(
-        frame["direction"].is_in(["i", "o"]), logged.nanoseconds(frame["time"]) >= 0, _whole(frame)
-    )
-    flows = logged.by_flow(frame, ("laddr", "lport", "faddr", "fport"), flow)
-    warnings = [f"{other} lines are no records"] if other else []
+        flow = session.flows.by_ends(frame, ("laddr", "lport", "faddr", "fport"))
+        yield Rows(flow, t_ns, columns, {column: logged.numbers(frame[column]) for column in more})
+    if other:
+        session.warnings.append(f"{other} lines are no records")
     if not header.values:
         unit = (
             "srtt is left out, as its unit is not known" if hashed else "srtt is taken to be in microseconds"
         )
-        warnings.append(f"no header: {unit}")
-    known = ("siftrver", "sysname", "sysver")
-    return Log(flows, {key: header.values[key] for key in known if key in header.values}, warnings)
+        session.warnings.append(f"no header: {unit}")
 
 
-def _hashed(frame: pl.DataFrame) -> bool:
-    return frame.height > 0 and bool((frame["c1"].str.starts_with("0x").sum() or 0) * 2 > frame.height)
-
-
-def _names(frame: pl.DataFrame) -> list[str]:
+def _names(survey: _Survey, *, hashed: bool) -> list[str]:
     """The names of a log's fields, as many as a record has that holds the most."""
-    hashed = _hashed(frame)
     names = HASHED if hashed else PLAIN
-    filled = sum(frame[f"c{place}"].null_count() < frame.height for place in range(FIELDS[1]))
     # One field behind the reassembly queue is a sample of ERTT, two are the flow's ID and its type.
-    ertt = hashed and filled == len(HASHED) + 1
+    ertt = hashed and survey.fields == len(HASHED) + 1
     names = [*names, "ertt"] if ertt else [*names, "flowid", "flowtype"]
     return [*names, *(f"field{place + 1}" for place in range(len(names), FIELDS[1]))]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,39 +31,64 @@ _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 Ends = tuple[str, str, str, str]
 """Own address and port, and the peer's, as printed."""
 
+_Sample = tuple[int | None, Ends | None, str]
 
-def samples(text: str, latest_ns: int) -> Iterator[tuple[int | None, Ends | None, str]]:
+
+MOST_DETAILS = 4096
+"""Characters of a connection's details at most."""
+
+
+def samples(texts: Iterable[str], latest_ns: int) -> Iterator[_Sample]:
     """Time, ends and details of each connection printed; times up to `latest_ns` are believed.
 
-    Ends are None for details in front of which none stand.
+    The text comes in pieces of whole lines. Ends are None for details in front of which none stand.
     """
-    marks: list[tuple[int, int, Any]] = [(found.start(), 0, found) for found in _STAMP.finditer(text)]
-    marks += [(found.start(), 1, found) for found in ENDS.finditer(text)]
-    marks += [(found.start(), 2, found) for found in DETAILS.finditer(text)]
-    marks.sort(key=lambda mark: mark[:2])
+    reader = _Reader(latest_ns)
+    rest = ""
+    for text in texts:
+        rest = yield from reader.read(rest + text)
+    yield from reader.read(rest, last=True)
+
+
+@dataclass
+class _Reader:
+    """What of the text before tells how to read on."""
+
+    latest_ns: int
     now: int | None = None
-    expected = False
+    expected: bool = False
     """Whether a connection's details are still to come."""
-    for place, (start, kind, found) in enumerate(marks):
-        if kind == 0:
-            time_ns = _time(found)
-            # A year that no clock shows is damage, and no time.
-            now = time_ns if time_ns is not None and 0 <= time_ns < latest_ns else None
-            expected = False
-        elif kind == 1:
-            after = place + 1
-            while after < len(marks) and marks[after][1] == 2:
-                after += 1
-            until = marks[after][0] if after < len(marks) else len(text)
-            ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]
-            details = text[found.end() : min(until, found.end() + 4096)]
-            expected = True
-            yield now, (ends[0], found[2], ends[1], found[4]), details
-        elif expected:
-            expected = False
-        else:
-            end = text.find("\n", found.end())
-            yield now, None, text[start : min(end if end >= 0 else len(text), start + 4096)].lstrip("\n")
+
+    def read(self, text: str, *, last: bool = False) -> Generator[_Sample, None, str]:
+        """The samples of a text whose details cannot go on behind it, and the rest of it."""
+        marks: list[tuple[int, int, Any]] = [(found.start(), 0, found) for found in _STAMP.finditer(text)]
+        marks += [(found.start(), 1, found) for found in ENDS.finditer(text)]
+        marks += [(found.start(), 2, found) for found in DETAILS.finditer(text)]
+        marks.sort(key=lambda mark: mark[:2])
+        for place, (start, kind, found) in enumerate(marks):
+            if kind == 0:
+                time_ns = _time(found)
+                # A year that no clock shows is damage, and no time.
+                self.now = time_ns if time_ns is not None and 0 <= time_ns < self.latest_ns else None
+                self.expected = False
+            elif kind == 1:
+                after = place + 1
+                while after < len(marks) and marks[after][1] == 2:
+                    after += 1
+                until = marks[after][0] if after < len(marks) else len(text)
+                if after == len(marks) and not last and until - found.end() < MOST_DETAILS:
+                    return text[start:]
+                ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]
+                self.expected = True
+                details = text[found.end() : min(until, found.end() + MOST_DETAILS)]
+                yield self.now, (ends[0], found[2], ends[1], found[4]), details
+            elif self.expected:
+                self.expected = False
+            else:
+                end = text.find("\n", found.end())
+                until = min(end if end >= 0 else len(text), start + MOST_DETAILS)
+                yield self.now, None, text[start:until].lstrip("\n")
+        return ""
 
 
 def _time(found: re.Match[str]) -> int | None:

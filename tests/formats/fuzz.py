@@ -234,11 +234,12 @@ def check(recordings: list[base.Recording]) -> None:
         assert recording.flows and len(set(recording.flows)) == len(recording.flows)
         for table, rows in recording.tables.items():
             assert rows.schema.names == SCHEMAS[table].names
-            for batch in rows.to_batches():
+            whole = rows.read()
+            for batch in whole.to_batches():
                 conform(table, batch)
-            times = rows["t_ns"].to_numpy()
+            times = whole["t_ns"].to_numpy()
             assert (times[1:] >= times[:-1]).all(), "in order of time"
-            assert set(rows["flow"].cast("string").drop_null().to_pylist()) <= set(recording.flows)
+            assert set(whole["flow"].cast("string").drop_null().to_pylist()) <= set(recording.flows)
         for metrics in recording.metrics.values():
             assert all(isinstance(value, float | int) for value in metrics.values())
 

@@ -24,7 +24,7 @@ def read(name: str) -> Recording:
 
 
 def counted(recording: Recording, flow: str, column: str) -> list[int | None]:
-    rows = recording.tables["tcp"].to_pylist()
+    rows = recording.tables["tcp"].read().to_pylist()
     return [row[column] for row in rows if row["flow"] == flow]
 
 
@@ -152,7 +152,7 @@ def test_runs_without_an_end_are_their_intervals_so_far(tmp_path: Path) -> None:
         file.write_text(content)
         (recording,) = base.read(file)
         mine = [each["streams"][0] for each in (counted if name == "document-cut" else counted[:-1])]
-        rows = recording.tables["tcp"].to_pylist()
+        rows = recording.tables["tcp"].read().to_pylist()
         assert sum(row["flow"] == "f1" for row in rows) == len(mine), name
         sent = sum(each["bytes"] for each in mine)
         seconds = mine[-1]["end"] - mine[0]["start"]
@@ -183,7 +183,7 @@ def test_several_documents_and_streamed_events_are_runs(tmp_path: Path) -> None:
     streamed.write_text("\n".join(json.dumps({"event": event, "data": data}) for event, data in 2 * events))
     first, second = base.read(streamed)
     assert first.metrics == second.metrics == read("parallel3.json").metrics
-    assert first.tables["tcp"].equals(read("parallel3.json").tables["tcp"])
+    assert first.tables["tcp"].read().equals(read("parallel3.json").tables["tcp"].read())
 
 
 def test_the_summary_line_is_no_sample() -> None:

@@ -79,10 +79,6 @@ def test_compressed_bombs_are_refused_in_a_line(tmp_path: Path, monkeypatch: pyt
     siftr = bomb(tmp_path / "bomb.log.gz", logs.siftr13().encode(), 9 << 20)
     with pytest.raises(InputError, match="holds more than 8 MiB"):
         base.read(siftr)
-    monkeypatch.setattr(base, "MAX_LINES", 10)
-    (tmp_path / "lines.log").write_text(logs.siftr13())
-    with pytest.raises(InputError, match="holds more than 10 lines"):
-        base.read(tmp_path / "lines.log")
 
 
 def test_a_line_of_separators_is_no_record(tmp_path: Path) -> None:

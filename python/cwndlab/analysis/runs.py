@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from cwndlab.analysis.numeric import Floats, windowed_rate
 from cwndlab.errors import InputError, unknown
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
+from cwndlab.formats.stored import StoredTable
 from cwndlab.results import columns, inferred
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import filtered
 from cwndlab.results.metrics import BY_NAME
-from cwndlab.tables import RowsHash
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
@@ -201,9 +202,10 @@ def _content(recording: Recording) -> str | None:
         return None
     text = hashlib.sha256(repr((recording.started, sorted(recording.metrics.items()))).encode())
     for name, table in sorted(recording.tables.items()):
-        hashed = RowsHash()
-        hashed.update(table)
-        text.update(f"{name} {hashed.hexdigest()}".encode())
+        text.update(f"{name}\n".encode())
+        for batch in table.batches():
+            # Lines do not tell where the rows were cut.
+            text.update(_frame(batch).write_csv(include_header=False).encode())
     return text.hexdigest()
 
 
@@ -254,11 +256,19 @@ def _level(frame: pl.DataFrame, flows: Sequence[str], metric: str) -> Floats:
     return np.empty(0)
 
 
-def _seconds(table: Any) -> pl.DataFrame:
+def _seconds(table: StoredTable) -> pl.DataFrame:
     """Rows as read from a file, with times as the API of results shows them."""
-    frame = pl.from_arrow(table)
+    return pl.concat(_shown(_frame(batch)) for batch in table.batches())
+
+
+def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
+    frame = pl.from_arrow(batch)
     if not isinstance(frame, pl.DataFrame):
-        raise TypeError("a table of Arrow makes a frame")
+        raise TypeError("a batch of Arrow makes a frame")
+    return frame
+
+
+def _shown(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(
         (pl.col("t_ns") / 1e9).alias("t_s"),
         pl.col("flow").cast(pl.String),

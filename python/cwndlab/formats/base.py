@@ -25,6 +25,8 @@ import pyarrow as pa
 from cwndlab import tables
 from cwndlab.errors import InputError, printable
 from cwndlab.formats import compressed
+from cwndlab.formats.stored import StoredTable
+from cwndlab.logged import Source
 
 FORMATS: tuple[str, ...] = (
     "capture",
@@ -44,11 +46,8 @@ FORMATS: tuple[str, ...] = (
 HEAD_BYTES = 64 << 10
 """Bytes of the beginning of a file that `recognises` is shown, decompressed."""
 
-MAX_BYTES = 256 << 20
-"""Decompressed bytes of a log above which it is refused: read, it takes up to eight times as much memory."""
-
-MAX_LINES = 1 << 24
-"""Lines of a log above which it is refused: as records they take some hundred bytes each."""
+MAX_BYTES = 4 << 30
+"""Decompressed bytes of a log above which it is refused: its rows go to the disk, with as much again."""
 
 MAX_JSON_BYTES = 128 << 20
 """Decompressed bytes of JSON above which it is refused: read, it takes up to thirty times as much."""
@@ -68,7 +67,7 @@ class Recording:
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By flow, then by column of the summary (docs/results.md, in the units of its name): what the tool says
     of the whole run. A metric it does not give is absent, not zero."""
-    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    tables: Mapping[str, StoredTable] = field(default_factory=dict)
     """By table: rows in the columns of `cwndlab.tables.SCHEMAS`, with run_id 0, in order of time;
     what the tool did not record is null."""
     started: datetime | None = None
@@ -113,22 +112,19 @@ def shown_as_text(found: Recording) -> Recording:
         label=printable(found.label),
         flows=tuple(dict.fromkeys(names.values())),
         metrics={names.get(flow, flow): metrics for flow, metrics in found.metrics.items()},
-        tables={name: _shown_names(rows) for name, rows in found.tables.items()},
+        tables={name: rows.changed(_shown_names) for name, rows in found.tables.items()},
         facts={printable(key): printable(value) for key, value in found.facts.items()},
         warnings=tuple(map(printable, found.warnings)),
     )
 
 
-def _shown_names(rows: pa.Table) -> pa.Table:
+def _shown_names(rows: pa.RecordBatch) -> pa.RecordBatch:
     for place, column in enumerate(rows.schema):
-        if not pa.types.is_dictionary(column.type):
-            continue
-        chunks = []
-        for chunk in cast(Any, rows.column(place)).chunks:
-            names = [printable(name) for name in chunk.dictionary.to_pylist()]
-            chunks.append(pa.DictionaryArray.from_arrays(chunk.indices, pa.array(names, pa.utf8())))
-        shown: Any = pa.chunked_array(cast(Any, chunks), cast(Any, column.type))
-        rows = rows.set_column(place, column, shown)
+        if pa.types.is_dictionary(column.type):
+            held: Any = rows.column(place)
+            names = pa.array([printable(name) for name in held.dictionary.to_pylist()], pa.utf8())
+            shown = pa.DictionaryArray.from_arrays(held.indices, names)
+            rows = rows.set_column(place, column.name, shown)
     return rows
 
 
@@ -171,15 +167,12 @@ def head(path: Path) -> bytes:
     return found
 
 
-def text(path: Path) -> str:
-    """A log, decompressed; bytes that are no UTF-8 become U+FFFD.
+def pieces(path: Path) -> Source:
+    """A log as pieces of bytes, decompressed.
 
-    Raises InputError when it cannot be read, is larger than `MAX_BYTES` or has more than `MAX_LINES`.
+    What reads it gets InputError when it cannot be read, and once more than `MAX_BYTES` have come.
     """
-    found = data(path)
-    if found.count(b"\n") > MAX_LINES:
-        raise InputError(f"{path}: holds more than {MAX_LINES} lines")
-    return found.decode("utf-8", errors="replace")
+    return lambda: compressed.pieces(path, MAX_BYTES)
 
 
 def json_text(path: Path) -> str:
@@ -187,12 +180,8 @@ def json_text(path: Path) -> str:
     return data(path, MAX_JSON_BYTES).decode("utf-8", errors="replace")
 
 
-def data(path: Path, most: int | None = None) -> bytes:
-    """A whole file, decompressed.
-
-    Raises InputError when it cannot be read or is larger than `most` (`MAX_BYTES`).
-    """
-    most = MAX_BYTES if most is None else most
+def data(path: Path, most: int) -> bytes:
+    """A whole file, decompressed; raises InputError when it cannot be read or is larger than `most`."""
     if compressed.is_longer(path, most):
         raise InputError(f"{path}: holds more than {most >> 20} MiB")
     return compressed.beginning(path, most)
@@ -220,40 +209,15 @@ def rows(table: str, **columns: Sequence[Any] | np.ndarray[Any, Any]) -> pa.Tabl
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-@dataclass(frozen=True)
-class Interval:
-    """What a tool that reports now and then says of one interval of a flow; None for what it does not."""
-
-    end_s: float
-    bytes: float
-    cwnd_bytes: float | None = None
-    srtt_ns: float | None = None
-    retransmits: float | None = None
+def words(codes: np.ndarray[Any, Any], names: Sequence[str]) -> Any:
+    """A column of names by their numbers, null where that is negative."""
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.utf8()))
 
 
-def interval_rows(flows: Mapping[str, Sequence[Interval]]) -> pa.Table:
-    """The `tcp` table of flows reported in intervals; amounts become counters at the end of each."""
-    found = []
-    for flow, intervals in flows.items():
-        counted = all(interval.retransmits is not None for interval in intervals)
-        delivered = np.rint(np.cumsum([interval.bytes for interval in intervals]))
-        again = np.cumsum([interval.retransmits or 0 for interval in intervals])
-        for place, interval in enumerate(intervals):
-            resent = again[place] if counted else None
-            found.append((round(interval.end_s * 1e9), flow, interval, delivered[place], resent))
-    found.sort(key=lambda row: row[0])
-    return rows(
-        "tcp",
-        t_ns=[row[0] for row in found],
-        flow=[row[1] for row in found],
-        cwnd_bytes=[row[2].cwnd_bytes for row in found],
-        srtt_ns=[row[2].srtt_ns for row in found],
-        delivered_bytes=[row[3] for row in found],
-        retransmits=[row[4] for row in found],
-    )
-
-
-def _array(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> Any:
+def _array(values: Any, kind: pa.DataType) -> Any:
+    if isinstance(values, pa.DictionaryArray):
+        return values.cast(kind)
     if pa.types.is_dictionary(kind):
         return pa.array(list(values), pa.utf8()).dictionary_encode().cast(kind)
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":

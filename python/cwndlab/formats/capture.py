@@ -27,6 +27,7 @@ from cwndlab import _native, logged
 from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.formats import base, capture_files, packets, series
 from cwndlab.formats.base import Recording
+from cwndlab.formats.stored import StoredTable
 from cwndlab.logged import Column, Flow
 
 NAME = "pcap or pcapng"
@@ -440,9 +441,8 @@ def _assemble(run: _Run, paths: Sequence[Path]) -> Recording:
         NAME, paths[0], label, run.flows, epoch=epoch, zero_ns=zero, facts=run.facts, warnings=run.warnings
     )
     more = {"samples": _table("samples", run.samples, zero), "events": _table("events", run.events, zero)}
-    return replace(
-        found, tables={**found.tables, **{name: rows for name, rows in more.items() if rows.num_rows}}
-    )
+    stored = {name: StoredTable.of(rows) for name, rows in more.items() if rows.num_rows}
+    return replace(found, tables={**found.tables, **stored})
 
 
 def _table(name: str, rows: _Rows, zero: int) -> pa.Table:

@@ -15,7 +15,7 @@ from cwndlab.errors import InputError
 
 GZIP, XZ, ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 
-PIECE = 1 << 20
+PIECE = 256 << 10
 """Bytes that are read, or decompressed, at once."""
 
 MAX_MEMORY = 256 << 20
@@ -35,6 +35,20 @@ def beginning(path: Path, most: int) -> bytes:
             if not left:
                 break
     return b"".join(found)
+
+
+def pieces(path: Path, most: int) -> Iterator[bytes]:
+    """What is in a file, decompressed, in pieces.
+
+    Raises InputError when it cannot be read, or, once so many have come, for more than `most` bytes.
+    """
+    left = most
+    with _read(path) as found:
+        for piece in found:
+            left -= len(piece)
+            if left < 0:
+                raise InputError(f"{path}: holds more than {most >> 20} MiB")
+            yield piece
 
 
 def is_longer(path: Path, most: int) -> bool:

@@ -17,6 +17,7 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import printable
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
+from cwndlab.formats.stored import StoredTable
 from cwndlab.parts import store
 from cwndlab.parts.part import Part, RunRecord
 from cwndlab.parts.store import PartWriter, RunFiles
@@ -28,9 +29,6 @@ from cwndlab.results.resultset import ResultSet
 
 TESTBED = "import"
 """What stands for the testbed in the summary."""
-
-ROWS = 1 << 16
-"""Rows handed to the writer at a time."""
 
 KEY = "file"
 """The key that tells imported runs apart where nothing else does."""
@@ -126,11 +124,12 @@ def _write_part(directory: Path, part: Part, runs: Sequence[Run], header: Header
         writer.commit()
 
 
-def _hand_over(files: RunFiles, table: str, rows: pa.Table, index: int) -> None:
+def _hand_over(files: RunFiles, table: str, rows: StoredTable, index: int) -> None:
     ids = pa.array([index], pa.uint32())
-    for batch in rows.combine_chunks().to_batches(max_chunksize=ROWS):
+    for batch in rows.batches():
         column = ids.take(pa.array([0] * batch.num_rows, pa.int32()))
         files.rows(table, batch.set_column(0, "run_id", column))
+    files.end(table)
 
 
 def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[str, Any]]:
@@ -167,8 +166,7 @@ def _metrics(known: Mapping[str, float], fairness: float | None) -> dict[str, Va
 def _scenario(run: Run, name: str) -> Scenario:
     """What stands in place of a Scenario: who sent to whom, and for how long; no path is known."""
     recording = run.recording
-    columns = [table["t_ns"] for table in recording.tables.values() if table.num_rows]
-    last = max((int(column[-1].as_py()) for column in columns), default=0)
+    last = max((table.last_ns for table in recording.tables.values()), default=0)
     flows: list[dict[str, Any]] = []
     hosts: dict[str, None] = {}
     for flow in recording.flows:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from cwndlab.errors import InputError
 from cwndlab.formats import base
-from cwndlab.formats.base import Interval, Recording
+from cwndlab.formats.base import Recording
+from cwndlab.formats.intervals import Interval, Intervals
 from cwndlab.formats.iperf3_documents import Document, documents
+from cwndlab.formats.stored import StoredTable
 
 NAME = "iperf3 JSON"
 
@@ -267,19 +267,19 @@ def _has_tcp_info(sender: Mapping[str, Any], intervals: list[Mapping[str, Any]])
     return "retransmits" in sender and any("retransmits" in interval for interval in intervals)
 
 
-def _rows(series: Mapping[str, list[Mapping[str, Any]]]) -> pa.Table:
-    return base.interval_rows(
-        {
-            flow: [
+def _rows(series: Mapping[str, list[Mapping[str, Any]]]) -> StoredTable:
+    found = Intervals()
+    for number, intervals in enumerate(series.values()):
+        for interval in intervals:
+            found.add(
+                number,
                 Interval(
+                    0,
                     float(interval["end"]),
                     float(interval["bytes"]),
                     interval.get("snd_cwnd") or None,
-                    1000 * interval["rtt"] if interval.get("rtt") else None,
+                    interval.get("rtt") or None,
                     interval.get("retransmits"),
-                )
-                for interval in intervals
-            ]
-            for flow, intervals in series.items()
-        }
-    )
+                ),
+            )
+    return found.table(list(series))

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
-
+from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base
-from cwndlab.formats.base import Interval, Recording
+from cwndlab.formats.base import Recording
+from cwndlab.formats.intervals import Interval, Intervals, Totals
 
 NAME = "iperf text"
 
@@ -68,32 +68,42 @@ def read(path: Path) -> list[Recording]:
     log cut off before it, that of the intervals. Numbers have the three digits iperf writes.
     Raises InputError for a number no counter can hold.
     """
-    runs = list(_runs(base.text(path).replace("\r\n", "\n").split("\n")))
-    label = path.name
+    lines = (
+        line for text in logged.lines(base.pieces(path)()) for line in text.replace("\r\n", "\n").split("\n")
+    )
     try:
-        return [
-            _recording(path, label if len(runs) == 1 else f"{label} #{place}", run)
-            for place, run in enumerate(runs, 1)
-        ]
+        found: list[Recording] = []
+        for run in _runs(lines):
+            found.append(_recording(path, path.name if not found else f"{path.name} #{len(found) + 1}", run))
+            if len(found) > MOST_RUNS:
+                raise ValueError(f"more than {MOST_RUNS} runs")
+        if len(found) > 1:
+            first = f"{path.name} #1"
+            warnings = tuple(said.replace(path.name, first, 1) for said in found[0].warnings)
+            found[0] = replace(found[0], label=first, warnings=warnings)
+        return found
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
 
 
+MOST_RUNS = 10_000
+"""Runs of one log at most."""
+
+
 @dataclass
-class _Interval:
-    start_s: float
-    end_s: float
-    bytes: float
-    bps: float
-    again: int | None = None
-    cwnd_bytes: int | None = None
-    rtt_us: int | None = None
+class _Interval(Interval):
+    bps: float = 0.0
     lost: tuple[int, int] | None = None
 
 
 @dataclass
 class _Stream:
-    intervals: list[_Interval] = field(default_factory=list)
+    number: int
+    waiting: _Interval | None = None
+    """The first interval, as long as it may be the whole of the connection."""
+    last: _Interval | None = None
+    some: bool = False
+    """Whether anything was transferred in an interval."""
     summary: _Interval | None = None
     silent: bool = False
     """Whether one side claims 0 bytes of what the other has sent or received."""
@@ -103,10 +113,33 @@ class _Stream:
 class _Run:
     streams: dict[str, _Stream] = field(default_factory=dict)
     started: datetime | None = None
+    intervals: Intervals = field(default_factory=Intervals)
 
     @property
     def over(self) -> bool:
         return bool(self.streams) and all(stream.summary for stream in self.streams.values())
+
+    def stream(self, name: str) -> _Stream:
+        if name not in self.streams:
+            if len(self.streams) == logged.MAX_FLOWS:
+                raise ValueError(f"more than {logged.MAX_FLOWS} connections")
+            self.streams[name] = _Stream(len(self.streams))
+        return self.streams[name]
+
+    def add(self, stream: _Stream, interval: _Interval) -> None:
+        if stream.last is None:
+            stream.waiting = interval
+        else:
+            self.settle(stream)
+            self.intervals.add(stream.number, interval)
+        stream.last = interval
+        stream.some |= bool(interval.bytes)
+
+    def settle(self, stream: _Stream) -> None:
+        """Count the first interval of a stream."""
+        if stream.waiting is not None:
+            self.intervals.add(stream.number, stream.waiting)
+            stream.waiting = None
 
 
 def _runs(lines: Iterable[str]) -> Iterable[_Run]:
@@ -131,7 +164,7 @@ def _runs(lines: Iterable[str]) -> Iterable[_Run]:
             end_s, amount, rate = float(found["end"]), float(found["bytes"]), float(found["rate"])
             if run.started is None:
                 run.started = _stamp(found["stamp"], end_s)
-            _add(run, found["id"], _Interval(float(found["start"]), end_s, amount, rate), line)
+            _add(run, found["id"], _Interval(float(found["start"]), end_s, amount, bps=rate), line)
     if run.streams:
         yield run
 
@@ -147,20 +180,20 @@ def _stamp(text: str, after_s: float) -> datetime | None:
 def _add(run: _Run, name: str, interval: _Interval, line: str) -> None:
     if name in ("SUM", "-1") or "(omitted)" in line:
         return
-    stream = run.streams.setdefault(name, _Stream())
-    last = stream.intervals[-1] if stream.intervals else None
+    stream = run.stream(name)
+    last = stream.last
     # The whole of the connection: named so by iperf3, or beginning at 0 again.
     whole = line.rstrip().endswith(("sender", "receiver")) or (
         interval.start_s == 0 and last is not None and interval.end_s >= last.end_s
     )
     if not whole:
-        stream.intervals.append(interval)
-    elif not interval.bytes and (stream.summary or any(each.bytes for each in stream.intervals)):
+        run.add(stream, interval)
+    elif not interval.bytes and (stream.summary or stream.some):
         # Of an interrupted run iperf3 writes 0 for the side that did not tell what it counted.
         stream.silent = line.rstrip().endswith(("sender", "receiver"))
     elif stream.summary is None or line.rstrip().endswith("receiver"):
         if stream.summary is not None:
-            interval.again = stream.summary.again
+            interval.retransmits = stream.summary.retransmits
         stream.summary, stream.silent = interval, False
     elif last is not None and interval.lost is not None:
         # Below "Server Report:" stands what the receiver of datagrams counted.
@@ -174,14 +207,14 @@ def _interval(found: re.Match[str]) -> _Interval:
         rate = float(found["rate"]) * _DECIMAL[found["rate_prefix"]]
     else:
         rate = 8 * float(found["rate"]) * _BINARY[found["rate_prefix"]]
-    interval = _Interval(float(found["start"]), float(found["end"]), amount, rate)
+    interval = _Interval(float(found["start"]), float(found["end"]), amount, bps=rate)
     rest = found["rest"]
     if more := _ENHANCED.match(rest):
-        interval.again = int(more["again"])
+        interval.retransmits = int(more["again"])
         interval.cwnd_bytes = int(more["cwnd"]) << 10 if int(more["cwnd"]) > 0 else None
         interval.rtt_us = int(more["rtt"]) if more["rtt"] and int(more["rtt"]) else None
     elif more := _THREE.match(rest):
-        interval.again = int(more["again"])
+        interval.retransmits = int(more["again"])
         interval.cwnd_bytes = round(float(more["cwnd"]) * _BINARY[more["prefix"]])
     elif more := _DATAGRAMS.match(rest):
         interval.lost = int(more["lost"]), int(more["all"])
@@ -192,8 +225,9 @@ def _recording(path: Path, label: str, run: _Run) -> Recording:
     streams = list(run.streams.values())
     for stream in streams:
         # A single line is what iperf writes without -i: the whole.
-        if stream.summary is None and len(stream.intervals) == 1 and stream.intervals[0].start_s == 0:
-            stream.summary = stream.intervals.pop()
+        if stream.summary is None and stream.waiting is not None and stream.waiting.start_s == 0:
+            stream.summary, stream.waiting = stream.waiting, None
+        run.settle(stream)
     names = tuple(f"f{place}" for place in range(1, len(streams) + 1))
     cut = [name for name, stream in zip(names, streams, strict=True) if stream.summary is None]
     warnings = [f"{label}: no summary of {', '.join(cut)}: cut off before its end"] if cut else []
@@ -208,48 +242,22 @@ def _recording(path: Path, label: str, run: _Run) -> Recording:
         path,
         label,
         names,
-        {name: _metrics(stream) for name, stream in zip(names, streams, strict=True)},
-        {"tcp": _rows(dict(zip(names, streams, strict=True)))},
+        {
+            name: _metrics(stream, run.intervals.totals.get(stream.number, Totals()))
+            for name, stream in zip(names, streams, strict=True)
+        },
+        {"tcp": run.intervals.table(names)},
         run.started,
         {},
         tuple(warnings),
     )
 
 
-def _metrics(stream: _Stream) -> dict[str, float]:
-    intervals = stream.intervals
+def _metrics(stream: _Stream, totals: Totals) -> dict[str, float]:
     whole = stream.summary
-    if whole is not None:
-        metrics = {"goodput_mbps": whole.bps / 1e6}
-    else:
-        seconds = intervals[-1].end_s - intervals[0].start_s
-        metrics = {"goodput_mbps": 8e-6 * sum(i.bytes for i in intervals) / seconds} if seconds > 0 else {}
     if stream.silent and whole is not None and whole.lost is not None:
         return {}
+    metrics = {"goodput_mbps": whole.bps / 1e6} if whole is not None else totals.goodput()
     if whole is not None and whole.lost is not None and whole.lost[1]:
         metrics["drop_rate"] = whole.lost[0] / whole.lost[1]
-    windows = [interval.cwnd_bytes for interval in intervals if interval.cwnd_bytes]
-    if windows:
-        metrics |= {"cwnd_mean_bytes": sum(windows) / len(windows), "cwnd_max_bytes": float(max(windows))}
-    rtts = [interval.rtt_us / 1e3 for interval in intervals if interval.rtt_us]
-    if rtts:
-        metrics |= {"rtt_mean_ms": sum(rtts) / len(rtts), "rtt_min_ms": min(rtts), "rtt_max_ms": max(rtts)}
-    return metrics
-
-
-def _rows(streams: dict[str, _Stream]) -> pa.Table:
-    return base.interval_rows(
-        {
-            flow: [
-                Interval(
-                    interval.end_s,
-                    interval.bytes,
-                    interval.cwnd_bytes,
-                    None if interval.rtt_us is None else 1000 * interval.rtt_us,
-                    interval.again,
-                )
-                for interval in stream.intervals
-            ]
-            for flow, stream in streams.items()
-        }
-    )
+    return metrics | totals.windows_metrics() | totals.rtt_metrics()

@@ -17,6 +17,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.directory import Run
+from cwndlab.formats.stored import StoredTable
 from cwndlab.logged import Column
 from cwndlab.results import summary
 
@@ -101,7 +102,10 @@ def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording
         label=f"{path.name} scenario {_label(document['observed']['scenarios'], place)}",
         flows=(*(transfer["name"] for transfer in transfers), *([PINGER] if len(rtt) else [])),
         metrics=found,
-        tables={"tcp": _tcp(transfers, pings), "samples": _samples(scenario, idle)},
+        tables={
+            "tcp": StoredTable.of(_tcp(transfers, pings)),
+            "samples": StoredTable.of(_samples(scenario, idle)),
+        },
         started=None
         if started is None
         else datetime.fromtimestamp(started + scenario["start_ns"] // 10**9, UTC),

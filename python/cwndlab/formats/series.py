@@ -1,8 +1,11 @@
-"""From the flows of a log (`logged`) to a Recording: order, tables, and the metrics they yield."""
+"""From the records of a log (`logged`) to a Recording: order, tables, and the metrics they yield.
+
+Records are sorted on the disk (`stored`), so that the memory this takes does not depend on their number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,172 +14,268 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cwndlab import tables
+from cwndlab import logged, tables
 from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.logged import LATEST_NS, MAX_FLOWS, Column, Flow
+from cwndlab.formats.metrics import Metrics, rtt_metrics
+from cwndlab.formats.stored import FIRST, SECOND, Sorter, StoredTable, TableWriter
+from cwndlab.logged import LATEST_NS, MAX_FLOWS, STATES, Column, Flow, Rows, Session
+
+__all__ = ["Log", "numbered", "of_session", "recording", "rtt_metrics", "warned"]
 
 
 def recording(
-    kind: str,
-    path: Path,
-    label: str,
-    flows: Sequence[Flow],
-    *,
-    epoch: bool = True,
-    zero_ns: int | None = None,
-    facts: Mapping[str, str] | None = None,
-    warnings: Sequence[str] = (),
-    prefix: str = "",
+    kind: str, path: Path, label: str, flows: Sequence[Flow], *, zero_ns: int | None = None, **more: Any
 ) -> Recording:
-    """One run of these flows; time 0 is `zero_ns`, or the earliest row.
-
-    What the log has more becomes samples of kinds `PREFIX.COLUMN`. With `epoch` times count from 1970, which
-    says when the run began. Raises InputError when there is no row.
-    """
-    flows = [flow for flow in flows if len(flow.t_ns)]
-    if not flows:
-        raise InputError(f"{path}: {kind} without a record of any connection")
+    """One run of these flows, as `Log.recording` makes it."""
     if len(flows) > MAX_FLOWS:
         raise InputError(f"{path}: more than {MAX_FLOWS} connections")
-    for flow in flows:
-        _order(flow)
-    zero = min(int(flow.t_ns[0]) for flow in flows)
-    zero = zero if zero_ns is None else min(zero, zero_ns)
-    last = max(int(flow.t_ns[-1]) for flow in flows)
-    if zero < 0 or last >= LATEST_NS:
-        raise InputError(f"{path}: times that are not between 1970 and 2116")
-    for flow in flows:
-        flow.t_ns = flow.t_ns - zero
-    return Recording(
+    log = Log()
+    columns = list(dict.fromkeys(name for flow in flows for name in flow.columns))
+    for number, flow in enumerate(flows):
+        count = len(flow.t_ns)
+        nothing = np.full(count, np.nan)
+        of_flow = {name: np.asarray(flow.columns.get(name, nothing)) for name in columns}
+        log.add(Rows(np.full(count, number), flow.t_ns, of_flow))
+    metrics = {number: flow.metrics for number, flow in enumerate(flows)}
+    names = [flow.name for flow in flows]
+    return log.recording(kind, path, label, names, metrics=metrics, zero_ns=zero_ns, **more)
+
+
+def of_session(kind: str, path: Path, session: Session, *, prefix: str = "") -> Recording | None:
+    """The run that a session of a log is, named by the file; None of one without records.
+
+    Times of a session that says `NO_START` count from its beginning.
+    """
+    log = Log(prefix)
+    for rows in session.rows:
+        log.add(rows)
+    if not log.rows:
+        return None
+    return log.recording(
         kind,
         path,
-        label,
-        tuple(flow.name for flow in flows),
-        {flow.name: {**metrics(flow), **flow.metrics} for flow in flows},
-        {"tcp": table(flows)} | _more(flows, prefix),
-        datetime.fromtimestamp(zero / 1e9, UTC) if epoch else None,
-        dict(facts or {}),
-        tuple(warnings),
+        path.name,
+        session.flows.names,
+        epoch=logged.NO_START not in session.warnings,
+        facts=session.facts,
+        warnings=session.warnings,
     )
+
+
+def numbered(kind: str, path: Path, sessions: Sequence[Recording | None]) -> list[Recording]:
+    """The runs of one file, told apart by their number where there are several.
+
+    Raises InputError where there is none.
+    """
+    found = [session for session in sessions if session is not None]
+    if not found:
+        raise InputError(f"{path}: {kind} without a record of any connection")
+    if len(found) == 1:
+        return found
+    return [replace(each, label=f"{path.name} #{place}") for place, each in enumerate(found, 1)]
+
+
+class Log:
+    """The records of one run, gathered and sorted. What has no place in the `tcp` table becomes samples
+    `PREFIX.COLUMN`, of columns of whole numbers: a row where a value changes, and the last one."""
+
+    def __init__(self, prefix: str = "") -> None:
+        """Begin without records."""
+        self._prefix = prefix
+        self._sorter = Sorter()
+        self._columns: list[str] = []
+        self._more = _More([])
+        self._flows = np.zeros(0, bool)
+        """Of each flow, whether it has a record."""
+        self._has_rtt = np.zeros(0, bool)
+        self._span = (LATEST_NS, -1)
+
+    @property
+    def rows(self) -> bool:
+        """Whether there is a record."""
+        return bool(self._flows.any())
+
+    def add(self, rows: Rows) -> None:
+        """Take the next records; all have the same columns."""
+        if not len(rows.t_ns):
+            return
+        if not self._columns:
+            self._columns = list(rows.columns)
+            self._more = _More(list(rows.more))
+        grown = max(len(self._flows), int(rows.flow.max()) + 1)
+        self._flows = _grown(self._flows, grown)
+        self._has_rtt = _grown(self._has_rtt, grown)
+        self._flows[rows.flow] = True
+        if "rtt_ns" in rows.columns:
+            self._has_rtt[rows.flow[np.isfinite(rows.columns["rtt_ns"])]] = True
+        self._span = min(self._span[0], int(rows.t_ns.min())), max(self._span[1], int(rows.t_ns.max()))
+        self._more.look(rows, grown)
+        columns = [rows.t_ns.astype(np.int64), rows.flow.astype(np.int64)]
+        columns += [rows.columns[name] for name in self._columns]
+        columns += [rows.more[name] for name in self._more.names]
+        names = [FIRST, SECOND, *self._columns, *(f"{_MORE}{name}" for name in self._more.names)]
+        self._sorter.add(pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names))
+
+    def recording(
+        self,
+        kind: str,
+        path: Path,
+        label: str,
+        names: Sequence[str],
+        *,
+        epoch: bool = True,
+        zero_ns: int | None = None,
+        facts: Mapping[str, str] | None = None,
+        warnings: Sequence[str] = (),
+        metrics: Mapping[int, Mapping[str, float]] | None = None,
+        without: Mapping[str, Collection[int]] | None = None,
+    ) -> Recording:
+        """The run of the flows that have records, named `names` by their numbers.
+
+        Time 0 is `zero_ns`, or the earliest record. With `epoch` times count from 1970, which says when the
+        run began. `metrics` win over those that follow from the records; values of the columns in `without`
+        are left out of these flows. Raises InputError when there is no record.
+        """
+        if not self.rows:
+            raise InputError(f"{path}: {kind} without a record of any connection")
+        zero, last = self._span
+        zero = zero if zero_ns is None else min(zero, zero_ns)
+        if zero < 0 or last >= LATEST_NS:
+            raise InputError(f"{path}: times that are not between 1970 and 2116")
+        found = Metrics(self._columns, self._has_rtt)
+        written = TableWriter(tables.SCHEMAS["tcp"])
+        for batch in self._sorter.batches():
+            rows = self._rows_of(batch, zero, without or {})
+            found.add(rows)
+            self._more.add(rows)
+            written.add(_tcp(rows, names))
+        flows = [int(number) for number in np.flatnonzero(self._flows)]
+        ours = metrics or {}
+        made = {"tcp": written.table()}
+        if self._more.any:
+            made["samples"] = self._more.table(names, self._prefix)
+        return Recording(
+            kind,
+            path,
+            label,
+            tuple(names[number] for number in flows),
+            {names[number]: {**found.of(number), **ours.get(number, {})} for number in flows},
+            made,
+            datetime.fromtimestamp(zero / 1e9, UTC) if epoch else None,
+            dict(facts or {}),
+            tuple(warnings),
+        )
+
+    def _rows_of(self, batch: pa.RecordBatch, zero: int, without: Mapping[str, Collection[int]]) -> Rows:
+        """Sorted records, whose times count from the run's beginning."""
+        whole = {name: batch.column(name).to_numpy() for name in batch.schema.names}
+        flow = whole[SECOND]
+        columns = {name: whole[name] for name in self._columns}
+        for name, flows in without.items():
+            columns[name] = np.where(np.isin(flow, list(flows)), np.nan, columns[name])
+        more = {name: whole[f"{_MORE}{name}"] for name in self._more.names}
+        return Rows(flow, whole[FIRST] - zero, columns, more)
+
+
+_MORE = "more "
+"""What the names of columns begin with that have no place in the `tcp` table."""
+
+
+def _tcp(rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
+    columns: dict[str, Any] = {name: rows.columns[name] for name in rows.columns}
+    if "state" in columns:
+        columns["state"] = base.words(columns["state"], STATES)
+    flow = base.words(rows.flow, names)
+    return base.rows("tcp", t_ns=rows.t_ns.astype(np.uint64), flow=flow, **columns).to_batches()[0]
+
+
+class _More:
+    """The columns that the `tcp` table has no place for."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self._there = np.zeros((0, len(names)), bool)
+        """Of each flow and column, whether it has a number, ..."""
+        self._broken = np.zeros((0, len(names)), bool)
+        """... and one that is not whole."""
+        self._last = np.zeros((0, len(names)))
+        self._last_ns = np.zeros((0, len(names)), np.int64)
+        self._told = np.ones((0, len(names)), bool)
+        """Whether the last number of all has its sample."""
+        self._samples = Sorter()
+
+    @property
+    def any(self) -> bool:
+        return bool((self._there & ~self._broken).any())
+
+    def look(self, rows: Rows, flows: int) -> None:
+        """Learn what the columns hold, before `add` is given them in order of time."""
+        if not self.names:
+            return
+        self._there, self._broken = _grown(self._there, flows), _grown(self._broken, flows)
+        for place, name in enumerate(self.names):
+            values = rows.more[name]
+            self._there[rows.flow[np.isfinite(values)], place] = True
+            with np.errstate(invalid="ignore"):
+                self._broken[rows.flow[np.isfinite(values) & (values != np.rint(values))], place] = True
+
+    def add(self, rows: Rows) -> None:
+        if not len(self._last):
+            shape = self._there.shape
+            self._last, self._last_ns = np.full(shape, np.nan), np.zeros(shape, np.int64)
+            self._told = np.ones(shape, bool)
+        for place, name in enumerate(self.names):
+            values = rows.more[name]
+            there = np.flatnonzero(np.isfinite(values) & ~self._broken[rows.flow, place])
+            if not len(there):
+                continue
+            there = there[np.argsort(rows.flow[there], kind="stable")]
+            flow, known, t_ns = rows.flow[there], values[there], rows.t_ns[there]
+            begins = np.append(True, flow[1:] != flow[:-1])
+            ends = np.append(begins[1:], True)
+            before = np.append(np.nan, known[:-1])
+            before[begins] = self._last[flow[begins], place]
+            changes = known != before
+            self._last[flow[ends], place] = known[ends]
+            self._last_ns[flow[ends], place] = t_ns[ends]
+            self._told[flow[ends], place] = changes[ends]
+            self._sample(flow[changes], np.full(int(changes.sum()), place), t_ns[changes], known[changes])
+
+    def table(self, names: Sequence[str], prefix: str) -> StoredTable:
+        """The samples, in order of time, then of flows and columns."""
+        flow, place = np.nonzero(~self._told)
+        self._sample(flow, place, self._last_ns[flow, place], self._last[flow, place])
+        kinds = [f"{prefix}.{name}" for name in self.names]
+        written = TableWriter(tables.SCHEMAS["samples"])
+        for batch in self._samples.batches():
+            both = batch.column(SECOND).to_numpy()
+            rows = base.rows(
+                "samples",
+                t_ns=batch.column(FIRST).to_numpy().astype(np.uint64),
+                flow=base.words(both // len(kinds), names),
+                kind=base.words(both % len(kinds), kinds),
+                value=batch.column("value").to_numpy(),
+            )
+            written.add(rows.to_batches()[0])
+        return written.table()
+
+    def _sample(self, flow: Column, place: Column, t_ns: Column, value: Column) -> None:
+        both = flow.astype(np.int64) * len(self.names) + place
+        columns = [pa.array(t_ns), pa.array(both), pa.array(value)]
+        self._samples.add(pa.RecordBatch.from_arrays(columns, [FIRST, SECOND, "value"]))
+
+
+def _grown(rows: Column, count: int) -> Column:
+    """The array with so many rows, or twice as many."""
+    if count <= len(rows):
+        return rows
+    grown = np.zeros((max(count, min(2 * len(rows), MAX_FLOWS)), *rows.shape[1:]), rows.dtype)
+    grown[: len(rows)] = rows
+    return grown
 
 
 def warned(found: Recording, warning: str) -> Recording:
     """The run with one more warning."""
     return replace(found, warnings=(*found.warnings, warning))
-
-
-def _more(flows: Sequence[Flow], prefix: str) -> dict[str, pa.Table]:
-    """Samples of the columns that no table has a place for: a row where a value changes, and the last one.
-
-    Only whole numbers; a column of a flow without any has no row.
-    """
-    times, names, kinds, values = [], [], [], []
-    for flow in flows:
-        for name, column in flow.more.items():
-            there = np.isfinite(column)
-            if not there.any() or np.any(column[there] != np.rint(column[there])):
-                continue
-            t_ns, known = flow.t_ns[there], column[there]
-            changes = np.append(True, known[1:] != known[:-1])
-            changes[-1] = True
-            times.append(t_ns[changes])
-            values.append(known[changes])
-            names += [flow.name] * int(changes.sum())
-            kinds += [f"{prefix}.{name}"] * int(changes.sum())
-    if not times:
-        return {}
-    t_ns = np.concatenate(times)
-    order = np.argsort(t_ns, kind="stable")
-    return {
-        "samples": base.rows(
-            "samples",
-            t_ns=t_ns[order].astype(np.uint64),
-            flow=np.array(names, object)[order].tolist(),
-            kind=np.array(kinds, object)[order].tolist(),
-            value=np.concatenate(values)[order],
-        )
-    }
-
-
-def table(flows: Sequence[Flow]) -> pa.Table:
-    """The `tcp` table of flows whose times count from the run's beginning."""
-    times = np.concatenate([flow.t_ns for flow in flows])
-    order = np.argsort(times, kind="stable")
-    columns: dict[str, Any] = {"t_ns": times[order].astype(np.uint64)}
-    # Objects: numpy's own strings lose NULs at their end, which a damaged name may have.
-    names = np.repeat(np.array([flow.name for flow in flows], object), [len(flow.t_ns) for flow in flows])
-    columns["flow"] = names[order].tolist()
-    wanted = {name for flow in flows for name in flow.columns}
-    for name in tables.SCHEMAS["tcp"].names:
-        if name in wanted:
-            parts = [np.asarray(flow.columns.get(name, _nothing(name, len(flow.t_ns)))) for flow in flows]
-            whole = np.concatenate(parts)[order]
-            columns[name] = whole.tolist() if name == "state" else whole
-    return base.rows("tcp", **columns)
-
-
-def metrics(flow: Flow) -> dict[str, float]:
-    """The metrics that follow from a flow's columns; what they do not hold is absent.
-
-    cwnd is averaged over time, RTT over its samples (over smoothed ones where there are no others).
-    """
-    found: dict[str, float] = {}
-    seconds = (flow.t_ns[-1] - flow.t_ns[0]) / 1e9 if len(flow.t_ns) else 0.0
-    delivered = _known(flow, "delivered_bytes")
-    if len(delivered) > 1 and seconds > 0:
-        found["goodput_mbps"] = 8e-6 * float(delivered[-1] - delivered[0]) / seconds
-    cwnd = flow.columns.get("cwnd_bytes")
-    if cwnd is not None and np.isfinite(cwnd).any():
-        there = np.isfinite(cwnd)
-        held = np.diff(flow.t_ns[there], append=flow.t_ns[-1])
-        weights = held if held.sum() > 0 else np.ones(int(there.sum()))
-        found["cwnd_mean_bytes"] = float(np.average(cwnd[there], weights=weights))
-        found["cwnd_max_bytes"] = float(cwnd[there].max())
-    rtt = _known(flow, "rtt_ns")
-    rtt = rtt if len(rtt) else _known(flow, "srtt_ns")
-    rtt = rtt[rtt > 0] / 1e6
-    if len(rtt):
-        found |= rtt_metrics(rtt)
-    state = flow.columns.get("state")
-    if state is not None:
-        recovering = np.asarray([word in ("recovery", "loss") for word in state])
-        entries = flow.t_ns[1:][recovering[1:] & ~recovering[:-1]]
-        found["fast_recoveries"] = float(len(entries))
-        if len(entries) > 1:
-            found["cycle_s"] = float(entries[-1] - entries[0]) / 1e9 / (len(entries) - 1)
-    return found
-
-
-def rtt_metrics(rtt_ms: Column) -> dict[str, float]:
-    """The summary's columns of round-trip times."""
-    middle, high = np.percentile(rtt_ms, [50, 95])
-    return {
-        "rtt_min_ms": float(rtt_ms.min()),
-        "rtt_mean_ms": float(rtt_ms.mean()),
-        "rtt_p50_ms": float(middle),
-        "rtt_p95_ms": float(high),
-        "rtt_max_ms": float(rtt_ms.max()),
-    }
-
-
-def _known(flow: Flow, name: str) -> Column:
-    values = flow.columns.get(name)
-    return np.empty(0) if values is None else values[np.isfinite(values)]
-
-
-def _order(flow: Flow) -> None:
-    if np.all(flow.t_ns[1:] >= flow.t_ns[:-1]):
-        return
-    order = np.argsort(flow.t_ns, kind="stable")
-    flow.t_ns = flow.t_ns[order]
-    flow.more = {name: values[order] for name, values in flow.more.items()}
-    flow.columns = {
-        name: [values[place] for place in order] if isinstance(values, list) else values[order]
-        for name, values in flow.columns.items()
-    }
-
-
-def _nothing(name: str, rows: int) -> Column:
-    return np.full(rows, None, object) if name == "state" else np.full(rows, np.nan)

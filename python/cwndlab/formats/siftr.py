@@ -38,18 +38,8 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a log without records, or one whose header makes no sense.
     """
     try:
-        logs = siftr_output.parse(base.text(path))
+        sessions = siftr_output.sessions(base.pieces(path))
+        found = [series.of_session(NAME, path, session, prefix="siftr") for session in sessions]
     except ValueError as error:
         raise InputError(f"{path}: not a header of SIFTR: {error}") from None
-    return [
-        series.recording(
-            NAME,
-            path,
-            path.name if len(logs) == 1 else f"{path.name} #{place}",
-            log.flows,
-            facts=log.facts,
-            warnings=log.warnings,
-            prefix="siftr",
-        )
-        for place, log in enumerate(logs, 1)
-    ]
+    return series.numbered(NAME, path, found)

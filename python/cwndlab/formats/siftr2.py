@@ -31,18 +31,8 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a log without records, or one whose header makes no sense.
     """
     try:
-        logs = siftr2_output.parse(base.data(path))
+        sessions = siftr2_output.sessions(base.pieces(path))
+        found = [series.of_session(NAME, path, session) for session in sessions]
     except ValueError as error:
         raise InputError(f"{path}: not a header of siftr2: {error}") from None
-    return [
-        series.recording(
-            NAME,
-            path,
-            path.name if len(logs) == 1 else f"{path.name} #{place}",
-            log.flows,
-            epoch=siftr2_output.NO_START not in log.warnings,
-            facts=log.facts,
-            warnings=log.warnings,
-        )
-        for place, log in enumerate(logs, 1)
-    ]
+    return series.numbered(NAME, path, found)

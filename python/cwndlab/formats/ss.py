@@ -8,9 +8,9 @@ samples are taken to be one second apart, which the run's warnings say.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,9 @@ from cwndlab import logged, ss_output
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Flow
+from cwndlab.logged import Rows
 
 NAME = "ss -tin"
-
-MAX_SAMPLES = 5_000_000
-"""Samples of connections in one transcript at most."""
 
 INFINITE_SEGMENTS = 0x7FFF_FFFF
 
@@ -33,12 +30,8 @@ _ALGORITHM = re.compile(
 """The congestion control stands before the first number."""
 
 
-@dataclass
-class _Samples:
-    times: list[int] = field(default_factory=list)
-    columns: dict[str, list[float]] = field(default_factory=dict)
-    last: dict[str, float] = field(default_factory=dict)
-    algorithm: str | None = None
+GATHERED = 8192
+"""Samples that are gathered before they are sorted."""
 
 
 MARKS = {"cwnd:N": rb"\bcwnd:\d", "mss:N": rb"\bmss:\d", "rtt:N": rb"\brtt:\d"}
@@ -61,49 +54,122 @@ def read(path: Path) -> list[Recording]:
     Details without the addresses of their connection, as scripts that print a line a sample leave them, are
     of `connection-N`, the N-th at their time; where other connections have addresses they are left out.
     """
-    text = base.text(path).replace("\r\n", "\n")
-    flows: dict[str, _Samples] = {}
-    nameless: dict[str, _Samples] = {}
-    stamped = False
-    count = 0
-    latest: dict[int | None, int] = {}
-    for time_ns, ends, details in ss_output.samples(text, logged.LATEST_NS):
-        values = ss_output.values(details)
-        if "cwnd" not in values or "mss" not in values:
-            continue
-        count += 1
-        if count > MAX_SAMPLES:
-            raise InputError(f"{path}: more than {MAX_SAMPLES} samples")
+    found = _Transcript()
+    try:
+        for time_ns, ends, details in ss_output.samples(_texts(path), logged.LATEST_NS):
+            values = ss_output.values(details)
+            if "cwnd" in values and "mss" in values:
+                word = _ALGORITHM.search(details)
+                found.add(time_ns, ends, values, word[1] if word else None)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    return [found.recording(path)]
+
+
+def _texts(path: Path) -> Iterator[str]:
+    return (text.replace("\r\n", "\n") for text in logged.lines(base.pieces(path)()))
+
+
+@dataclass
+class _Connection:
+    """What is known of a connection so far."""
+
+    count: int = 0
+    last: dict[str, float] = field(default_factory=dict)
+    algorithm: str | None = None
+
+    def metrics(self) -> dict[str, float]:
+        last, found = self.last, dict[str, float]()
+        if segments := last.get("data_segs_out"):
+            found["retransmit_rate"] = last.get("retrans/", 0) / segments
+        if busy := last.get("busy_ms"):
+            # RFC 4898's limits as Linux counts them: of the time in which there was something to send.
+            rwnd, sndbuf = last.get("rwnd_limited_ms", 0), last.get("sndbuf_limited_ms", 0)
+            found |= {
+                "limited_rwnd_pct": min(100 * rwnd / busy, 100),
+                "limited_sndbuf_pct": min(100 * sndbuf / busy, 100),
+            }
+        return found
+
+
+class _Transcript:
+    """The samples of a transcript; those without addresses apart from the others."""
+
+    def __init__(self) -> None:
+        self._stamped = False
+        self._flows = {True: logged.Flows(), False: logged.Flows()}
+        """Connections that have addresses, and those that have none."""
+        self._logs = {named: series.Log() for named in self._flows}
+        self._known: dict[bool, dict[int, _Connection]] = {named: {} for named in self._flows}
+        self._held: dict[bool, list[tuple[int, int, dict[str, float]]]] = {named: [] for named in self._flows}
+        self._latest: tuple[int | None, int] = (None, 0)
+        """The time of the last sample without addresses, and how many there were at it."""
+
+    def add(
+        self, time_ns: int | None, ends: ss_output.Ends | None, values: dict[str, float], word: str | None
+    ) -> None:
+        """Take a sample; raises ValueError for too many connections."""
+        named = ends is not None
         if ends is not None:
-            samples = flows.setdefault(logged.name_of(*ends), _Samples())
+            name = logged.name_of(*ends)
         else:
-            number = latest.get(time_ns, 0) + 1 if time_ns is not None else 1
-            latest = {time_ns: number}
-            samples = nameless.setdefault(f"connection-{number}", _Samples())
-        if len(flows) + len(nameless) > logged.MAX_FLOWS:
-            raise InputError(f"{path}: more than {logged.MAX_FLOWS} connections")
-        stamped |= time_ns is not None
-        samples.times.append(time_ns if time_ns is not None else (len(samples.times)) * 10**9)
-        _add(samples, values)
-        word = _ALGORITHM.search(details)
-        samples.algorithm = word[1] if word else samples.algorithm
-    warnings = [] if stamped else ["no times in the transcript: samples are taken to be one second apart"]
-    if nameless and flows:
-        left = sum(len(samples.times) for samples in nameless.values())
-        warnings.append(f"{left} samples without addresses are left out")
-    elif nameless:
-        flows = nameless
-        warnings.append("no addresses in the transcript: connections are told apart by their order")
-    made = [_flow(name, samples) for name, samples in flows.items()]
-    algorithms = {samples.algorithm for samples in flows.values() if samples.algorithm}
-    facts = {"cc": algorithms.pop()} if len(algorithms) == 1 else {}
-    return [series.recording(NAME, path, path.name, made, epoch=stamped, facts=facts, warnings=warnings)]
+            again = time_ns is not None and time_ns == self._latest[0]
+            self._latest = time_ns, self._latest[1] + 1 if again else 1
+            name = f"connection-{self._latest[1]}"
+        flow = self._flows[named].number(name, lambda: name)
+        known = self._known[named].setdefault(flow, _Connection())
+        self._stamped |= time_ns is not None
+        held = self._held[named]
+        held.append((time_ns if time_ns is not None else known.count * 10**9, flow, _row(values)))
+        known.count += 1
+        known.last |= values
+        known.algorithm = word or known.algorithm
+        if len(held) == GATHERED:
+            self._sort(named)
+
+    def recording(self, path: Path) -> Recording:
+        for named in self._flows:
+            self._sort(named)
+        warnings = (
+            [] if self._stamped else ["no times in the transcript: samples are taken to be one second apart"]
+        )
+        named = bool(self._known[True])
+        nameless = self._known[False]
+        if nameless and named:
+            left = sum(known.count for known in nameless.values())
+            warnings.append(f"{left} samples without addresses are left out")
+        elif nameless:
+            warnings.append("no addresses in the transcript: connections are told apart by their order")
+        named = named or not nameless
+        kept = self._known[named]
+        algorithms = {known.algorithm for known in kept.values() if known.algorithm}
+        return self._logs[named].recording(
+            NAME,
+            path,
+            path.name,
+            self._flows[named].names,
+            epoch=self._stamped,
+            facts={"cc": algorithms.pop()} if len(algorithms) == 1 else {},
+            warnings=warnings,
+            metrics={number: known.metrics() for number, known in kept.items()},
+        )
+
+    def _sort(self, named: bool) -> None:
+        held, self._held[named] = self._held[named], []
+        if not held:
+            return
+        t_ns, flow, rows = zip(*held, strict=True)
+        columns = {
+            name: logged.bounded(np.array([row[name] for row in rows], np.float64)) for name in rows[0]
+        }
+        columns["state"] = logged.states(columns["cwnd_bytes"], columns["ssthresh_bytes"])
+        self._logs[named].add(Rows(np.array(flow, np.int64), np.array(t_ns, np.int64), columns))
 
 
-def _add(samples: _Samples, values: dict[str, float]) -> None:
+def _row(values: dict[str, float]) -> dict[str, float]:
     missing, mss = float("nan"), values["mss"]
     threshold = values.get("ssthresh", missing)
-    row = {
+    return {
         "cwnd_bytes": values["cwnd"] * mss,
         "ssthresh_bytes": threshold * mss if threshold < INFINITE_SEGMENTS else missing,
         "srtt_ns": values.get("rtt", missing) * 1e6,
@@ -113,25 +179,3 @@ def _add(samples: _Samples, values: dict[str, float]) -> None:
         "retransmits": values.get("retrans/", 0),
         "pacing_bps": values.get("pacing_rate", missing),
     }
-    for name, value in row.items():
-        samples.columns.setdefault(name, []).append(value)
-    samples.last |= values
-
-
-def _flow(name: str, samples: _Samples) -> Flow:
-    columns: dict[str, Any] = {
-        column: logged.bounded(np.array(values, dtype=np.float64))
-        for column, values in samples.columns.items()
-    }
-    columns["state"] = logged.states(columns["cwnd_bytes"], columns["ssthresh_bytes"])
-    last, found = samples.last, dict[str, float]()
-    if segments := last.get("data_segs_out"):
-        found["retransmit_rate"] = last.get("retrans/", 0) / segments
-    if busy := last.get("busy_ms"):
-        # RFC 4898's limits as Linux counts them: of the time in which there was something to send.
-        rwnd, sndbuf = last.get("rwnd_limited_ms", 0), last.get("sndbuf_limited_ms", 0)
-        found |= {
-            "limited_rwnd_pct": min(100 * rwnd / busy, 100),
-            "limited_sndbuf_pct": min(100 * sndbuf / busy, 100),
-        }
-    return Flow(name, np.array(samples.times, dtype=np.int64), columns, found)

@@ -18,7 +18,7 @@ from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Column, Flow
+from cwndlab.logged import Column, Flows, Rows, Unwrapped
 
 NAME = "tcp_probe"
 
@@ -63,47 +63,56 @@ def recognises(head: bytes) -> bool:
 
 def read(path: Path) -> list[Recording]:
     """The one run of a file; raises InputError for one without records."""
-    text = base.text(path)
-    traced = "tcp_probe:" in text
-    lines = pl.Series("line", text.split("\n"))
-    lines = lines.filter(lines.str.contains("tcp_probe:" if traced else r"\S"))
-    frame = lines.str.extract_groups(_TRACE if traced else _OLD).struct.unnest()
-    whole = frame["time"].is_not_null()
-    other = frame.height - int(whole.sum())
-    frame = frame.filter(whole)
-
-    def flow(name: str, rows: pl.DataFrame) -> Flow:
-        cwnd = logged.numbers(rows["cwnd"], MSS)
-        threshold = logged.numbers(rows["ssthresh"])
-        ssthresh = np.where(threshold < INFINITE_SEGMENTS, threshold * MSS, np.nan)
-        una, nxt = _sequence(rows["una"]), _sequence(rows["nxt"])
-        flight = (nxt - una) % 2.0**32
-        srtt = logged.numbers(rows["srtt"], 1e3)
-        if not traced and np.nanmax(srtt, initial=0) <= MAX_TICKS * 1e3:
-            srtt = np.full(len(srtt), np.nan)
-        columns = {
-            "cwnd_bytes": cwnd,
-            "ssthresh_bytes": ssthresh,
-            "srtt_ns": np.where(srtt > 0, srtt, np.nan),
-            "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
-            "delivered_bytes": logged.unwrapped(una),
-            "state": logged.states(cwnd, ssthresh),
-        }
-        return Flow(name, logged.nanoseconds(rows["time"]), columns)
-
-    for end in ("src", "dst"):
-        frame = frame.with_columns(frame[end].str.strip_chars("[]"))
+    source = base.pieces(path)
+    traced = any("tcp_probe:" in text for text in logged.lines(source()))
+    log, flows, acked = series.Log(), Flows(), Unwrapped()
+    slowest: dict[int, float] = {}
+    other = 0
     try:
-        flows = logged.by_flow(frame, ("src", "src_port", "dst", "dst_port"), flow)
+        for text in logged.lines(source()):
+            lines = pl.Series("line", text.split("\n"), pl.String)
+            lines = lines.filter(lines.str.contains("tcp_probe:" if traced else r"\S"))
+            frame = lines.str.extract_groups(_TRACE if traced else _OLD).struct.unnest()
+            whole = frame["time"].is_not_null()
+            other += frame.height - int(whole.sum())
+            rows = _rows(frame.filter(whole), flows, acked)
+            for number, places in logged.of_each(rows.flow):
+                srtt = rows.columns["srtt_ns"][places]
+                slowest[number] = max(slowest.get(number, 0.0), float(np.nanmax(srtt, initial=0.0)))
+            log.add(rows)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     warnings = [f"windows are counted in segments of {MSS} bytes, which is assumed"]
     if other:
         warnings.append(f"{other} lines are no records")
-    found = series.recording(NAME, path, path.name, flows, epoch=False, warnings=warnings)
-    if not traced and not found.tables["tcp"]["srtt_ns"].is_valid().to_numpy().any():
-        found = series.warned(found, "srtt is left out: it may be in clock ticks or in microseconds")
-    return [found]
+    unsure = {number for number, srtt in slowest.items() if not traced and srtt <= MAX_TICKS * 1e3}
+    if not traced and len(unsure) == len(slowest):
+        warnings.append("srtt is left out: it may be in clock ticks or in microseconds")
+    without = {"srtt_ns": unsure}
+    return [
+        log.recording(NAME, path, path.name, flows.names, epoch=False, warnings=warnings, without=without)
+    ]
+
+
+def _rows(frame: pl.DataFrame, flows: Flows, acked: Unwrapped) -> Rows:
+    for end in ("src", "dst"):
+        frame = frame.with_columns(frame[end].str.strip_chars("[]"))
+    flow = flows.by_ends(frame, ("src", "src_port", "dst", "dst_port"))
+    cwnd = logged.numbers(frame["cwnd"], MSS)
+    threshold = logged.numbers(frame["ssthresh"])
+    ssthresh = np.where(threshold < INFINITE_SEGMENTS, threshold * MSS, np.nan)
+    una, nxt = _sequence(frame["una"]), _sequence(frame["nxt"])
+    flight = (nxt - una) % 2.0**32
+    srtt = logged.numbers(frame["srtt"], 1e3)
+    columns = {
+        "cwnd_bytes": cwnd,
+        "ssthresh_bytes": ssthresh,
+        "srtt_ns": np.where(srtt > 0, srtt, np.nan),
+        "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
+        "delivered_bytes": acked.of(flow, una),
+        "state": logged.states(cwnd, ssthresh),
+    }
+    return Rows(flow, logged.nanoseconds(frame["time"]), columns)
 
 
 def _sequence(column: pl.Series) -> Column:

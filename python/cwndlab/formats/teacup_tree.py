@@ -10,10 +10,12 @@ them from the captures.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +24,7 @@ from cwndlab.formats import base, capture, siftr, ttprobe, web10g
 from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
 from cwndlab.formats.directory import Run
+from cwndlab.formats.stored import FIRST, SECOND, Sorter, StoredTable, TableWriter
 
 NAME = "TEACUP results"
 
@@ -169,7 +172,7 @@ def _merge(
             **by_capture,
             **{k: v for k, v in by_stack.items() if k.startswith("cwnd")},
         }
-    tables: dict[str, list[pa.Table]] = {}
+    tables: dict[str, list[_Part]] = {}
     for found in everything:
         shift = (
             0
@@ -180,9 +183,7 @@ def _merge(
             wanted = [flow for flow in found.flows if name != "tcp" or logged.get(flow, found) is found]
             if found in stacks:
                 wanted = [flow for flow in wanted if logged.get(flow) is found]
-            kept = rows.filter(pc.is_in(rows["flow"].cast(pa.utf8()), value_set=pa.array(wanted, pa.utf8())))
-            if kept.num_rows:
-                tables.setdefault(name, []).append(_shifted(kept, shift))
+            tables.setdefault(name, []).append(_Part(rows, wanted, shift))
     facts: dict[str, str] = {"test_id": test_id}
     for found in everything:
         facts |= dict(found.facts)
@@ -192,7 +193,7 @@ def _merge(
         test_id,
         tuple(flows),
         metrics,
-        {name: _sorted(several) for name, several in tables.items()},
+        {name: rows for name, several in tables.items() if (rows := _sorted(several)).num_rows},
         zero,
         facts,
         tuple(dict.fromkeys([*warnings, *(said for found in everything for said in found.warnings)])),
@@ -203,11 +204,8 @@ def _senders(logged: Mapping[str, Recording]) -> dict[str, Recording]:
     """Of the two directions of a connection that both ends logged, the one that had data in flight."""
 
     def flight(flow: str) -> int:
-        rows = logged[flow].tables["tcp"]
-        mine = rows.filter(pc.is_in(rows["flow"].cast(pa.utf8()), value_set=pa.array([flow], pa.utf8())))[
-            "inflight_bytes"
-        ]
-        return int(pc.max(mine).as_py() or 0)
+        part = _Part(logged[flow].tables["tcp"], [flow], 0)
+        return max((pc.max(rows["inflight_bytes"]).as_py() or 0 for rows in part.batches()), default=0)
 
     kept: dict[str, Recording] = {}
     for flow, found in logged.items():
@@ -218,11 +216,32 @@ def _senders(logged: Mapping[str, Recording]) -> dict[str, Recording]:
     return kept
 
 
-def _shifted(rows: pa.Table, shift_ns: int) -> pa.Table:
-    moved = pc.add(rows["t_ns"], pa.scalar(shift_ns, pa.uint64()))
-    return rows.set_column(rows.schema.get_field_index("t_ns"), "t_ns", moved)
+@dataclass(frozen=True)
+class _Part:
+    """What one file has of a table."""
+
+    rows: StoredTable
+    wanted: Sequence[str]
+    """The flows whose rows count."""
+    shift_ns: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of these flows, at the times of the whole run."""
+        wanted = pa.array(self.wanted, pa.utf8())
+        for batch in self.rows.batches():
+            kept = batch.filter(pc.is_in(batch["flow"].cast(pa.utf8()), value_set=wanted))
+            moved = pc.add(kept["t_ns"], pa.scalar(self.shift_ns, pa.uint64()))
+            yield kept.set_column(kept.schema.get_field_index("t_ns"), "t_ns", moved)
 
 
-def _sorted(several: list[pa.Table]) -> pa.Table:
-    whole = pa.concat_tables([rows.unify_dictionaries() for rows in several]).unify_dictionaries()
-    return whole.take(pc.sort_indices(whole["t_ns"])) if len(several) > 1 else whole
+def _sorted(several: Sequence[_Part]) -> StoredTable:
+    """The rows of all files in order of time."""
+    schema = several[0].rows.schema
+    sorter, written = Sorter(), TableWriter(schema)
+    for part in several:
+        for batch in part.batches():
+            keys: list[Any] = [batch["t_ns"].cast(pa.int64()), pa.array(np.zeros(batch.num_rows, np.int64))]
+            sorter.add(pa.RecordBatch.from_arrays([*batch.columns, *keys], [*schema.names, FIRST, SECOND]))
+    for batch in sorter.batches():
+        written.add(batch.select(schema.names))
+    return written.table()

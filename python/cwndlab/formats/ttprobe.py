@@ -9,6 +9,8 @@ forms do not say in which unit it is.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Flow
+from cwndlab.logged import Flows, Rows, Unwrapped
 
 NAME = "ttprobe"
 
@@ -100,37 +102,48 @@ def _is_text(head: bytes) -> bool:
 
 def read(path: Path) -> list[Recording]:
     """The one run of a log; raises InputError for one without records."""
-    data = base.data(path)
+    log, flows, acked = series.Log("ttprobe"), Flows(), logged.Unwrapped()
+    source = base.pieces(path)
+    other = 0
     try:
-        if _is_text(data[: base.HEAD_BYTES]):
-            flows, other = _text(data.decode("utf-8", "replace"))
+        if _is_text(base.head(path)):
+            for text in logged.lines(source()):
+                rows, strange = _text(text, flows, acked)
+                other += strange
+                log.add(rows)
         else:
-            flows, other = _binary(data), 0
+            for records in _records(source()):
+                log.add(_binary(records, flows, acked))
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     warnings = [f"{other} lines are no records"] if other else []
-    return [series.recording(NAME, path, path.name, flows, warnings=warnings, prefix="ttprobe")]
+    return [log.recording(NAME, path, path.name, flows.names, warnings=warnings)]
 
 
-def _text(text: str) -> tuple[list[Flow], int]:
+def _text(text: str, flows: Flows, acked: Unwrapped) -> tuple[Rows, int]:
     frame, other = logged.fields(text, (len(TEXT),))
     frame = frame.rename({f"c{place}": name for place, name in enumerate(TEXT)})
     good = frame["direction"].is_in(["i", "o"]) & (frame["state"] != str(SYN_SENT))
     frame = frame.filter(good & pl.Series(logged.nanoseconds(frame["time"]) >= 0))
-
-    def flow(name: str, rows: pl.DataFrame) -> Flow:
-        made = _flow(
-            name, logged.nanoseconds(rows["time"]),
-            *(logged.numbers(rows[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
-        )  # fmt: skip
-        made.more = {column: logged.numbers(rows[column]) for column in MORE}
-        return made
-
-    return logged.by_flow(frame, ("src", "sport", "dst", "dport"), flow), other
+    flow = flows.by_ends(frame, ("src", "sport", "dst", "dport"))
+    columns = _columns(
+        flow, acked,
+        *(logged.numbers(frame[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
+    )  # fmt: skip
+    more = {column: logged.numbers(frame[column]) for column in MORE}
+    return Rows(flow, logged.nanoseconds(frame["time"]), columns, more), other
 
 
-def _binary(data: bytes) -> list[Flow]:
-    records = np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
+def _records(pieces: Iterator[bytes]) -> Iterator[logged.Column]:
+    rest = b""
+    for piece in pieces:
+        data = rest + piece
+        whole = len(data) // RECORD.itemsize
+        rest = data[whole * RECORD.itemsize :]
+        yield np.frombuffer(data, RECORD, whole)
+
+
+def _binary(records: logged.Column, flows: Flows, acked: Unwrapped) -> Rows:
     good = (records["state"] != SYN_SENT) & np.isin(records["family"], (2, 10)) & (records["usec"] < 10**6)
     records = records[good & (records["sec"] < logged.LATEST_NS // 10**9)]
     ends = np.concatenate(
@@ -142,23 +155,24 @@ def _binary(data: bytes) -> list[Flow]:
     for start in (0, 16):
         ends[records["family"] == 2, start + 4 : start + 16] = 0
     _, first, codes = np.unique(ends, axis=0, return_index=True, return_inverse=True)
-    if len(first) > logged.MAX_FLOWS:
-        raise ValueError(f"more than {logged.MAX_FLOWS} connections")
-    flows = []
-    for number in np.argsort(first):
-        rows = records[codes.ravel() == number]
-        one = rows[0]
-        name = logged.name_of(
-            _address(one["src"], int(one["family"])), int(one["sport"]),
-            _address(one["dst"], int(one["family"])), int(one["dport"]),
-        )  # fmt: skip
-        times = rows["sec"].astype(np.int64) * 10**9 + rows["usec"].astype(np.int64) * 1000
-        cwnd = rows["cwnd"].astype(np.float64) * rows["mss"]
-        columns = (rows[column].astype(np.float64) for column in ("srtt", "snd_una", "snd_nxt"))
-        made = _flow(name, times, cwnd, *columns)
-        made.more = {column: rows[column].astype(np.float64) for column in ("mss", "state")}
-        flows.append(made)
-    return flows
+    numbers = np.zeros(len(first), np.int64)
+    for place in np.argsort(first):
+        one = records[first[place]]
+        numbers[place] = flows.number(ends[first[place]].tobytes(), partial(_name, one))
+    flow = numbers[codes.ravel()]
+    times = records["sec"].astype(np.int64) * 10**9 + records["usec"].astype(np.int64) * 1000
+    cwnd = records["cwnd"].astype(np.float64) * records["mss"]
+    others = (records[column].astype(np.float64) for column in ("srtt", "snd_una", "snd_nxt"))
+    more = {column: records[column].astype(np.float64) for column in ("mss", "state")}
+    return Rows(flow, times, _columns(flow, acked, cwnd, *others), more)
+
+
+def _name(record: Any) -> str:
+    family = int(record["family"])
+    return logged.name_of(
+        _address(record["src"], family), int(record["sport"]),
+        _address(record["dst"], family), int(record["dport"]),
+    )  # fmt: skip
 
 
 def _address(octets: logged.Column, family: int) -> str:
@@ -166,20 +180,16 @@ def _address(octets: logged.Column, family: int) -> str:
     return str(ipaddress.IPv4Address(raw[:4]) if family == 2 else ipaddress.IPv6Address(raw))
 
 
-def _flow(
-    name: str, t_ns: logged.Column, cwnd: logged.Column, srtt_us: logged.Column, *sent: logged.Column
-) -> Flow:
+def _columns(
+    flow: logged.Column, acked: Unwrapped, cwnd: logged.Column, srtt_us: logged.Column, *sent: logged.Column
+) -> dict[str, logged.Column]:
     """`sent` is SND.UNA and SND.NXT."""
     una, nxt = sent
     flight = np.where(np.isfinite(una) & np.isfinite(nxt), (nxt - una) % 2.0**32, np.nan)
-    return Flow(
-        name,
-        t_ns,
-        {
-            "cwnd_bytes": logged.bounded(cwnd),
-            "srtt_ns": np.where(srtt_us > 0, srtt_us * 1e3, np.nan),
-            # A flight of half the sequence space is a number that went back.
-            "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
-            "delivered_bytes": logged.unwrapped(una),
-        },
-    )
+    return {
+        "cwnd_bytes": logged.bounded(cwnd),
+        "srtt_ns": np.where(srtt_us > 0, srtt_us * 1e3, np.nan),
+        # A flight of half the sequence space is a number that went back.
+        "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
+        "delivered_bytes": acked.of(flow, una),
+    }

@@ -9,6 +9,7 @@ place is the same in all its versions. RTTs are milliseconds, windows bytes.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from cwndlab import logged
 from cwndlab.errors import InputError, printable
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Column, Flow
+from cwndlab.logged import Column, Flows, Rows
 
 NAME = "Web10G or EStats"
 
@@ -81,8 +82,8 @@ def read(path: Path) -> list[Recording]:
 
     Raises InputError for a log without records, or without the columns that name a connection.
     """
-    text = base.text(path)
-    first = text.partition("\n")[0].strip()
+    source = base.pieces(path)
+    first = next(logged.lines(source()), "").partition("\n")[0].strip()
     if len(first) > LONGEST_LINE:
         raise InputError(f"{path}:1: a line of {len(first)} characters")
     words = [word.strip().lower() for word in first.split(",")]
@@ -102,63 +103,92 @@ def read(path: Path) -> list[Recording]:
         raise InputError(
             f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more"
         )
-    frame, other = logged.fields(text, (len(words),), words=range(ENDS))
-    frame = frame.filter(
-        pl.Series(logged.nanoseconds(frame["c0"]) >= 0), frame["c3"].str.contains(r"^\d{1,5}$")
-    )
-
-    def flow(name: str, rows: pl.DataFrame) -> Flow:
-        def column(wanted: str, scale: float = 1.0) -> Column:
-            place = places.get(wanted)
-            if place is None or place >= len(words):
-                return np.full(rows.height, np.nan)
-            return logged.numbers(rows[f"c{place}"], scale)
-
-        cwnd, ssthresh = column("curcwnd"), logged.finite_window(column("curssthresh"))
-        srtt, rtt = column("smoothedrtt", 1e6), column("samplertt", 1e6)
-        acked = column("hcthruoctetsacked")
-        acked = acked if np.isfinite(acked).any() else column("thruoctetsacked")
-        recovering = np.nan_to_num(column("inrecovery")) == 1
-        columns = {
-            "cwnd_bytes": cwnd,
-            "ssthresh_bytes": ssthresh,
-            "srtt_ns": np.where(srtt > 0, srtt, np.nan),
-            "rtt_ns": np.where(rtt > 0, rtt, np.nan),
-            "inflight_bytes": column("pipesize"),
-            "delivered_bytes": acked,
-            "retransmits": column("segsretrans"),
-            "state": logged.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
-        }
-        limits = {limit: _last(column(f"sndlimtime{limit}")) for limit in ("rwin", "cwnd", "snd")}
-        found = _metrics(limits, _last(column("timeouts")), _last(column("fastretran")))
-        segments, again = _last(column("datasegsout")), _last(column("segsretrans"))
-        if segments and again is not None:
-            found["retransmit_rate"] = again / segments
-        rest = {word: logged.numbers(rows[f"c{place}"]) for word, place in more.items()}
-        return Flow(name, logged.nanoseconds(rows["c0"]), columns, found, rest)
-
+    log, flows, memory = series.Log("web10g"), logged.Flows(), _Known({}, set())
+    other = 0
     try:
-        flows = logged.by_flow(frame, ("c2", "c3", "c4", "c5"), flow)
+        for text in logged.lines(source()):
+            frame, strange = logged.fields(text, (len(words),), words=range(ENDS))
+            other += strange
+            good = pl.Series(logged.nanoseconds(frame["c0"]) >= 0)
+            frame = frame.filter(good, frame["c3"].str.contains(r"^\d{1,5}$"))
+            log.add(_rows(frame, flows, places, more, memory))
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     warnings = [f"{other} lines are no records"] if other else []
-    return [series.recording(NAME, path, path.name, flows, warnings=warnings, prefix="web10g")]
+    metrics = {number: _metrics(last) for number, last in memory.last.items()}
+    return [log.recording(NAME, path, path.name, flows.names, warnings=warnings, metrics=metrics)]
 
 
-def _last(values: Column) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known[-1]) if len(known) else None
+@dataclass
+class _Known:
+    """What is to be remembered of flows, by their numbers, from one record to the next."""
+
+    last: dict[int, dict[str, float]]
+    """The last values of the columns that metrics are made of."""
+    long: set[int]
+    """Those that have the long counter of bytes acknowledged."""
 
 
-def _metrics(limits: dict[str, float | None], timeouts: float | None, fast: float | None) -> dict[str, float]:
+_LAST = (
+    "sndlimtimerwin",
+    "sndlimtimecwnd",
+    "sndlimtimesnd",
+    "timeouts",
+    "fastretran",
+    "datasegsout",
+    "segsretrans",
+)
+
+
+def _rows(
+    frame: pl.DataFrame, flows: Flows, places: dict[str, int], more: dict[str, int], known: _Known
+) -> Rows:
+    def column(wanted: str, scale: float = 1.0) -> Column:
+        place = places.get(wanted)
+        if place is None or f"c{place}" not in frame.columns:
+            return np.full(frame.height, np.nan)
+        return logged.numbers(frame[f"c{place}"], scale)
+
+    flow = flows.by_ends(frame, ("c2", "c3", "c4", "c5"))
+    cwnd, ssthresh = column("curcwnd"), logged.finite_window(column("curssthresh"))
+    srtt, rtt = column("smoothedrtt", 1e6), column("samplertt", 1e6)
+    acked = column("hcthruoctetsacked")
+    known.long.update(np.unique(flow[np.isfinite(acked)]).tolist())
+    acked = np.where(np.isin(flow, list(known.long)), acked, column("thruoctetsacked"))
+    recovering = np.nan_to_num(column("inrecovery")) == 1
+    columns = {
+        "cwnd_bytes": cwnd,
+        "ssthresh_bytes": ssthresh,
+        "srtt_ns": np.where(srtt > 0, srtt, np.nan),
+        "rtt_ns": np.where(rtt > 0, rtt, np.nan),
+        "inflight_bytes": column("pipesize"),
+        "delivered_bytes": acked,
+        "retransmits": column("segsretrans"),
+        "state": logged.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
+    }
+    for word in _LAST:
+        values = column(word)
+        for number, rows in logged.of_each(flow):
+            there = rows[np.isfinite(values[rows])]
+            last = known.last.setdefault(number, {})
+            if len(there):
+                last[word] = float(values[there[-1]])
+    rest = {word: logged.numbers(frame[f"c{place}"]) for word, place in more.items()}
+    return Rows(flow, logged.nanoseconds(frame["c0"]), columns, rest)
+
+
+def _metrics(last: dict[str, float]) -> dict[str, float]:
     found: dict[str, float] = {}
-    rwin, cwnd, snd = (limits[name] for name in ("rwin", "cwnd", "snd"))
-    if rwin is not None and cwnd is not None and snd is not None and rwin + cwnd + snd > 0:
-        whole = rwin + cwnd + snd
+    limits = [last.get(f"sndlimtime{limit}") for limit in ("rwin", "cwnd", "snd")]
+    known = [limit for limit in limits if limit is not None]
+    if len(known) == len(limits) and sum(known) > 0:
         # SndLimTimeSnd is the sender's own limit: its buffer and its application together.
-        found |= {"limited_rwnd_pct": 100 * rwin / whole, "limited_cwnd_pct": 100 * cwnd / whole}
-    if timeouts is not None:
-        found["rtos"] = timeouts
-    if fast is not None:
-        found["fast_recoveries"] = fast
+        rwin, cwnd, _ = (100 * limit / sum(known) for limit in known)
+        found |= {"limited_rwnd_pct": rwin, "limited_cwnd_pct": cwnd}
+    if "timeouts" in last:
+        found["rtos"] = last["timeouts"]
+    if "fastretran" in last:
+        found["fast_recoveries"] = last["fastretran"]
+    if last.get("datasegsout") and "segsretrans" in last:
+        found["retransmit_rate"] = last["segsretrans"] / last["datasegsout"]
     return found

@@ -1,5 +1,6 @@
 """Parts, the unit of commit: some runs in one directory that appears whole or not at all."""
 
+import mmap
 import os
 import re
 import shutil
@@ -7,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -247,6 +249,11 @@ class RunFiles:
             self.attachments.append(name)
         self.part.append(name, data)
 
+    def end(self, table: str) -> None:
+        """Write what is still held of a table that gets no more rows."""
+        if table in self._tables:
+            self._tables[table].finish()
+
     def finish(self) -> dict[str, TableRecord]:
         """Write what is still held, and say what every table got."""
         return {name: self._tables[name].finish() for name in tables.SCHEMAS if name in self._tables}
@@ -258,7 +265,7 @@ class _Rows:
     def __init__(self, part: PartWriter, table: str) -> None:
         self._part = part
         self._table = table
-        self._held: list[pa.RecordBatch] = []
+        self._held = [_Column(column.type) for column in tables.SCHEMAS[table]]
         self._held_rows = 0
         self._written = 0
         self._groups: list[int] = []
@@ -280,18 +287,64 @@ class _Rows:
     def finish(self) -> TableRecord:
         if self._held_rows:
             self._write()
+        self._held = []
         return TableRecord(self._written, self._groups, self._hash.hexdigest())
 
     def _hold(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self._held.append(batch)
-            self._held_rows += batch.num_rows
+        for column, piece in zip(self._held, batch.columns, strict=True):
+            column.put(self._held_rows, piece)
+        self._held_rows += batch.num_rows
 
     def _write(self) -> None:
-        # One chunk and one dictionary, so that the bytes do not tell where the testbed cut its batches.
-        group = pa.Table.from_batches(self._held).unify_dictionaries().combine_chunks()
+        schema = tables.SCHEMAS[self._table]
+        columns = [column.take(self._held_rows) for column in self._held]
+        group = pa.Table.from_arrays(columns, schema=schema)
+        pa.default_memory_pool().release_unused()
         self._hash.update(group)
         self._groups.append(self._part.write_group(self._table, group))
         self._written += group.num_rows
-        self._held.clear()
         self._held_rows = 0
+
+
+class _Column:
+    """A column of a row group, filled piece by piece: one array and one dictionary, so that the bytes do not
+    tell where the testbed cut its batches, and no second copy. What was not written to takes no memory."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        self._named = pa.types.is_dictionary(kind)
+        self._values = _zeros((kind.index_type if self._named else kind).to_pandas_dtype())
+        self._there = _zeros(np.bool_)
+        self._names: dict[str, int] = {}
+
+    def put(self, start: int, piece: Any) -> None:
+        """Set the rows from `start` on."""
+        if self._named:
+            names = piece.dictionary.to_pylist()
+            numbers: Any = [self._names.setdefault(name, len(self._names)) for name in names]
+            piece = pa.array([*numbers, 0], self._kind.index_type).take(piece.indices)
+        if piece.null_count < len(piece):
+            rows = slice(start, start + len(piece))
+            self._values[rows] = piece.fill_null(0).to_numpy()
+            self._there[rows] = piece.is_valid().to_numpy(zero_copy_only=False) if piece.null_count else True
+
+    def take(self, count: int) -> Any:
+        """The first `count` rows, which hold until others are put in their place."""
+        there = self._there[:count]
+        bits: Any = np.packbits(there, bitorder="little")
+        bitmap = None if there.all() else pa.py_buffer(bits)
+        kind = self._kind.index_type if self._named else self._kind
+        values: Any = self._values[:count]
+        made: Any = pa.Array.from_buffers(kind, count, [bitmap, pa.py_buffer(values)])
+        if self._named:
+            made = pa.DictionaryArray.from_arrays(made, pa.array(list(self._names), pa.utf8()))
+            self._names = {}
+        if there.any():
+            there[:] = False
+        return made
+
+
+def _zeros(kind: Any) -> np.ndarray[Any, Any]:
+    """Room for a row group, in memory that the system provides once it is written to."""
+    size = tables.ROWS_PER_GROUP * np.dtype(kind).itemsize
+    return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANON), kind)

@@ -157,7 +157,7 @@ class SsSampler:
         offset = self._clocks[host].offset_ns + self._zero
         whose = Owners(self._flows, host)
         found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
-        for time_ns, sockets, details in ss_output.samples(text, LATEST_NS):
+        for time_ns, sockets, details in ss_output.samples([text], LATEST_NS):
             if sockets is None:
                 continue
             ports = (int(sockets[1]), int(sockets[3]))

@@ -6,15 +6,15 @@ retransmissions; those are in iperf3's own report.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from cwndlab import siftr2_output, siftr_output
+from cwndlab import logged, siftr2_output, siftr_output
 from cwndlab.contract.scenario import Scenario
-from cwndlab.logged import Flow, Log
+from cwndlab.logged import STATES, Flow
 from cwndlab.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.freebsd import commands
@@ -85,13 +85,13 @@ class SiftrSampler:
         for name, module in self._modules.items():
             data = self._machines[name].get(LOG)
             try:
-                log = parse(module, data)
+                flows, warnings = parse(module, data)
             except ValueError as error:
                 self.troubles.append(f"host {name}: {module}: not a log: {error}")
                 continue
-            self.troubles += [f"host {name}: {module}: {warning}" for warning in log.warnings]
+            self.troubles += [f"host {name}: {module}: {warning}" for warning in warnings]
             some = False
-            for sends, row in self._rows(name, log):
+            for sends, row in self._rows(name, flows):
                 found[0 if sends else 1].append(row)
                 some = True
             if not some:
@@ -107,10 +107,10 @@ class SiftrSampler:
         for key, value in {**flags, "logfile": machine.path(LOG)}.items():
             reach.set(f"net.inet.{module}.{key}", value)
 
-    def _rows(self, host: str, log: Log) -> Iterator[tuple[bool, dict[str, Any]]]:
+    def _rows(self, host: str, flows: Sequence[Flow]) -> Iterator[tuple[bool, dict[str, Any]]]:
         owners = sampler.Owners(self._flows, host)
         zero = self._clocks[host].offset_ns + self._zero
-        for flow in log.flows:
+        for flow in flows:
             ports = _ports(flow.name)
             owner = owners.of(*ports) if ports else None
             if owner is None or ports is None:
@@ -120,17 +120,16 @@ class SiftrSampler:
                 yield owner[1], {**own, **row}
 
 
-def parse(module: str, data: bytes) -> Log:
-    """What a module's log says; raises ValueError."""
-    if module == "siftr2" or siftr_output.module(data[:65536]) == "siftr2":
-        found = siftr2_output.parse(data)
-    else:
-        found = siftr_output.parse(data.decode(errors="replace"))
-    return Log(
-        [flow for log in found for flow in log.flows],
-        found[0].facts if found else {},
-        [warning for log in found for warning in log.warnings],
-    )
+def parse(module: str, data: bytes) -> tuple[list[Flow], list[str]]:
+    """The flows of a module's log, and what it warns of; raises ValueError."""
+    two = module == "siftr2" or siftr_output.module(data[:65536]) == "siftr2"
+    sessions = (siftr2_output if two else siftr_output).sessions(lambda: iter([data]))
+    flows: list[Flow] = []
+    warnings: list[str] = []
+    for session in sessions:
+        flows += logged.flows_of(session)
+        warnings += session.warnings
+    return flows, warnings
 
 
 def rows(flow: Flow, zero_ns: int, interval_ns: int) -> Iterator[dict[str, Any]]:
@@ -145,8 +144,8 @@ def rows(flow: Flow, zero_ns: int, interval_ns: int) -> Iterator[dict[str, Any]]
         row: dict[str, Any] = {"t_ns": int(t_ns[place])}
         for name, column in columns.items():
             value = column[place]
-            if name == "state" or value is None:
-                row[name] = value
+            if name == "state":
+                row[name] = STATES[value] if value >= 0 else None
             elif np.isfinite(value):
                 row[name] = round(value)
         yield row

@@ -1,0 +1,95 @@
+"""Memory that reading long logs takes: it does not depend on their length."""
+
+import gzip
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import logs
+import pytest
+
+from patience import PATIENCE
+
+pytestmark = pytest.mark.slow
+
+MOST_MB = 300
+
+IMPORT = """
+import re, sys
+from pathlib import Path
+from cwndlab.formats import importing
+from cwndlab.formats.capture import Options
+
+importing.results([Path(sys.argv[1])], Options(), Path(sys.argv[2]))
+# What getrusage tells would be that of the process that started this one, too.
+print(int(re.search("VmHWM: *([0-9]+)", Path("/proc/self/status").read_text().replace("\\t", " "))[1]) >> 10)
+"""
+
+
+def siftr(n: int) -> str:
+    fields = f"21720,{(10 + n // 40 % 80) * logs.MSS},1073725440,65700,65700,6,6,4,{logs.MSS},{1280 + n % 50}"
+    return (
+        f"{'io'[n % 2]},0x00000000,{at(n, 10**4)},10.0.0.1,{40000 + n % 3},10.0.1.1,5001,{fields},"
+        f"1,480,230,600000,131072,65536,0,{n % 50 * logs.MSS},0,0,0\n"
+    )
+
+
+def web10g(n: int) -> str:
+    if n == 0:
+        return logs.web10g().split("\n", 1)[0] + "\n"
+    return (
+        f"{at(n, 10)},7,10.0.0.1,40000,10.0.1.1,5001,{n},{n},{n // 10},{n},{40 + n % 7},42,"
+        f"{logs.cwnd(n % 90)},{15 * logs.MSS},1,{100 * n},{300 * n},{600 * n},2,{n * 10 * logs.MSS}\n"
+    )
+
+
+def ttprobe(n: int) -> str:
+    una, nxt = n * logs.MSS % 2**32, (n + 9) * logs.MSS % 2**32
+    return (
+        f"o,{at(n, 1000)},10.0.0.1,{40000 + n % 3},10.0.1.1,5001,0,{logs.MSS},"
+        f"{40000 + n % 77},{n % 90 * logs.MSS},15,65700,65700,4,{una},{nxt},{n % 9}\n"
+    )
+
+
+def trace(n: int) -> str:
+    return (
+        f"  x-1 [000] ..s1. {at(n, 1000)}: tcp_probe: family=AF_INET src=10.0.0.1:{40000 + n % 3} "
+        f"dest=10.0.1.1:5001 mark=0x0 data_len=0 snd_nxt=0x{n * 9 % 2**32:x} snd_una=0x{n % 2**32:x} "
+        f"snd_cwnd={n % 90} ssthresh=40 snd_wnd=65700 srtt={n % 99999} rcv_wnd=65700 sock_cookie=1\n"
+    )
+
+
+def ss(n: int) -> str:
+    return (
+        f"{at(n, 10)}\nESTAB 0 0 10.0.0.1:{40000 + n % 5} 10.0.1.1:5001\n\t cubic rto:204 "
+        f"rtt:{n % 50}.5/0.5 mss:1448 cwnd:{n % 99} ssthresh:40 bytes_acked:{n * 1448} unacked:{n % 20}\n"
+    )
+
+
+def iperf(n: int) -> str:
+    rest = f"{n % 99}.5 MBytes  {n % 999} Mbits/sec  {n % 9}   {n % 999 + 1} KBytes"
+    return f"[  3] {n}.0-{n + 1}.0 sec  {rest}\n"
+
+
+def at(n: int, rate: int) -> str:
+    """The time of record n, of so many in a second."""
+    return f"{logs.START + n // rate}.{n % rate * 10**6 // rate:06}"
+
+
+LINES: dict[str, Callable[[int], str]] = {
+    made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf)
+}
+
+
+@pytest.mark.parametrize(("kind", "megabytes"), [(kind, 60 if kind == "siftr" else 25) for kind in LINES])
+def test_a_long_log_takes_no_more_memory_than_a_short_one(tmp_path: Path, kind: str, megabytes: int) -> None:
+    file, size, number = tmp_path / "log.gz", 0, 0
+    with gzip.open(file, "wt", compresslevel=1) as log:
+        while size < megabytes << 20:
+            size += log.write(LINES[kind](number))
+            number += 1
+    command = [sys.executable, "-c", IMPORT, str(file), str(tmp_path / "out")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) <= MOST_MB
