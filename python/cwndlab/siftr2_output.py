@@ -24,7 +24,7 @@ import polars as pl
 
 from cwndlab import logged
 from cwndlab.logged import Column, Rows, Session, Source
-from cwndlab.siftr_output import IN_RECOVERY, Cursor, Span, spans
+from cwndlab.siftr_output import IN_RECOVERY, Cursor, Span, is_binary, spans
 
 TEXT = [
     "direction",
@@ -129,8 +129,11 @@ def _rows(session: Session, cursor: Cursor, span: Span) -> Iterator[Rows]:
     log = _Ends(_pairs(line))
     start = log.start_ns()
     flows = _Flows(session)
-    body = body if log.header else chain([line], body)
-    if log.header.get("rec_fmt") == "binary":
+    binary = log.header.get("rec_fmt") == "binary"
+    if not log.header:
+        start_of_body = line + next(body, b"")
+        binary, body = is_binary(start_of_body), chain([start_of_body], body)
+    if binary:
         frames: Iterator[tuple[pl.DataFrame, int]] = ((frame, 0) for frame in _binary(body))
     else:
         frames = _texts(body, log.header)

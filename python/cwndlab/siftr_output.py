@@ -131,9 +131,30 @@ def module(head: bytes) -> str | None:
             counts[FIELDS_2] += 1
         elif FIELDS[0] <= commas <= FIELDS[1] and _RECORD.fullmatch(line):
             counts[FIELDS] += 1
-    if counts[FIELDS_2] > counts[FIELDS]:
+    if counts[FIELDS_2] > counts[FIELDS] or (header is None and is_binary(head)):
         return "siftr2"
     return "siftr" if counts[FIELDS] or (header is not None and b"siftrver=" in header) else None
+
+
+BINARY = 18
+"""Numbers of 32 bits in a binary record of siftr2."""
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether a file that begins so holds siftr2's binary records: of their 18 numbers the second is a
+    direction, the third a time in ms that goes on, the fourth a window."""
+    whole = min(len(head) // (4 * BINARY), 64)
+    if whole < 2:
+        return False
+    records = np.frombuffer(head, "<u4", whole * BINARY).reshape(whole, BINARY).astype(np.int64)
+    # A footer may stand where records end.
+    places = head.find(b"disable_time_secs=")
+    records = records[: places // (4 * BINARY)] if places >= 0 else records
+    flow, direction, time, cwnd = records[:, :4].T
+    later = (time[1:] >= time[:-1] - 1000) & (time[1:] <= time[:-1] + 3_600_000)
+    return len(records) > 1 and bool(
+        np.all(flow > 0) and np.all(direction <= 1) and later.all() and np.all(cwnd > 0)
+    )
 
 
 MOST_SESSIONS = 10_000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cwndlab
-from cwndlab import plots
+from cwndlab import logged, plots
 from cwndlab.errors import InputError
 from cwndlab.formats import base, compressed, importing, stored
 from cwndlab.formats.base import Recording
@@ -408,3 +408,12 @@ def test_pieces_and_flows_of_a_log_do_not_change_what_it_says(
         assert recording.flows == (logs.FLOW, logs.FLOW.replace("1.1:", "1.2:"))
         for flow in recording.flows:
             assert recording.metrics[flow] == whole.metrics[logs.FLOW]
+
+
+def test_a_binary_log_of_siftr2_without_its_header(tmp_path: Path) -> None:
+    headless = logs.siftr25_binary().partition(b"\n")[2]
+    (found,) = base.read(write(tmp_path / "headless", headless))
+    assert found.format == "siftr2" and found.flows == (logs.FLOW,) and logged.NO_START in found.warnings
+    assert column(found, "cwnd_bytes").tolist() == [logs.cwnd(n) for n in range(logs.ROWS)]
+    with pytest.raises(InputError, match="no known format"):
+        base.read(write(tmp_path / "zeros", bytes(7200)))
