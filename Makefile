@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent quick soak soak-scenarios soak-fuzz soak-damage soak-load test test-portable test-rust test-mutants test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
+.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-fuzz soak-damage soak-load test test-portable test-rust test-mutants test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
 	bench lock lock-docs lock-wheels lock-notebooks notebooks clean engine toolchain test-tools
 
 help: ## this list
@@ -115,6 +115,10 @@ $(CARGO_FUZZ): | toolchain
 	rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
 	CARGO_TARGET_DIR=target/cargo-fuzz cargo install --quiet --locked cargo-fuzz --version $(CARGO_FUZZ_VERSION) --root .tools
 	@rm -rf target/cargo-fuzz
+
+# Debian's sources of the newest kernel; where they cannot be had, that is said and nothing else happens.
+kernel: agent $(BIN)/cwndlab ## a kernel for testbed kernel and its tests, of Debian's sources: some minutes, once
+	sh packaging/kernel.sh $(BIN)/cwndlab target/linux
 
 test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'

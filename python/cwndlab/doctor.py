@@ -53,6 +53,7 @@ def examine(lab: Path | None = None) -> Iterator[Finding]:
     )
     for name in testbeds.NAMES:
         yield _testbed(name, lab)
+    yield from _guests()
     yield from _tools()
     yield from _kernel()
     yield from _rights()
@@ -94,6 +95,29 @@ def _testbed(name: str, lab: Path | None) -> Finding:
     except (InputError, ImportError) as error:
         return Finding("testbeds", name, False, str(error))
     return Finding("testbeds", name, True, "; ".join(["ready", *bed.remarks()]))
+
+
+def _guests() -> Iterator[Finding]:
+    """What testbed kernel needs: kernels that were built, and what builds them."""
+    from cwndlab.testbeds.kernel import building, guest, store
+
+    reason = guest.ready()
+    yield Finding("testbed kernel", "guests", reason is None, reason or "ready")
+    missing = building.missing()
+    detail = (
+        f"needs {', '.join(missing)}" if missing else "compiler, flex, bison and what else it takes are here"
+    )
+    yield Finding("testbed kernel", "building kernels", not missing, detail)
+    memory = Path("/dev/shm")
+    free = f"{shutil.disk_usage(memory).free >> 20} MiB free" if memory.is_dir() else "is not there"
+    yield Finding(
+        "testbed kernel", str(memory), memory.is_dir(), f"{free}; a guest takes up to 100 MiB there"
+    )
+    try:
+        built = ", ".join(kernel.name for kernel in store.kernels())
+    except InputError as error:
+        built = str(error)
+    yield Finding("testbed kernel", "kernels", None, built or "none was built (cwndlab kernel build TREE)")
 
 
 def _tools() -> Iterator[Finding]:

@@ -13,8 +13,8 @@ use crate::clock::Clock;
 use crate::error::{self, Error, Result};
 use crate::flows::{self, Work};
 use crate::load::Session;
-use crate::metrics::Metrics;
-use crate::order::{Answer, Order, Prepare, Task};
+use crate::metrics::{Metrics, Seen};
+use crate::order::{Answer, Order, Prepare, Report, Task};
 use crate::samples::{Links, Samplers};
 use crate::tool::Program;
 use crate::{echo, sys};
@@ -31,9 +31,26 @@ pub(crate) struct Agent {
     sessions: Vec<Session>,
     samplers: Samplers,
     links: Links,
+    /// It is in a guest in virtual time, where system calls are what costs.
+    is_guest: bool,
 }
 
 impl Agent {
+    /// The agent of a host in a guest in virtual time.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_guest() -> Agent {
+        Agent { is_guest: true, ..Agent::default() }
+    }
+
+    /// The run begins when CLOCK_MONOTONIC says so.
+    ///
+    /// # Errors
+    /// A sampler or the emulator does not run.
+    pub(crate) fn begin(&mut self, zero_ns: u64) -> Result<()> {
+        self.clock.begin(zero_ns);
+        self.samplers.mark_start(zero_ns).and_then(|()| self.links.mark_start(zero_ns))
+    }
+
     /// Carries out an order.
     pub(crate) fn obey(&mut self, order: Order) -> Answer {
         let answer = match order {
@@ -45,11 +62,7 @@ impl Agent {
                     .map(|ping| Answer::Ping { ping })
                     .map_err(|error| Error::from(error).at("ping"))
             }
-            Order::Start { zero_ns } => {
-                self.clock.begin(zero_ns);
-                let marked = self.samplers.mark_start(zero_ns).and_then(|()| self.links.mark_start(zero_ns));
-                marked.map(|()| Answer::Started { started: true })
-            }
+            Order::Start { zero_ns } => self.begin(zero_ns).map(|()| Answer::Started { started: true }),
             Order::Clock {} => Ok(clocks()),
             Order::Sample { name, config } => {
                 self.samplers.start(name, &config).map(|()| Answer::Ready { ready: true })
@@ -59,7 +72,11 @@ impl Agent {
             }
             Order::Emulate { config } => self.links.start(&config).map(|()| Answer::Ready { ready: true }),
             Order::Emulated { file } => self.links.stop(&file).map(|report| Answer::Sampled { report }),
-            Order::End {} => Ok(self.end()),
+            Order::End {} => {
+                self.end();
+                let (flows, reports) = self.seen();
+                Ok(Answer::Ended { flows, reports })
+            }
         };
         answer.unwrap_or_else(|error| Answer::Error { error: one_line(&error.to_string()) })
     }
@@ -69,7 +86,11 @@ impl Agent {
         self.programs.iter().for_each(Program::kill);
     }
 
-    fn prepare(&mut self, order: &Prepare) -> Result<()> {
+    /// Takes the flows that begin and end here; what accepts connections listens when this returns.
+    ///
+    /// # Errors
+    /// This host cannot carry one of them out.
+    pub(crate) fn prepare(&mut self, order: &Prepare) -> Result<()> {
         let named = |task: &Task, why: Error| why.at(format!("flow {}", task.flow));
         for task in order.sends.iter().chain(&order.receives) {
             flows::check(&task.app).map_err(|why| named(task, why.into()))?;
@@ -89,7 +110,7 @@ impl Agent {
                 }
                 (None, _) => {
                     let metrics = self.note(order, task, "to");
-                    flows::receive(task, &metrics).and_then(|work| begin(work, vec![metrics]))
+                    flows::receive(task, &metrics, self.is_guest).and_then(|work| begin(work, vec![metrics]))
                 }
             };
             begun.map_err(|why| named(task, why))?;
@@ -127,7 +148,7 @@ impl Agent {
             }
             (None, _) => {
                 let metrics = self.note(order, task, "from");
-                flows::send(task, &metrics).and_then(|work| begin(work, vec![metrics]))
+                flows::send(task, &metrics, self.is_guest).and_then(|work| begin(work, vec![metrics]))
             }
         }
     }
@@ -145,16 +166,21 @@ impl Agent {
         metrics
     }
 
-    fn end(&self) -> Answer {
+    /// Has programs end.
+    fn end(&self) {
         let deadline = Instant::now() + END;
         for role in ["from", "to"] {
             let side = || self.programs.iter().filter(|program| program.role == role);
             side().for_each(Program::interrupt);
             side().for_each(|program| program.wait(deadline));
         }
+    }
+
+    /// What was seen of each end of a flow, and what tools say.
+    pub(crate) fn seen(&self) -> (Vec<Seen>, Vec<Report>) {
         let sessions: Vec<_> = self.sessions.iter().map(Session::report).collect();
         let reports = self.programs.iter().filter_map(Program::report).chain(sessions).collect();
-        Answer::Ended { flows: self.metrics.iter().map(Metrics::seen).collect(), reports }
+        (self.metrics.iter().map(Metrics::seen).collect(), reports)
     }
 }
 
@@ -175,7 +201,8 @@ fn clocks() -> Answer {
     Answer::Clock { monotonic_ns: monotonic_ns(), realtime_ns: u64::try_from(realtime).unwrap_or(u64::MAX) }
 }
 
-fn one_line(text: &str) -> String {
+/// Words of a text that may have several lines.
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

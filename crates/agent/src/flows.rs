@@ -8,6 +8,8 @@ use std::thread;
 use apps::{End, Incast, Rounds, Server, Sink, Traffic, Transfer, TransferSink, Transfers};
 use contract::scenario::App;
 
+#[cfg(target_os = "linux")]
+use crate::bulk;
 use crate::clock::locked;
 use crate::datagrams;
 use crate::driver::{Driven, Role, drive_incast};
@@ -34,6 +36,16 @@ pub fn check(app: &App) -> std::result::Result<(), AppRefusal> {
     }
 }
 
+/// Of a bulk transfer, how many bytes it sends (None: without an end); None of anything else.
+#[cfg(target_os = "linux")]
+fn bulk_bytes(app: &App) -> Option<Option<u64>> {
+    match *app {
+        App::Bulk { bytes, .. } => Some(bytes),
+        App::Fixed { size_bytes, .. } => Some(Some(size_bytes)),
+        _ => None,
+    }
+}
+
 /// What carries out a flow.
 fn traffic(task: &Task) -> Traffic {
     task.app.traffic(task.stop_ns, &|purpose| path::stream(task.seed, task.repeat, purpose, &task.flow))
@@ -43,8 +55,14 @@ fn traffic(task: &Task) -> Traffic {
 ///
 /// # Errors
 /// If this host cannot begin.
-pub(crate) fn send(task: &Task, metrics: &Metrics) -> Result<Work> {
+pub(crate) fn send(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Work> {
     let (task, metrics) = (task.clone(), metrics.clone());
+    #[cfg(target_os = "linux")]
+    if is_guest && let Some(bytes) = bulk_bytes(&task.app) {
+        return Ok(Box::new(move || bulk::send(&task, bytes, &metrics)));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = is_guest;
     let (end, stop): (Box<dyn End>, u64) = match traffic(&task) {
         Traffic::Bulk(bulk) => (Box::new(bulk), task.stop_ns),
         Traffic::Connection { opening, accepting_stops: false, .. } => (opening, task.stop_ns),
@@ -75,8 +93,15 @@ pub(crate) fn send(task: &Task, metrics: &Metrics) -> Result<Work> {
 ///
 /// # Errors
 /// If this host cannot.
-pub(crate) fn receive(task: &Task, metrics: &Metrics) -> Result<Work> {
+pub(crate) fn receive(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Work> {
     let (task, metrics) = (task.clone(), metrics.clone());
+    #[cfg(target_os = "linux")]
+    if is_guest && bulk_bytes(&task.app).is_some() {
+        let listener = listen(&task)?;
+        return Ok(Box::new(move || bulk::receive(&listener, &metrics)));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = is_guest;
     let end: Box<dyn End> = match traffic(&task) {
         Traffic::Connection { accepting, .. } => accepting,
         Traffic::Background(..) => {

@@ -27,17 +27,22 @@
 //! gives those their turns at a `socket`; `datagrams` and `echo` are what has no connection; `tool` and `load` are what
 //! others carry out; `samples` looks at sockets, whosever they are, and carries links; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
 //!
-//! Applications are the machines of the crate `apps`, which the simulator drives too.
+//! Applications are the machines of the crate `apps`, which the simulator drives too. As the first process of a kernel in
+//! virtual time (`guest`) the agent is told a whole run at once, and bulk transfer (`bulk`) takes few system calls.
 
 #![cfg(unix)]
 
 mod agent;
+#[cfg(target_os = "linux")]
+mod bulk;
 mod clock;
 mod datagrams;
 mod driver;
 mod echo;
 mod error;
 mod flows;
+#[cfg(target_os = "linux")]
+mod guest;
 mod load;
 mod metrics;
 mod order;
@@ -62,6 +67,10 @@ const BAD_ARGUMENTS: i32 = 2;
 
 /// Takes orders from standard input until there are no more, and ends this process.
 pub fn run(arguments: &[String]) -> ! {
+    #[cfg(target_os = "linux")]
+    if arguments == [guest::ARGUMENT] && std::process::id() == 1 {
+        guest::run();
+    }
     match limit(arguments) {
         Ok(seconds) => {
             if let Some(seconds) = seconds {

@@ -126,6 +126,31 @@ impl Metrics {
         now
     }
 
+    /// Counts payload that was read before a time, since that which was counted last.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn took_before(&self, time: u64, count: u64) {
+        let last = time.saturating_sub(1);
+        let inside = self.measures(last);
+        let mut seen = self.held();
+        seen.read += count;
+        if inside {
+            seen.read_in_window += count;
+        }
+        *seen.seconds.entry(last / SECOND).or_default() += count;
+    }
+
+    /// The measurement window, ns of the run.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn window(&self) -> [u64; 2] {
+        self.measure
+    }
+
+    /// The run's length, ns.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn duration(&self) -> u64 {
+        self.duration
+    }
+
     /// Counts a datagram or echo that was sent.
     pub(crate) fn sent(&self) {
         if self.measures(self.clock.now_ns()) {

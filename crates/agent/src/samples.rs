@@ -104,7 +104,11 @@ impl Links {
     }
 }
 
-fn write(file: &Path, batches: &[(&'static str, Batch)]) -> io::Result<()> {
+/// Writes batches into a file.
+///
+/// # Errors
+/// As the system says.
+pub(crate) fn write(file: &Path, batches: &[(&'static str, Batch)]) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(file)?);
     for (table, batch) in batches {
         let columns: Vec<_> = batch.columns.iter().map(described).collect();

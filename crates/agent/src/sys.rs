@@ -169,6 +169,71 @@ fn force(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
     failed == 0
 }
 
+/// Sleeps until CLOCK_MONOTONIC says so, in one system call.
+#[cfg(target_os = "linux")]
+pub(crate) fn sleep_until(ns: u64) {
+    // SAFETY: all zeros are a time.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    (time.tv_sec, time.tv_nsec) = ((ns / 1_000_000_000) as _, (ns % 1_000_000_000) as _);
+    // SAFETY: a time that outlives the call. An interrupted sleep goes on.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const time,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+/// Hands bytes to the kernel; waits for room.
+///
+/// # Errors
+/// As send(2).
+#[cfg(target_os = "linux")]
+pub(crate) fn send(stream: &std::net::TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: bytes that outlive the call.
+    let taken =
+        unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    usize::try_from(taken).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives so many bytes, or what comes before the other end closes, without taking them from the kernel (tcp(7), MSG_TRUNC).
+///
+/// # Errors
+/// As recv(2).
+#[cfg(target_os = "linux")]
+pub(crate) fn discard(stream: &std::net::TcpStream, bytes: usize) -> io::Result<usize> {
+    use std::os::fd::AsRawFd as _;
+    let flags = libc::MSG_WAITALL | libc::MSG_TRUNC;
+    // SAFETY: with MSG_TRUNC nothing is written for TCP, so that no memory of such a length is needed.
+    let came = unsafe { libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), bytes, flags) };
+    usize::try_from(came).map_err(|_| io::Error::last_os_error())
+}
+
+/// Payload bytes that a connection has received in order (struct tcp_info, tcpi_bytes_received).
+///
+/// # Errors
+/// As getsockopt(2).
+#[cfg(target_os = "linux")]
+pub(crate) fn bytes_received(socket: RawFd) -> io::Result<u64> {
+    const RECEIVED: usize = 128;
+    let mut info = [0u8; RECEIVED + 8];
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: a buffer of that length, which outlives the call.
+    let failed = unsafe {
+        libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut length)
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut count = [0; 8];
+    count.copy_from_slice(&info[RECEIVED..]);
+    Ok(u64::from_ne_bytes(count))
+}
+
 /// Whether a socket of this host listens on a port; None where the system has no simple way to tell.
 pub(crate) fn is_listening(port: u16) -> Option<bool> {
     #[cfg(target_os = "linux")]

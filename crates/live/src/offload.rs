@@ -9,7 +9,9 @@ use crate::tun;
 
 /// Commands of SIOCETHTOOL for what a sender leaves to the interface: ETHTOOL_STXCSUM, ETHTOOL_SSG, ETHTOOL_STSO,
 /// ETHTOOL_SGSO. Scattered buffers need checksums, and segmentation needs both: that is their order.
-const SENDING: [u32; 4] = [0x17, 0x19, 0x1f, 0x24];
+const SENDING: [u32; 4] = [0x17, 0x19, TSO, GSO];
+const TSO: u32 = 0x1f;
+const GSO: u32 = 0x24;
 
 /// The same for what comes in: ETHTOOL_SRXCSUM, ETHTOOL_SGRO.
 const RECEIVING: [u32; 2] = [0x15, 0x2c];
@@ -36,6 +38,17 @@ pub fn set(namespace: Option<&str>, interface: &str, tso: bool, gro: bool) -> io
     };
     let thread = thread::Builder::new().name("offloads".into()).spawn(work)?;
     thread.join().unwrap_or_else(|_| Err(io::Error::other("switching offloads panicked")))
+}
+
+/// Has the kernel cut what TCP hands down into packets before they leave by an interface of the calling thread's network
+/// namespace, not behind it; `gso`: whether TCP hands down more than a packet at a time.
+///
+/// # Errors
+/// No such interface, or not enough rights.
+pub fn cut(interface: &str, gso: bool) -> io::Result<()> {
+    let socket = tun::control()?;
+    set_one(socket.as_raw_fd(), interface, TSO, false)?;
+    set_one(socket.as_raw_fd(), interface, GSO, gso)
 }
 
 fn switch(interface: &str, tso: bool, gro: bool) -> io::Result<()> {

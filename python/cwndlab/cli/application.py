@@ -23,6 +23,7 @@ from cwndlab.cli import (
     compare,
     convert,
     guide,
+    kernel,
     lab,
     live,
     loadlatency,
@@ -93,6 +94,7 @@ app.command()(about.doctor)
 app.command()(guide.completion)
 app.add_typer(loadlatency.loadlatency)
 app.add_typer(lab.lab)
+app.add_typer(kernel.kernel)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

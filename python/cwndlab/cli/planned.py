@@ -2,6 +2,7 @@
 
 import typer
 
+from cwndlab.cli import kernel as kernels
 from cwndlab.cli.options import Experiment, Jobs, Lab, Modules, Overrides, Testbed
 from cwndlab.cli.output import progress
 from cwndlab.cli.run import place
@@ -12,6 +13,7 @@ def check(
     *,
     testbed: Testbed = None,
     lab: Lab = None,
+    kernel: kernels.Chosen = None,
     overrides: Overrides = None,
     jobs: Jobs = None,
     cc: Modules = None,
@@ -24,6 +26,7 @@ def check(
     from cwndlab import interface, overview, runner
     from cwndlab.parts import order
 
+    testbed, lab = kernels.place(kernel, None, testbed, lab, quiet=True)
     where = place(testbed, lab)
     loaded = interface.load(experiment, overrides or (), where.testbed, lab=lab, cc=cc or ())
     with progress(quiet=False) as observer:

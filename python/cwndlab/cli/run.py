@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cwndlab import testbeds
+from cwndlab.cli import kernel as kernels
 from cwndlab.cli.options import Experiment, Jobs, Junit, Lab, Modules, Open, Overrides, Resume, Testbed
 from cwndlab.cli.output import (
     judge,
@@ -66,6 +67,8 @@ def run(
     ] = None,
     testbed: Testbed = None,
     lab: Lab = None,
+    kernel: kernels.Chosen = None,
+    patch: kernels.Patch = None,
     overrides: Overrides = None,
     jobs: Jobs = None,
     resume: Resume = False,
@@ -106,6 +109,7 @@ def run(
         raise InputError("--force goes with -o DIR, and not with --resume or --shard")
     if show and report is False:
         raise InputError("--open needs the report, which --no-report leaves out")
+    testbed, lab = kernels.place(kernel, patch, testbed, lab, quiet=quiet)
     where = place(testbed, lab)
     loaded = interface.load(
         experiment, overrides or (), where.testbed, lab=lab, cc=cc or (), cc_private=cc_private

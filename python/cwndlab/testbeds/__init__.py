@@ -21,18 +21,21 @@ KERNEL = "netns"
 DISTANT = "ssh"
 """The testbed of machines that a lab file names."""
 
-NAMES = (MODEL, KERNEL, DISTANT)
+GUEST = "kernel"
+"""The testbed of a kernel of the user's own in virtual time."""
+
+NAMES = (MODEL, KERNEL, DISTANT, GUEST)
 """The testbeds there are."""
 
 
 def is_here(name: str) -> bool:
     """Whether a testbed can be found on this system, ready or not."""
-    return name != KERNEL or sys.platform == "linux"
+    return name not in (KERNEL, GUEST) or sys.platform == "linux"
 
 
 def find(name: str, lab: Path | None = None, modules: "Sequence[Module]" = ()) -> "Testbed":
-    """The testbed of that name, with the machines of a lab file and congestion controls from outside; raises
-    InputError when there is none, or it takes no such."""
+    """The testbed of that name, with the machines of a lab file (of `kernel`: a kernel, by its folder) and
+    congestion controls from outside; raises InputError when there is none, or it takes no such."""
     if modules and name != MODEL:
         raise InputError(
             f"--cc: testbed {name} runs no congestion control from outside; testbed {MODEL} does"
@@ -53,5 +56,9 @@ def find(name: str, lab: Path | None = None, modules: "Sequence[Module]" = ()) -
         from cwndlab.testbeds.ssh.testbed import Ssh
 
         return Ssh(lab)
+    if name == GUEST:
+        from cwndlab.testbeds.kernel.testbed import KernelGuest
+
+        return KernelGuest(lab)
     hint = nearest(name, NAMES) or f"there is {', '.join(NAMES)}"
     raise InputError(f"testbed: {shown(name)} does not exist; {hint}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cwndlab.testbeds import DISTANT
+from cwndlab.testbeds import DISTANT, GUEST
 from cwndlab.testbeds.live import user_programs
 
 
@@ -30,6 +30,8 @@ def template() -> str:
 
 def commands(lab: Path, testbed: str = DISTANT) -> list[str]:
     """What a lab file has run on its machines, and which links they make, a line each."""
+    if testbed == GUEST:
+        return []
     if testbed != DISTANT:
         from cwndlab.testbeds.netns import lab_file as here
 

@@ -1,7 +1,8 @@
 //! A network namespace's counters of TCP, which TCP_INFO does not have: entries to fast recovery.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::thread;
 
 use crate::sys;
@@ -12,8 +13,11 @@ const RECOVERIES: [&str; 2] = ["TCPRenoRecovery", "TCPSackRecovery"];
 /// The counters of one network namespace.
 pub(super) struct Counters {
     file: File,
-    text: String,
+    text: Vec<u8>,
 }
+
+/// Bytes of the file at most.
+const MOST: usize = 1 << 16;
 
 impl Counters {
     /// Opens those of a namespace: a name under /run/netns, or a path; None: the caller's.
@@ -28,15 +32,14 @@ impl Counters {
         };
         let thread = thread::Builder::new().name("sampler".into()).spawn(work)?;
         let file = thread.join().unwrap_or_else(|_| Err(io::Error::other("opening netstat panicked")))?;
-        Ok(Counters { file, text: String::new() })
+        Ok(Counters { file, text: vec![0; MOST] })
     }
 
     /// How often connections of the namespace have entered fast recovery; None if the kernel does not tell.
     pub(super) fn recoveries(&mut self) -> io::Result<Option<u64>> {
-        self.text.clear();
-        self.file.rewind()?;
-        self.file.read_to_string(&mut self.text)?;
-        Ok(sum(&self.text, &RECOVERIES))
+        // One call: the kernel makes the whole text at once.
+        let length = self.file.read_at(&mut self.text, 0)?;
+        Ok(sum(&String::from_utf8_lossy(&self.text[..length]), &RECOVERIES))
     }
 }
 

@@ -1,0 +1,257 @@
+//! The course of a run in a guest.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use live::sampler::Stepped;
+use loadlatency::sys::monotonic_ns;
+
+use crate::agent::Agent;
+use crate::clock::Clock;
+use crate::error::{self, Error, Result};
+use crate::order::Prepare;
+use crate::samples;
+use crate::sys;
+
+use super::inventory;
+use super::netlink::Netlink;
+use super::node::{self, FIRST_NODE, Node};
+use super::plan::{Counters, Link, Message, Plan, Report, Step};
+use super::queues::Queues;
+
+/// From the end of the settings to the beginning of the run, ns.
+const LEAD_NS: u64 = 100_000_000;
+/// What is seen at the end of the run is noted so much later, ns.
+const AFTER_NS: u64 = 1_000_000;
+/// How often a run says how far it is.
+const REPORTS: u64 = 100;
+
+/// Carries out `plan.json`.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(super) fn carry_out() -> Result<()> {
+    let plan: Plan = serde_json::from_slice(&error::at("plan.json", fs::read("/plan.json"))?)?;
+    if plan.inventory {
+        return inventory::write();
+    }
+    let report = Course::set_up(plan)?.run()?;
+    error::at("report.json", fs::write("/report.json", serde_json::to_vec(&report)?))
+}
+
+/// A run whose hosts and links are there.
+struct Course {
+    plan: Plan,
+    nodes: Vec<Node>,
+    agents: Vec<Agent>,
+}
+
+impl Course {
+    fn set_up(mut plan: Plan) -> Result<Course> {
+        let nodes: Vec<Node> =
+            (0..plan.nodes).map(|number| Node::new(FIRST_NODE + number as i32)).collect::<Result<_>>()?;
+        for step in std::mem::take(&mut plan.steps) {
+            set(step, &nodes)?;
+        }
+        let mut agents = Vec::new();
+        for (number, order) in std::mem::take(&mut plan.orders) {
+            agents.push(begin(&nodes[number], order)?);
+        }
+        for (_, config) in &mut plan.samplers {
+            // The plan has numbers of nodes for the names of namespaces.
+            for socket in config["sockets"].as_array_mut().into_iter().flatten() {
+                if let Some(number) = socket["netns"].as_u64() {
+                    socket["netns"] = node::path(number as usize).into();
+                }
+            }
+        }
+        Ok(Course { plan, nodes, agents })
+    }
+
+    fn run(mut self) -> Result<Report> {
+        let zero = monotonic_ns() + LEAD_NS;
+        let clock = Arc::new(Clock::default());
+        clock.begin(zero);
+        for agent in &mut self.agents {
+            agent.begin(zero)?;
+        }
+        let looks = Looks::begin(&self.plan, &self.nodes, zero)?;
+        let links = self.pass(&clock)?;
+        clock.sleep_until((self.plan.duration_ns + AFTER_NS) as i64);
+        let (queue, sampled) = looks.end()?;
+        let mut report = Report {
+            kernel: inventory::version()?,
+            flows: Vec::new(),
+            reports: Vec::new(),
+            samplers: BTreeMap::new(),
+            links,
+            queue,
+        };
+        for (name, sampler) in sampled {
+            let (batches, told) = sampler.finish();
+            let file = format!("/samples-{name}");
+            error::at(&file, samples::write(Path::new(&file), &batches))?;
+            report.samplers.insert(name, serde_json::from_str(&told)?);
+        }
+        for agent in &self.agents {
+            let (flows, reports) = agent.seen();
+            report.flows.extend(flows);
+            report.reports.extend(reports);
+        }
+        Ok(report)
+    }
+
+    /// Lets the run go by; returns what passed each link in the measurement window.
+    fn pass(&self, clock: &Clock) -> Result<BTreeMap<String, Counters>> {
+        let plan = &self.plan;
+        let mut queues = open(plan, &self.nodes)?;
+        let mut sockets: BTreeMap<usize, Netlink> = BTreeMap::new();
+        for message in plan.changes.iter().flat_map(|change| &change.messages) {
+            if !sockets.contains_key(&message.node) {
+                sockets.insert(message.node, self.nodes[message.node].inside(Netlink::open)?);
+            }
+        }
+        let mut moments: Vec<u64> = (1..=REPORTS).map(|part| plan.duration_ns / REPORTS * part).collect();
+        moments.extend(plan.measure);
+        moments.extend(plan.changes.iter().map(|change| change.at_ns));
+        moments.sort_unstable();
+        moments.dedup();
+        let mut progress =
+            error::at("progress", OpenOptions::new().append(true).create(true).open("/progress"))?;
+        let mut ends = [BTreeMap::new(), BTreeMap::new()];
+        for at in moments {
+            clock.sleep_until(at as i64);
+            for message in plan.changes.iter().filter(|change| change.at_ns == at).flat_map(|c| &c.messages) {
+                change(&mut sockets, message)?;
+            }
+            for (edge, end) in plan.measure.iter().zip(&mut ends) {
+                if *edge == at {
+                    *end = look(&mut queues)?;
+                }
+            }
+            writeln!(progress, "{at}")?;
+        }
+        let [before, after] = ends;
+        let passed = |(number, now): (usize, Counters)| {
+            let then: Counters = before.get(&number).copied().unwrap_or_default();
+            let grown = Counters {
+                drops: now.drops.saturating_sub(then.drops),
+                lost: now.lost.saturating_sub(then.lost),
+                bytes: now.bytes.saturating_sub(then.bytes),
+                packets: now.packets.saturating_sub(then.packets),
+                marks: now.marks.map(|marks| marks.saturating_sub(then.marks.unwrap_or(0))),
+                ..now
+            };
+            (plan.links[number].name.clone(), grown)
+        };
+        Ok(after.into_iter().map(passed).collect())
+    }
+}
+
+fn change(sockets: &mut BTreeMap<usize, Netlink>, message: &Message) -> Result<()> {
+    let socket = sockets.get_mut(&message.node);
+    socket.ok_or_else(|| Error::from(io::Error::other("no such node")))?.obey(message)
+}
+
+fn set(step: Step, nodes: &[Node]) -> Result<()> {
+    match step {
+        Step::Write { node: None, path, text } => write(&path, &text),
+        Step::Write { node: Some(node), path, text } => nodes[node].inside(move || write(&path, &text)),
+        Step::Netlink(message) => nodes[message.node].inside(move || Netlink::open()?.obey(&message)),
+        Step::Cut { node, interface, gso } => {
+            nodes[node].inside(move || error::at(&interface, live::offload::cut(&interface, gso)))
+        }
+    }
+}
+
+fn write(path: &str, text: &str) -> Result<()> {
+    let opened = OpenOptions::new().write(true).open(Path::new(path));
+    error::at(&format!("{path} = {text}"), opened.and_then(|mut file| file.write_all(text.as_bytes())))
+}
+
+/// The agent of a host, which has what it sends and receives.
+fn begin(node: &Node, order: Prepare) -> Result<Agent> {
+    node.inside(move || {
+        let mut agent = Agent::of_guest();
+        agent.prepare(&order).map(|()| agent)
+    })
+}
+
+/// Ways to ask about the links, by node.
+fn open(plan: &Plan, nodes: &[Node]) -> Result<Vec<Queues>> {
+    let mut by_node: BTreeMap<usize, Vec<(usize, Link)>> = BTreeMap::new();
+    for (number, link) in plan.links.iter().enumerate() {
+        by_node.entry(link.node).or_default().push((number, link.clone()));
+    }
+    let opened = by_node.into_iter().map(|(node, links)| nodes[node].inside(move || Queues::open(links)));
+    error::at("queue disciplines", opened.collect())
+}
+
+fn look(queues: &mut [Queues]) -> Result<BTreeMap<usize, Counters>> {
+    let mut found = BTreeMap::new();
+    for node in queues {
+        found.extend(error::at("queue disciplines", node.look())?);
+    }
+    Ok(found)
+}
+
+type Seen = Vec<(u64, String, Counters)>;
+
+/// Samplers of sockets by name.
+type Sampled = Vec<(String, Stepped)>;
+
+/// Looks at queues and at sockets at their intervals, in one thread: every system call costs.
+struct Looks {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(Seen, Sampled)>>,
+}
+
+impl Looks {
+    fn begin(plan: &Plan, nodes: &[Node], zero: u64) -> Result<Looks> {
+        let mut sampled = Sampled::new();
+        for (name, config) in &plan.samplers {
+            let sampler = Stepped::new(&config.to_string(), zero).map_err(Error::Sampler)?;
+            sampled.push((name.clone(), sampler));
+        }
+        let observed: Vec<Option<String>> =
+            plan.links.iter().map(|link| link.observe.then(|| link.name.clone())).collect();
+        let any = plan.queue_interval_ns > 0 && observed.iter().any(Option::is_some);
+        let mut queues = if any { open(plan, nodes)? } else { Vec::new() };
+        let interval = if any { plan.queue_interval_ns } else { u64::MAX };
+        let (over, end) = (Arc::new(AtomicBool::new(false)), plan.duration_ns);
+        let told = Arc::clone(&over);
+        let body = move || {
+            let (mut seen, mut at) = (Seen::new(), 0);
+            while at < end && !told.load(Ordering::Acquire) {
+                sys::sleep_until(zero + at);
+                for (_, sampler) in &mut sampled {
+                    if at.is_multiple_of(sampler.interval()) {
+                        sampler.sample(at);
+                    }
+                }
+                if at.is_multiple_of(interval) {
+                    for (link, counters) in look(&mut queues)? {
+                        seen.extend(observed[link].clone().map(|name| (at, name, counters)));
+                    }
+                }
+                let intervals = sampled.iter().map(|(_, sampler)| sampler.interval()).chain([interval]);
+                at = intervals
+                    .map(|interval| (at / interval).saturating_add(1).saturating_mul(interval))
+                    .min()
+                    .unwrap_or(end);
+            }
+            Ok((seen, sampled))
+        };
+        Ok(Looks { over, thread: error::at("a thread", thread::Builder::new().spawn(body))? })
+    }
+
+    fn end(self) -> Result<(Seen, Sampled)> {
+        self.over.store(true, Ordering::Release);
+        self.thread.join().unwrap_or(Err(Error::Panicked))
+    }
+}

@@ -1,0 +1,192 @@
+//! Messages to the kernel's network (netlink(7), rtnetlink(7)), which come ready-made.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use crate::error::{Error, Result};
+
+use super::plan::Message;
+
+/// Bytes of struct nlmsghdr.
+pub(super) const HEADER: usize = 16;
+/// SOL_NETLINK, and its options that have errors explained in words.
+const SOL_NETLINK: libc::c_int = 270;
+const EXPLAINED: [libc::c_int; 2] = [10, 11];
+/// NLMSGERR_ATTR_MSG.
+const WORDS: u16 = 1;
+/// Flags of an answer: the request is not repeated, and attributes follow (NLM_F_CAPPED, NLM_F_ACK_TLVS).
+const CAPPED: u16 = 0x100;
+const ATTRIBUTES: u16 = 0x200;
+
+/// A socket of the calling thread's namespace.
+#[derive(Debug)]
+pub(super) struct Netlink {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Netlink {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn open() -> io::Result<Netlink> {
+        // SAFETY: plain call; the descriptor is new.
+        let made = unsafe {
+            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
+        };
+        if made < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that was just made.
+        let socket = unsafe { OwnedFd::from_raw_fd(made) };
+        let on: libc::c_int = 1;
+        for option in EXPLAINED {
+            // An old kernel does not explain.
+            // SAFETY: an integer that outlives the call.
+            unsafe {
+                libc::setsockopt(
+                    socket.as_raw_fd(),
+                    SOL_NETLINK,
+                    option,
+                    (&raw const on).cast(),
+                    size_of::<libc::c_int>() as libc::socklen_t,
+                )
+            };
+        }
+        Ok(Netlink { socket, buffer: vec![0; 1 << 16] })
+    }
+
+    /// Carries a message of the plan out.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn obey(&mut self, message: &Message) -> Result<()> {
+        let bytes =
+            bytes(&message.message).ok_or_else(|| Error::from(io::Error::other("no hexadecimal digits")));
+        let done = bytes.and_then(|bytes| Ok(self.ask(&bytes, 1, &mut |_| ())?));
+        done.map_err(|why: Error| why.at(&message.what))
+    }
+
+    /// Sends one message or several, and waits for so many answers; `each` is given the body of those that are no
+    /// acknowledgement.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn ask(
+        &mut self,
+        message: &[u8],
+        answers: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<()> {
+        // SAFETY: the message has the length given.
+        let sent = unsafe { libc::send(self.socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut left = answers;
+        while left > 0 {
+            left = left.saturating_sub(self.receive(each)?);
+        }
+        Ok(())
+    }
+
+    /// What has come; how many answers it was.
+    fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        // SAFETY: the buffer has the length given.
+        let length = unsafe {
+            libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
+        };
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+        let (mut rest, mut count) = (&self.buffer[..length], 0);
+        while rest.len() >= HEADER {
+            let size = u32_at(rest, 0) as usize;
+            if size < HEADER || size > rest.len() {
+                return Err(io::Error::other("an answer of the kernel that is cut short"));
+            }
+            let (kind, flags, body) = (u16_at(rest, 4), u16_at(rest, 6), &rest[HEADER..size]);
+            match libc::c_int::from(kind) {
+                libc::NLMSG_ERROR if body.len() >= 4 => acknowledged(flags, body)?,
+                _ => each(body),
+            }
+            count += 1;
+            rest = &rest[size.next_multiple_of(4).min(rest.len())..];
+        }
+        Ok(count)
+    }
+}
+
+/// What an acknowledgement says: done, or why not.
+fn acknowledged(flags: u16, body: &[u8]) -> io::Result<()> {
+    let code = u32_at(body, 0) as i32;
+    if code == 0 {
+        return Ok(());
+    }
+    let repeated = if flags & CAPPED == 0 { u32_at(body, 4) as usize } else { HEADER };
+    let told = body.get(4 + repeated..).filter(|_| flags & ATTRIBUTES != 0).unwrap_or_default();
+    let words = attributes(told).find(|(kind, _)| *kind == WORDS);
+    let error = io::Error::from_raw_os_error(-code);
+    match words {
+        Some((_, text)) => {
+            let text = String::from_utf8_lossy(text);
+            Err(io::Error::other(format!("{} ({error})", text.trim_end_matches('\0'))))
+        }
+        None => Err(error),
+    }
+}
+
+/// Attributes of a message: kind and value of each.
+pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let size = usize::from(u16_at(rest.get(..4)?, 0));
+        let (kind, value) = (u16_at(rest, 2) & 0x3fff, rest.get(4..size)?);
+        rest = &rest[size.next_multiple_of(4).min(rest.len())..];
+        Some((kind, value))
+    })
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_ne_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_hexadecimal() {
+        assert_eq!(bytes("00ff10"), Some(vec![0, 255, 16]));
+        assert_eq!(bytes("0"), None);
+        assert_eq!(bytes("zz"), None);
+    }
+
+    #[test]
+    fn attributes_end_with_what_is_cut_short() {
+        let whole = [5, 0, 7, 0, 1, 0, 0, 0, 4, 0, 8, 0, 9, 0, 1, 0, 2];
+        let found: Vec<_> = attributes(&whole).collect();
+        assert_eq!(found, [(7, &[1][..]), (8, &[][..])]);
+    }
+
+    #[test]
+    fn this_kernel_refuses_in_words() {
+        let mut netlink = Netlink::open().expect("a socket");
+        // RTM_GETLINK (18) of an interface that is not there, with NLM_F_REQUEST.
+        let mut message = vec![0; HEADER + 16];
+        message[0..4].copy_from_slice(&((HEADER + 16) as u32).to_ne_bytes());
+        message[4..6].copy_from_slice(&18u16.to_ne_bytes());
+        message[6..8].copy_from_slice(&1u16.to_ne_bytes());
+        message[HEADER + 4..HEADER + 8].copy_from_slice(&0x7fff_fff0u32.to_ne_bytes());
+        let refused = netlink.ask(&message, 1, &mut |_| ()).expect_err("no such interface");
+        assert!(refused.to_string().contains("No such device"), "{refused}");
+    }
+}

@@ -1,0 +1,147 @@
+//! What a guest is told, and what it answers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::metrics::Seen;
+use crate::order::{Prepare, Report as ToolReport};
+
+/// A run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plan {
+    /// Only say what the kernel has: the file `inventory.json`.
+    #[serde(default)]
+    pub inventory: bool,
+    /// Number of network namespaces. Node N has file descriptor `FIRST_NODE` + N.
+    #[serde(default)]
+    pub nodes: usize,
+    /// What is to be set, in this order.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// What the agent of a node is told.
+    #[serde(default)]
+    pub orders: Vec<(usize, Prepare)>,
+    /// Samplers of sockets: a name, which is that of their file, and what they are told (`live::sampler::Config`).
+    #[serde(default)]
+    pub samplers: Vec<(String, Value)>,
+    /// Links whose queues are looked at.
+    #[serde(default)]
+    pub links: Vec<Link>,
+    /// Time between two looks, ns.
+    #[serde(default)]
+    pub queue_interval_ns: u64,
+    /// Settings of links that change in mid-run, in order of time.
+    #[serde(default)]
+    pub changes: Vec<Change>,
+    /// The run's length, ns.
+    #[serde(default)]
+    pub duration_ns: u64,
+    /// The measurement window, ns of the run.
+    #[serde(default)]
+    pub measure: [u64; 2],
+}
+
+/// A setting.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum Step {
+    /// Write a file of /proc or /sys.
+    Write {
+        /// The node; None: outside of all.
+        node: Option<usize>,
+        /// Path of the file.
+        path: String,
+        /// What it is to say.
+        text: String,
+    },
+    /// Send a message of rtnetlink(7).
+    Netlink(Message),
+    /// Have packets cut before they leave by an interface, not behind it.
+    Cut {
+        /// The node.
+        node: usize,
+        /// Its interface.
+        interface: String,
+        /// Whether TCP hands down more than a packet at a time.
+        gso: bool,
+    },
+}
+
+/// A message of rtnetlink(7).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Message {
+    /// The node.
+    pub node: usize,
+    /// What it does, for errors.
+    pub what: String,
+    /// struct nlmsghdr and what follows, in hexadecimal.
+    pub message: String,
+}
+
+/// Messages at a time of the run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// When, ns of the run.
+    pub at_ns: u64,
+    /// What is sent.
+    pub messages: Vec<Message>,
+}
+
+/// A link's queue discipline.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Link {
+    /// Name of the link.
+    pub name: String,
+    /// The node from which it leads.
+    pub node: usize,
+    /// Number of its interface there.
+    pub interface: i32,
+    /// Handle of the queue discipline whose queue it is.
+    pub queue: u32,
+    /// Handle of the queue discipline in which loss is made; None: nowhere.
+    pub netem: Option<u32>,
+    /// Whether the run records its queue.
+    pub observe: bool,
+}
+
+/// What was seen of a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// As `uname -a` says.
+    pub kernel: String,
+    /// By each end of a flow.
+    pub flows: Vec<Seen>,
+    /// Of tools.
+    pub reports: Vec<ToolReport>,
+    /// Of each sampler.
+    pub samplers: BTreeMap<String, Value>,
+    /// Of each link, what passed in the measurement window.
+    pub links: BTreeMap<String, Counters>,
+    /// Looks at queues: time in ns of the run, the link, and what was found.
+    pub queue: Vec<(u64, String, Counters)>,
+}
+
+/// Counters of a link.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Counters {
+    /// Packets dropped so far, those that loss on the way has taken among them.
+    pub drops: u64,
+    /// Of them, what was lost on the way.
+    pub lost: u64,
+    /// Bytes in the queue.
+    pub backlog_bytes: u64,
+    /// Packets in the queue.
+    pub backlog_packets: u64,
+    /// Bytes that have left it.
+    pub bytes: u64,
+    /// Packets that have left it.
+    pub packets: u64,
+    /// Packets marked so far; None where the discipline does not tell.
+    pub marks: Option<u64>,
+}

@@ -1,0 +1,219 @@
+"""A guest: a kernel as a process of this machine, in virtual time, whose first process is our agent.
+
+Its root is a folder of this machine (hostfs), in which it finds its plan and leaves what it saw. That costs
+no virtual time, needs no device in the kernel, and leaves nothing to be parsed out of a console.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from cwndlab.errors import InputError, RunError
+from cwndlab.testbeds.kernel import store
+from cwndlab.testbeds.kernel.store import Kernel
+from cwndlab.testbeds.ssh import agents
+
+MEMORY_MB = 512
+"""Memory of a guest; what of it is used takes memory of this machine. It is the same for all runs, as the
+kernel makes tables by it."""
+START_NS = 1_000_000_000 * 10**9
+"""What the guest's clock says when it starts, ns since 1970."""
+SILENCE_S = 120.0
+"""Seconds of real time within which a guest says how far it is: one that does not spins in virtual time."""
+LOOK_S = 0.01
+CONSOLE, ROOT = "console.txt", "root"
+PREFIX = "cwndlab-guest-"
+"""How the folders of guests begin; the process that made one follows."""
+PROGRAMS = ("setpriv", "setarch")
+"""What starts a guest, of Debian's package util-linux."""
+_MOUNT_POINTS = ("proc", "sys", "dev", "tmp")
+OUTPUTS = ("report.json", "inventory.json", "error")
+MOST_BYTES = 1 << 30
+"""The largest file that is read of what a guest left."""
+
+
+def ready() -> str | None:
+    """What this machine lacks of what guests need, in one line; None where it lacks nothing."""
+    if sys.platform != "linux":
+        return f"testbed kernel needs Linux; this is {sys.platform}"
+    if os.uname().machine != "x86_64":
+        return f"testbed kernel needs an x86-64 processor; this is {os.uname().machine}"
+    for name in PROGRAMS:
+        if shutil.which(name) is None:
+            return f"testbed kernel needs {name} (Debian: apt install util-linux)"
+    if _agent() is None:
+        return "testbed kernel needs the agent as a static program: make agent, or CWNDLAB_AGENT=FILE"
+    return None
+
+
+def boot(
+    kernel: Kernel,
+    plan: Mapping[str, Any],
+    *,
+    seed: int,
+    memory_mb: int = MEMORY_MB,
+    look: Callable[[], None] = lambda: None,
+    progress: Callable[[int], None] = lambda now_ns: None,
+) -> dict[str, bytes]:
+    """Have a kernel carry out a plan; returns the files that it left, by name.
+
+    `look` is asked every few milliseconds and raises where the run is to be given up; `progress` is told how
+    much of it is done, in ns. Raises RunError, one line, with the end of the console in it where the kernel
+    fails, what the agent says where it refuses, or that nothing more happens.
+    """
+    agent = _agent()
+    if agent is None:
+        raise InputError(ready() or "testbed kernel is not ready")
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", dir=_memory()) as scratch:
+        place = Path(scratch)
+        root = place / ROOT
+        for name in _MOUNT_POINTS:
+            (root / name).mkdir(parents=True)
+        _give(agent, root / "init")
+        (root / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+        process = _start(kernel, place, seed, memory_mb)
+        try:
+            _wait(process, root, look, progress)
+        finally:
+            _end(process)
+        return _left(process.returncode, root, place)
+
+
+def left_behind() -> list[Path]:
+    """Folders of guests whose process is gone: it was killed."""
+    found = []
+    for place in sorted(Path(_memory() or tempfile.gettempdir()).glob(f"{PREFIX}*")):
+        maker = place.name.removeprefix(PREFIX).partition("-")[0]
+        if maker.isdigit() and not Path(f"/proc/{maker}").exists() and place.stat().st_uid == os.getuid():
+            found.append(place)
+    return found
+
+
+def _start(kernel: Kernel, place: Path, seed: int, memory_mb: int) -> subprocess.Popen[bytes]:
+    """Start a kernel: with the same addresses in every run, and such that it ends when we do."""
+    command = [
+        *("setpriv", "--pdeathsig", "KILL", "setarch", "-R", str(kernel.program)),
+        *(f"mem={memory_mb}M", "time-travel=inf-cpu", f"time-travel-start={START_NS}"),
+        # By a name that is the same for all runs: what the kernel is told takes memory of it.
+        *("root=/dev/root", "rootfstype=hostfs", "rootflags=/proc/self/cwd/.", "rw", "init=/init"),
+        *("con=null", "con0=null,fd:1", "console=tty0", "uml_dir=..", "umid=uml", "oops=panic"),
+        *("--", "--guest"),
+    ]
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LD_PRELOAD": str(kernel.folder / store.SEED),
+        "CWNDLAB_GUEST_SEED": str(seed),
+        "TMPDIR": str(place),
+        "HOME": "/",
+    }
+    try:
+        with (place / CONSOLE).open("wb") as console:
+            return subprocess.Popen(
+                command,
+                cwd=place / ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise RunError(f"{command[0]}: {error.strerror}") from None
+
+
+def _wait(
+    process: subprocess.Popen[bytes], root: Path, look: Callable[[], None], progress: Callable[[int], None]
+) -> None:
+    told, heard = 0, time.monotonic()
+    while True:
+        try:
+            process.wait(LOOK_S)
+            return
+        except subprocess.TimeoutExpired:
+            look()
+        said = root / "progress"
+        size = said.stat().st_size if said.is_file() else 0
+        if size > told:
+            told, heard = size, time.monotonic()
+            lines = said.read_bytes().split()
+            progress(int(lines[-1]) if lines and lines[-1].isdigit() else 0)
+        elif time.monotonic() - heard > SILENCE_S:
+            raise RunError(
+                f"the guest has not gone on for {SILENCE_S:.0f} s: something in it works without end, which"
+                " stops virtual time"
+            )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process that the kernel is, with those that its own processes are."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _left(code: int, root: Path, place: Path) -> dict[str, bytes]:
+    console = (place / CONSOLE).read_bytes()
+    error = root / "error"
+    if error.is_file():
+        raise RunError(error.read_text(encoding="utf-8", errors="replace")[:2000])
+    names = [name for name in OUTPUTS if (root / name).is_file()]
+    if code or not names:
+        raise RunError(f"the kernel failed: {failure(console.decode(errors='replace'))}")
+    names += sorted(path.name for path in root.glob("samples-*"))
+    found = {CONSOLE: console}
+    for name in names:
+        if (root / name).stat().st_size > MOST_BYTES:
+            raise RunError(f"the guest left more than {MOST_BYTES >> 30} GiB in {name}")
+        found[name] = (root / name).read_bytes()
+    return found
+
+
+def failure(console: str) -> str:
+    """What a kernel said when it failed, in one line: from its first complaint on."""
+    lines = [line.strip() for line in console.splitlines() if line.strip()]
+    signs = (
+        "BUG:",
+        "kernel BUG",
+        "Oops",
+        "WARNING:",
+        "Kernel panic",
+        "Unable to handle",
+        "Segfault",
+        "divide error",
+        "panicked at",
+    )
+    first = next((place for place, line in enumerate(lines) if any(sign in line for sign in signs)), -5)
+    said = "; ".join(lines[first:][:8])[:1000] or "it said nothing"
+    if "Attempted to kill init" in said and "panicked" not in said:
+        said += " (the agent is not of this version of cwndlab? make agent)"
+    return said
+
+
+def _agent() -> Path | None:
+    own = os.environ.get("CWNDLAB_AGENT")
+    return Path(own) if own else agents.program("linux-x86_64", None)
+
+
+def _give(agent: Path, to: Path) -> None:
+    try:
+        os.link(agent, to)
+    except OSError:
+        shutil.copy(agent, to)
+        to.chmod(0o755)
+
+
+def _memory() -> str | None:
+    """A folder in memory, where there is one: the guest's memory is a file."""
+    shared = Path("/dev/shm")
+    return str(shared) if shared.is_dir() and os.access(shared, os.W_OK | os.X_OK) else None

@@ -1,0 +1,237 @@
+"""What the agent in a guest is told of a run: nodes, cables, settings, queue disciplines, flows, samplers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cwndlab.contract.scenario import Link
+from cwndlab.scenario.queries import base_rtt_ns, is_datagrams
+from cwndlab.testbeds.kernel import inventory, netlink, qdiscs
+from cwndlab.testbeds.kernel.inventory import Inventory
+from cwndlab.testbeds.live import agents
+from cwndlab.testbeds.live.linux import kernel as linux
+from cwndlab.testbeds.live.linux import tcp_info
+from cwndlab.testbeds.live.linux.system import Linux
+from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port, lay_out
+
+ROUTER = {
+    "net.ipv4.ip_forward": "1",
+    "net.ipv4.conf.all.rp_filter": "0",
+    "net.ipv4.conf.default.rp_filter": "0",
+}
+"""Settings of whatever passes packets on."""
+QUEUE_NS = 10_000_000
+"""Time between two looks at a queue where the experiment records none."""
+BOUNDS = ("net.core.rmem_max", "net.core.wmem_max")
+"""Sysctls that all hosts of a kernel share and that only bound others: the largest value holds."""
+ROLES = ("from", "to")
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Two interfaces with nothing but a wire between them, and the links that begin at each."""
+
+    near: Port
+    far: Port
+    forward: Link | None
+    reverse: Link | None
+    mtu: int
+
+
+def make(run_id: int, scenario: LiveScenario, starts: Mapping[str, int], has: Inventory) -> dict[str, Any]:
+    """The plan of a run; raises ValueError, one line, for what this kernel cannot be told."""
+    return _Plan(run_id, scenario, starts, has).make()
+
+
+def _agreed(name: str, value: str, others: str | None) -> str:
+    """The value of a sysctl that all hosts share; raises ValueError where they cannot agree."""
+    if others is None or value == others or name in inventory.GLOBAL_BY_MEMORY:
+        return value
+    if name in BOUNDS:
+        return str(max(int(value), int(others)))
+    raise ValueError(f"{name}: all hosts of a kernel share it; it cannot be {others} and {value}")
+
+
+class _Plan:
+    """A plan while it is made."""
+
+    def __init__(
+        self, run_id: int, scenario: LiveScenario, starts: Mapping[str, int], has: Inventory
+    ) -> None:
+        self._run_id, self._scenario, self._starts, self._has = run_id, scenario, starts, has
+        self._layout: Layout = lay_out(scenario)
+        self._hosts = {host["name"]: host for host in scenario["hosts"]}
+        self._ways: list[_Way] = []
+        self._wires: dict[str, Cable] = {}
+        for number, cable in enumerate(self._layout.cables):
+            self._ways += self._divided(number, cable)
+        names = [*self._layout.hosts, *self._layout.nodes, *self._wires]
+        self._nodes = {name: number for number, name in enumerate(names)}
+        self._index: dict[Port, int] = {}
+        for way in self._ways:
+            for port in (way.near, way.far):
+                taken = sum(other.node == port.node for other in self._index)
+                self._index[port] = netlink.LOOPBACK + 1 + taken
+
+    def make(self) -> dict[str, Any]:
+        scenario, recorded = self._scenario, self._scenario["record"]["queue"]
+        return {
+            "nodes": len(self._nodes),
+            "steps": [
+                *self._settings(),
+                *self._cables(),
+                *self._addresses(),
+                *self._routes(),
+                *self._links(),
+            ],
+            "orders": self._orders(),
+            "samplers": [[role, self._sampler(role)] for role in ROLES],
+            "links": self._looked_at(),
+            "queue_interval_ns": recorded["interval_ns"] if recorded["kind"] == "interval" else 0,
+            "duration_ns": scenario["duration_ns"],
+            "measure": [scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]],
+        }
+
+    def _divided(self, number: int, cable: Cable) -> list[_Way]:
+        """A cable, in two where a host's link is more than a wire: queue disciplines are then at a node of
+        their own, which packets reach one by one, however the host hands them down."""
+        forward, reverse = _link(cable.forward), _link(cable.reverse)
+        shaped = [
+            link is not None and bool(qdiscs.needs(link)) and port.node in self._hosts
+            for link, port in ((forward, cable.near), (reverse, cable.far))
+        ]
+        if not any(shaped):
+            return [_Way(cable.near, cable.far, forward, reverse, cable.mtu)]
+        name = f"cable {number}"
+        self._wires[name] = cable
+        return [
+            _Way(cable.near, Port(name, "a"), None, reverse, cable.mtu),
+            _Way(Port(name, "b"), cable.far, forward, None, cable.mtu),
+        ]
+
+    def _settings(self) -> Iterator[dict[str, Any]]:
+        """Sysctls: of all hosts together, of each host, of what passes packets on."""
+        known, system = self._has.kernel.sysctls, Linux(self._has.kernel)
+        shared = {name: known[name] for name in inventory.GLOBAL_BY_MEMORY if name in known}
+        for host in self._scenario["hosts"]:
+            own = {name: known[name] for name in inventory.BY_MEMORY}
+            for name, value in (own | system.sysctls(host, self._scenario["flows"])).items():
+                if name in self._has.shared:
+                    shared[name] = _agreed(name, value, shared.get(name))
+                else:
+                    yield self._write(host["name"], linux.path(name), value)
+        yield from (self._write(None, linux.path(name), value) for name, value in shared.items())
+        for node in (*self._layout.nodes, *self._wires):
+            for name, value in ROUTER.items():
+                yield self._write(node, linux.path(name), value)
+
+    def _write(self, node: str | None, path: str, text: str) -> dict[str, Any]:
+        return {"write": {"node": None if node is None else self._nodes[node], "path": path, "text": text}}
+
+    def _send(self, node: str, what: str, message: bytes) -> dict[str, Any]:
+        return {"netlink": {"node": self._nodes[node], "what": what, "message": message.hex()}}
+
+    def _cables(self) -> Iterator[dict[str, Any]]:
+        for number, way in enumerate(self._ways):
+            ends = [
+                (self._index[port], port.interface, netlink.hardware_address(number, end))
+                for end, port in enumerate((way.near, way.far))
+            ]
+            message = netlink.cable(ends[0], ends[1], self._nodes[way.far.node], way.mtu)
+            yield self._send(way.near.node, f"cable from {way.near.node} to {way.far.node}", message)
+            for port in (way.near, way.far):
+                gso = self._hosts[port.node]["nic"]["tso"] if port.node in self._hosts else False
+                step = {"node": self._nodes[port.node], "interface": port.interface, "gso": gso}
+                yield {"cut": step}
+                yield self._send(port.node, "interface up", netlink.up(self._index[port]))
+
+    def _addresses(self) -> Iterator[dict[str, Any]]:
+        for node in self._nodes:
+            yield self._send(node, "lo up", netlink.up(netlink.LOOPBACK))
+        for host, own in self._layout.hosts.items():
+            yield self._send(host, f"address {own}", netlink.address(netlink.LOOPBACK, own))
+        for number, way in enumerate(self._ways):
+            for end, port in enumerate((way.near, way.far)):
+                other = netlink.hardware_address(number, 1 - end)
+                message = netlink.neighbour(self._index[port], GATEWAY, other)
+                yield self._send(port.node, "neighbour", message)
+
+    def _routes(self) -> Iterator[dict[str, Any]]:
+        ports = {(port.node, port.interface): index for port, index in self._index.items()}
+        for node, routes in self._layout.routes.items():
+            source = self._layout.hosts.get(node)
+            mss = self._hosts[node]["mss"] if node in self._hosts else None
+            for target, interface in routes.items():
+                to = self._layout.hosts[target]
+                message = netlink.route(to, GATEWAY, ports[node, interface], source, mss)
+                yield self._send(node, f"route to {target}", message)
+        for name, cable in self._wires.items():
+            beyond = self._layout.routes[cable.near.node]
+            for target, to in self._layout.hosts.items():
+                far = beyond.get(target) == cable.near.interface
+                message = netlink.route(to, GATEWAY, ports[name, "b" if far else "a"], None, None)
+                yield self._send(name, f"route to {target}", message)
+
+    def _shaped(self) -> Iterator[tuple[Link, Port]]:
+        """Each link that is more than a wire, and the interface at which its queue disciplines are."""
+        for way in self._ways:
+            for link, port in ((way.forward, way.near), (way.reverse, way.far)):
+                if link is not None and qdiscs.needs(link):
+                    yield link, port
+
+    def _links(self) -> Iterator[dict[str, Any]]:
+        for link, port in self._shaped():
+            for message in qdiscs.messages(link, self._index[port]):
+                yield self._send(port.node, f"link {link['name']}", message)
+
+    def _looked_at(self) -> list[dict[str, Any]]:
+        found = []
+        for link, port in self._shaped():
+            places = qdiscs.places(link)
+            if places is not None:
+                found.append(
+                    {
+                        "name": link["name"],
+                        "node": self._nodes[port.node],
+                        "interface": self._index[port],
+                        "queue": places.queue,
+                        "netem": places.netem,
+                        "observe": link["observe"],
+                    }
+                )
+        return found
+
+    def _orders(self) -> list[Any]:
+        scenario, ends = self._scenario, self._layout.flows
+        base = {flow["name"]: base_rtt_ns(scenario, flow["from"], flow["to"]) for flow in scenario["flows"]}
+        tasks = agents.tasks(scenario, ends, self._starts, base)
+        orders = []
+        for host in self._layout.hosts:
+            order = {
+                "measure": [scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]],
+                "duration_ns": scenario["duration_ns"],
+                "sends": [task for task in tasks if ends[task["flow"]].from_ == host],
+                "receives": [task for task in tasks if ends[task["flow"]].to == host],
+            }
+            if order["sends"] or order["receives"]:
+                orders.append([self._nodes[host], order])
+        return orders
+
+    def _sampler(self, role: str) -> dict[str, Any]:
+        sockets = []
+        for flow in self._scenario["flows"]:
+            if not is_datagrams(flow):
+                host = flow["from"] if role == "from" else flow["to"]
+                found = tcp_info.socket(flow, self._layout.flows[flow["name"]], None, role)
+                sockets.append({**found, "netns": self._nodes[host]})
+        return tcp_info.config(self._run_id, self._scenario, sockets, role)
+
+
+def _link(link: Mapping[str, Any] | None) -> Link | None:
+    """A link of a layout, which is one of the Scenario's."""
+    found: Any = link
+    of_scenario: Link | None = found
+    return of_scenario

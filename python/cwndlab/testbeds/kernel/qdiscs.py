@@ -1,0 +1,250 @@
+"""Links of a Scenario as queue disciplines of a kernel: their messages, and what cannot be.
+
+    netem (delay, jitter, loss, duplicates, damage) ── htb with one class (rate), or tbf ── the link's queue
+
+What a link has not is left out. Loss and delay come before the queue, as at netns with `emulator: kernel`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from cwndlab.contract.scenario import Link
+from cwndlab.scenario.moment import ETHERNET_HEADER
+from cwndlab.testbeds.kernel import netlink
+from cwndlab.testbeds.kernel.netlink import attributes
+
+_HTB, _CLASS, _QUEUE, _NETEM, _BELOW_NETEM, _TBF, _BELOW_TBF = (
+    *(0x10000, 0x10001, 0x20000),
+    *(0x30000, 0x30001, 0x40000, 0x40001),
+)
+NETEM_LIMIT = 1_000_000
+"""Packets that netem holds at most: more than are ever on their way; the queue is behind it."""
+WHOLE = 0xFFFFFFFF
+"""A probability of 1 (netem)."""
+NORMAL = tuple(
+    max(-32767, min(32767, round(8192 * NormalDist().inv_cdf((place + 0.5) / 4096)))) for place in range(4096)
+)
+"""A normal distribution as netem has them: equally likely deviations in 8192ths of the standard deviation."""
+_FLOW_MODES = (
+    "flowblind",
+    "srchost",
+    "dsthost",
+    "hosts",
+    "flows",
+    "dual-srchost",
+    "dual-dsthost",
+    "triple-isolate",
+)
+"""In the order of the kernel's numbers (linux/pkt_sched.h, CAKE_FLOW_NONE and so on)."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a link's queue and losses are looked at: handles."""
+
+    queue: int
+    netem: int | None
+
+
+def needs(link: Link) -> list[str]:
+    """The kinds of queue disciplines that a link consists of; none where it only passes packets on."""
+    kinds = []
+    if _impaired(link):
+        kinds.append("netem")
+    if link["shaper"] is not None:
+        kinds.append("tbf")
+    elif link["rate_bps"] is not None:
+        kinds.append("htb")
+    elif link["queue"]["kind"] == "cake" and link["queue"]["bandwidth_bps"]:
+        kinds.append("cake")
+        return kinds
+    if kinds[-1:] in (["htb"], ["tbf"]):
+        kinds.append(link["queue"]["kind"])
+    return kinds
+
+
+def refusal(link: Link) -> str | None:
+    """Why a link cannot be queue disciplines of the kernel's, or None."""
+    loss, shaper, queue = link["loss"], link["shaper"], link["queue"]
+    if loss is not None and loss["kind"] not in ("random", "gilbert"):
+        return f"loss {loss['kind']}: netem loses at random, or by a Gilbert-Elliott chain"
+    if shaper is not None and (shaper["kind"] != "token-bucket" or link["rate_bps"] is not None):
+        return "a shaper other than a token bucket alone, without a rate of the link"
+    if queue["kind"] == "netem":
+        return "a queue of kind netem, which is a host's egress"
+    if queue["kind"] == "red" and queue["adaptive"] and queue["nodrop"]:
+        return "red with adaptive and nodrop"
+    return None
+
+
+def messages(link: Link, index: int) -> Iterator[bytes]:
+    """The messages that put a link's queue disciplines at an interface."""
+    parent = netlink.ROOT
+    extra = link["overhead"] - ETHERNET_HEADER
+    size = link["mtu"] + link["overhead"]
+    if _impaired(link):
+        yield netlink.qdisc(index, "netem", _netem(link), handle=_NETEM, overhead=extra)
+        parent, extra = _BELOW_NETEM, 0
+    kinds = needs(link)
+    if "tbf" in kinds and link["shaper"] is not None:
+        shaper: Mapping[str, Any] = dict(link["shaper"])
+        options = netlink.tbf(shaper["rate_bps"] // 8, shaper["burst_bytes"], 1 << 30)
+        yield netlink.qdisc(index, "tbf", options, handle=_TBF, parent=parent, overhead=extra)
+        parent, extra = _BELOW_TBF, 0
+    elif "htb" in kinds and link["rate_bps"] is not None:
+        yield netlink.qdisc(index, "htb", netlink.htb(), handle=_HTB, parent=parent, overhead=extra)
+        yield netlink.htb_class(index, link["rate_bps"] // 8, size, handle=_CLASS, parent=_HTB)
+        parent, extra = _CLASS, 0
+    queue = link["queue"]
+    if kinds[-1:] == [queue["kind"]]:
+        yield netlink.qdisc(index, queue["kind"], _queue(queue), handle=_QUEUE, parent=parent, overhead=extra)
+
+
+def places(link: Link) -> Places | None:
+    """Where a link is looked at; None where it has no queue discipline."""
+    kinds = needs(link)
+    if not kinds:
+        return None
+    if kinds == ["netem"]:
+        return Places(_NETEM, None)
+    return Places(_QUEUE, _NETEM if link["loss"] is not None else None)
+
+
+def _impaired(link: Link) -> bool:
+    return bool(
+        link["delay_ns"] or link["loss"] or link["duplicate_ppb"] or link["corrupt_ppb"] or link["jitter"]
+    )
+
+
+def _part(ppb: int) -> int:
+    """A probability in parts of 2**32."""
+    return min(WHOLE, round(ppb * 2**32 / 10**9))
+
+
+def _netem(link: Link) -> netlink.Options:
+    loss, jitter = link["loss"], link["jitter"]
+    gilbert = None
+    if loss is not None and loss["kind"] == "gilbert":
+        gilbert = (
+            _part(loss["p_ppb"]),
+            _part(loss["r_ppb"]),
+            WHOLE - _part(loss["loss_bad_ppb"]),
+            _part(loss["loss_good_ppb"]),
+        )
+    table = None
+    if jitter is not None and jitter["kind"] != "uniform":
+        table = tuple(jitter["table"] or NORMAL)
+    return netlink.netem(
+        delay_ns=link["delay_ns"],
+        limit=NETEM_LIMIT,
+        loss=_part(loss["probability_ppb"]) if loss is not None and loss["kind"] == "random" else 0,
+        duplicate=_part(link["duplicate_ppb"]),
+        corrupt=_part(link["corrupt_ppb"]),
+        jitter_ns=jitter["sd_ns"] if jitter is not None else 0,
+        in_order=jitter is not None and not jitter["reorder"],
+        table=table,
+        gilbert=gilbert,
+    )
+
+
+def _queue(queue: Mapping[str, Any]) -> netlink.Options:
+    """The options of a link's queue."""
+    kind = queue["kind"]
+    if kind in ("pfifo", "bfifo"):
+        return struct.pack("=I", queue["limit_packets" if kind == "pfifo" else "limit_bytes"])
+    if kind == "red":
+        return _red(queue)
+    if kind not in _FIELDS:
+        raise ValueError(f"queue {kind} is not one that testbed kernel makes")
+    return attributes({number: _told(field, queue[field]) for field, number in _FIELDS[kind].items()})
+
+
+_FIELDS: Mapping[str, Mapping[str, int]] = {
+    "codel": {"target_ns": 1, "limit_packets": 2, "interval_ns": 3, "ecn": 4, "ce_threshold_ns": 5},
+    "fq_codel": {
+        **{"target_ns": 1, "limit_packets": 2, "interval_ns": 3, "ecn": 4, "flows": 5, "quantum_bytes": 6},
+        **{"ce_threshold_ns": 7, "drop_batch": 8, "memory_limit_bytes": 9},
+    },
+    "pie": {
+        **{"target_ns": 1, "limit_packets": 2, "tupdate_ns": 3, "alpha": 4, "beta": 5, "ecn": 6},
+        **{"bytemode": 7, "dq_rate_estimator": 8},
+    },
+    "fq_pie": {
+        **{"limit_packets": 1, "flows": 2, "target_ns": 3, "tupdate_ns": 4, "alpha": 5, "beta": 6},
+        **{"quantum_bytes": 7, "memory_limit_bytes": 8, "ecn_prob": 9, "ecn": 10, "bytemode": 11},
+        **{"dq_rate_estimator": 12},
+    },
+    "cake": {"bandwidth_bps": 2, "flow_mode": 5, "rtt_ns": 7, "memlimit_bytes": 10},
+}
+"""Of each discipline, the attributes that are its fields in a Scenario (linux/pkt_sched.h)."""
+
+
+def _told(field: str, value: Any) -> bytes | int | None:
+    """A field as the kernel takes it: times in microseconds, rates in bytes per second."""
+    if value is None:
+        return None
+    if field == "bandwidth_bps":
+        return struct.pack("=Q", value // 8)
+    if field == "flow_mode":
+        return _FLOW_MODES.index(value)
+    return int(value // 1000 if field.endswith("_ns") else value)
+
+
+def _red(queue: Mapping[str, Any]) -> netlink.Options:
+    """struct tc_red_qopt and what goes with it, with the averaging weight that `tc` derives (tc-red(8))."""
+    low, high, packet = queue["min_bytes"], queue["max_bytes"], queue["avpkt_bytes"]
+    weight = _red_weight(low, queue["burst_packets"], packet)
+    probability = queue["probability_ppb"] / 1e9
+    slope = _red_slope(low, high, probability)
+    idle, cell = _red_idle(weight, packet, queue["bandwidth_bps"])
+    flags = queue["ecn"] | queue["harddrop"] << 1 | queue["adaptive"] << 2 | queue["nodrop"] << 3
+    parameters = struct.pack("=IIIBBBB", queue["limit_bytes"], low, high, weight, slope, cell, flags & 0x7)
+    return attributes(
+        {
+            1: parameters,
+            2: idle,
+            3: round(probability * 2**32),
+            4: struct.pack("=II", flags, 0xF) if queue["nodrop"] else None,
+        }
+    )
+
+
+def _red_weight(low: int, burst: int, packet: int) -> int:
+    """-log2 of the weight with which the average forgets (iproute2, tc_red_eval_ewma)."""
+    exponent, weight, burst_bytes = 1, 0.5, burst + 1 - low / packet
+    while exponent < 32:
+        if burst_bytes <= (1 - (1 - weight) ** burst) / weight:
+            return exponent
+        exponent, weight = exponent + 1, weight / 2
+    return exponent
+
+
+def _red_slope(low: int, high: int, probability: float) -> int:
+    """-log2 of the probability over the distance of both thresholds (iproute2, tc_red_eval_P)."""
+    if high == low:
+        return 0
+    slope = probability / (high - low)
+    return next((exponent for exponent in range(32) if slope * 2**exponent > 1), 31)
+
+
+def _red_idle(weight: int, packet: int, rate_bps: int) -> tuple[bytes, int]:
+    """By how much the average shrinks in idle times, and -log2 of their unit (iproute2,
+    tc_red_eval_idle_damping)."""
+    ticks = packet * 8 * 10**9 / rate_bps / 64
+    logarithm = -math.log(1 - 1 / 2**weight) / ticks
+    most, cell = 31 / logarithm, 0
+    while cell < 32:
+        cell += 1
+        if most / 2**cell < 512:
+            break
+    table = bytearray(256)
+    table[255] = 31
+    for place in range(1, 255):
+        table[place] = min(31, int((place << cell) * logarithm))
+    return bytes(table), cell

@@ -1,0 +1,52 @@
+"""What testbed kernel carries out of an experiment file."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cwndlab.errors import InputError
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.support import LiveFlow, Support
+from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
+from cwndlab.testbeds.live.traffic import tools
+from cwndlab.testbeds.netns.section import NetnsKeys
+
+NAME = "kernel"
+"""The word for `--testbed`."""
+NO_KERNEL = "testbed kernel needs --kernel TREE|PROGRAM|NAME (cwndlab kernel list; cwndlab help kernel)"
+LOGGERS = ["tcp_info", "queue"]
+"""What writes down what happens."""
+APPS = ("loadlatency",)
+"""Applications that are not carried out."""
+
+
+def support(kernel: Path | None) -> Support:
+    """What is carried out on a kernel, by the folder in which it is kept."""
+    return Support(
+        NAME,
+        {
+            "experiment": EXPERIMENT.union(NetnsKeys.known_keys(), ["loggers"]),
+            "host": keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic count"),
+            "nic": keys("tx_queue tso gro"),
+            **{section: found - {"schedule"} for section, found in PATH.items()},
+        },
+        only_off={"nic": keys("lro")},
+        catalogue=partial(_catalogue, kernel),
+        live=_live,
+    )
+
+
+def _catalogue(kernel: Path | None) -> Catalogue:
+    if kernel is None:
+        raise InputError(NO_KERNEL)
+    from cwndlab.testbeds.kernel import inventory, store  # asks a guest
+
+    return inventory.known(store.read(kernel))
+
+
+def _live(spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
+    """Our own applications carry out every flow: others would have to be in the guest."""
+    told = {str(flow["name"]): {"tool": "own", "report_ns": tools.REPORT_NS} for _, flow in flows}
+    return {"emulator": NAME, "loggers": LOGGERS, "flows": told}

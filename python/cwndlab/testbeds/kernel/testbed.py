@@ -1,0 +1,197 @@
+"""Testbed kernel: a real Linux kernel in virtual time, one guest a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from cwndlab import _native
+from cwndlab.contract.scenario import Scenario
+from cwndlab.contract.summary import LinkSummary
+from cwndlab.errors import InputError
+from cwndlab.experiment.support import Support
+from cwndlab.scenario.queries import app_of
+from cwndlab.tables import SCHEMAS
+from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
+from cwndlab.testbeds.kernel import guest, inventory, plan, qdiscs, store
+from cwndlab.testbeds.kernel.support import APPS, NAME, NO_KERNEL, support
+from cwndlab.testbeds.live import clock, collect, samples, summary
+from cwndlab.testbeds.live.path import PathReport
+from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.summary import Observed
+from cwndlab.testbeds.ssh.agents import batches
+
+
+class KernelGuest:
+    """Real TCP of one kernel over its own queue disciplines, in virtual time."""
+
+    name = NAME
+    live = False
+
+    def __init__(self, kernel: Path | None = None) -> None:
+        """`kernel` is the folder in which a kernel is kept."""
+        self._folder = kernel
+        self._kernel = None if kernel is None else store.read(kernel)
+
+    @property
+    def support(self) -> Support:
+        """What of an experiment file is carried out."""
+        return support(self._folder)
+
+    @property
+    def _own(self) -> store.Kernel:
+        if self._kernel is None:
+            raise InputError(NO_KERNEL)
+        return self._kernel
+
+    def ready(self) -> None:
+        """Raises InputError where guests cannot be, or no kernel is named."""
+        reason = guest.ready()
+        if reason is not None:
+            raise InputError(reason)
+        inventory.of(self._own)
+
+    def remarks(self) -> list[str]:
+        """The kernel, and what a crash left."""
+        left = len(guest.left_behind())
+        crashed = (
+            [f"a crash left {left} folders in memory: cwndlab doctor --clean removes them"] if left else []
+        )
+        return [self._own.name, *crashed]
+
+    def clean(self) -> list[str]:
+        """Remove the folders of guests whose process is gone; the guests ended with it."""
+        left = guest.left_behind()
+        for place in left:
+            shutil.rmtree(place, ignore_errors=True)
+        return [place.name for place in left]
+
+    def versions(self) -> dict[str, str]:
+        """The kernel with hashes of what it was made of, and the engine, whose agent is in the guest."""
+        return {"engine": _native.version(), "kernel": self._own.made_of}
+
+    def preflight(self, scenario: Scenario) -> None:
+        """Raises ValueError, with one line, for what this kernel or the testbed cannot do."""
+        live, has = cast(LiveScenario, scenario), inventory.of(self._own)
+        _check(live, has, self._own.hz)
+        plan.make(0, live, clock.start_times(live), has)
+
+    def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
+        """Carry out one run to its end in virtual time."""
+        live, has = cast(LiveScenario, scenario), inventory.of(self._own)
+        starts = clock.start_times(live)
+        told = plan.make(run_id, live, starts, has)
+
+        def look() -> None:
+            if control.cancelled():
+                raise CancelledError
+
+        left = guest.boot(self._own, told, seed=_seed(scenario), look=look, progress=control.progress)
+        report = json.loads(left["report.json"])
+        rows = [_rows(left, role, scenario["duration_ns"]) for role in plan.ROLES]
+        observed = Observed(
+            scenario=live,
+            senders=samples.frame(rows[0]),
+            receivers=samples.frame(rows[1]),
+            carried=_path(run_id, scenario, report),
+            reports={(flow["flow"], flow["role"]): flow for flow in report["flows"]},
+            starts=starts,
+        )
+        collect.write(writer, run_id, observed, (rows[0], rows[1]), {})
+        return Outcome(
+            summary=summary.summary(observed),
+            facts={"kernel": report["kernel"], "start_skew_ns": summary.opening_skew_ns(observed)},
+            warnings=_warnings(observed, report),
+        )
+
+
+def _check(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> None:
+    """Raises ValueError, one line, for what cannot be carried out."""
+    reason = next((reason for reason in _refusals(scenario, has, hz) if reason), None)
+    if reason is not None:
+        raise ValueError(reason)
+    for flow in scenario["flows"]:
+        _native.check_live_app(json.dumps(flow["app"]))
+
+
+def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iterator[str]:
+    for host in (host for host in scenario["hosts"] if host["hz"] != hz):
+        build = f"cwndlab kernel build TREE --hz {host['hz']}"
+        yield f"host {host['name']}: hz {host['hz']}, and this kernel was built with {hz} ({build})"
+    if scenario["record"]["pcap"]:
+        yield "record.pcap: testbed kernel takes no captures yet"
+    for name, sampling in (("tcp", scenario["record"]["tcp"]), ("queue", scenario["record"]["queue"])):
+        if sampling["kind"] == "per-ack":
+            yield f"record.{name}: testbed kernel is asked at intervals; give one such as 10ms"
+    for flow in scenario["flows"]:
+        app = app_of(flow).get("kind")
+        if app in APPS:
+            yield f"flow {flow['name']}: testbed kernel does not carry out {app} yet"
+    for node in scenario["nodes"]:
+        if node["switch"] is not None:
+            yield f"node {node['name']}: queue disciplines share no buffer"
+    for link in scenario["links"]:
+        if reason := qdiscs.refusal(link):
+            yield f"link {link['name']}: {reason}"
+        lacking = [kind for kind in qdiscs.needs(link) if not has.has_queue(kind)]
+        yield from (
+            f"link {link['name']}: {has.kernel.release} has no queue discipline {kind}" for kind in lacking
+        )
+
+
+def _seed(scenario: Scenario) -> int:
+    """The seed of a guest's random numbers, which follows from the experiment's and the repeat."""
+    text = f"{scenario['seed']} {scenario['repeat']} guest"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def _rows(left: Mapping[str, bytes], role: str, end_ns: int) -> pa.Table:
+    tables = [table for _, table in batches(left.get(f"samples-{role}", b""))]
+    return collect.until(pa.concat_tables(tables).sort_by("t_ns"), end_ns) if tables else pa.table({})
+
+
+def _path(run_id: int, scenario: Scenario, report: Mapping[str, Any]) -> PathReport:
+    """What the queue disciplines counted, and the looks at them."""
+    links: list[LinkSummary] = []
+    for link in scenario["links"]:
+        seen = report["links"].get(link["name"])
+        if seen is not None:
+            links.append(
+                {
+                    "link": link["name"],
+                    "packets": seen["packets"],
+                    "bytes": seen["bytes"],
+                    "drops": seen["drops"],
+                    "ce_marks": seen["marks"],
+                    "busy_ns": None,
+                }
+            )
+    return PathReport([("queue", _queue(run_id, report["queue"]))], links)
+
+
+def _queue(run_id: int, looks: list[Any]) -> pa.RecordBatch:
+    schema = SCHEMAS["queue"]
+    columns = [
+        pa.array([run_id] * len(looks), pa.uint32()),
+        pa.array([at for at, _, _ in looks], pa.uint64()),
+        pa.array([name for _, name, _ in looks], pa.utf8()).dictionary_encode(),
+        pa.array([seen["backlog_bytes"] for _, _, seen in looks], pa.uint64()),
+        pa.array([seen["backlog_packets"] for _, _, seen in looks], pa.uint32()),
+        pa.array([seen["drops"] for _, _, seen in looks], pa.uint64()),
+        pa.array([seen["marks"] for _, _, seen in looks], pa.uint64()),
+    ]
+    return pa.record_batch(columns, names=schema.names)
+
+
+def _warnings(observed: Observed, report: Mapping[str, Any]) -> list[str]:
+    found = [f"TCP_INFO: {error}" for told in report["samplers"].values() for error in told["errors"]]
+    for (flow, role), seen in observed.reports.items():
+        if seen["error"]:
+            found.append(f"flow {flow}, {'sender' if role == 'from' else 'receiver'}: {seen['error']}")
+    return found

@@ -1,0 +1,78 @@
+"""What the agent in a guest is told, decided without a kernel."""
+
+from typing import Any
+
+import pytest
+
+from cwndlab import load
+from cwndlab.testbeds.kernel import plan
+from cwndlab.testbeds.kernel.inventory import Inventory
+from cwndlab.testbeds.live.linux.kernel import Kernel
+
+TEXT = """\
+experiment: x
+duration: 2s
+hosts: {a: {stack: linux}, b: {stack: linux}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, delay: 20ms}}}
+flows: [{name: f, from: a, to: b}]
+"""
+SHARED = {"net.core.rmem_max": "212992", "net.ipv4.tcp_mem": "1 2 3", "net.core.netdev_max_backlog": "1000"}
+OWN = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"}
+HAS = Inventory(
+    Kernel("6.12.9", ("reno", "cubic"), ("reno", "cubic"), {**SHARED, **OWN}), SHARED, frozenset()
+)
+
+
+def told(*changes: str, sysctl: dict[str, dict[str, int]] | None = None) -> dict[str, Any]:
+    scenario: Any = dict(load(TEXT, changes).plan().runs[0].scenario)
+    scenario["live"] = {"loggers": [], "flows": {"f": {"tool": "own", "report_ns": 10**9}}}
+    for host in scenario["hosts"]:
+        host["sysctl"] = (sysctl or {}).get(host["name"], {})
+    return plan.make(0, scenario, {"f": 0}, HAS)
+
+
+def test_links_of_routers_are_at_the_routers() -> None:
+    found = told()
+    assert found["nodes"] == 4, "two hosts and two routers"
+    (forward, back) = found["links"]
+    assert {forward["name"], back["name"]} == {"bottleneck", "bottleneck.reverse"}
+    assert {forward["node"], back["node"]} == {2, 3}
+
+
+def test_a_link_of_a_host_has_its_queue_at_a_node_of_its_own() -> None:
+    found = told("network.dumbbell.access={rate: 100mbit}")
+    assert found["nodes"] == 4 + 2
+    access = [link for link in found["links"] if not link["name"].startswith("bottleneck")]
+    assert len(access) == 4
+    assert all(link["node"] >= 2 for link in access), (
+        "packets reach it one by one, however the host hands them down"
+    )
+
+
+def test_hosts_hand_down_more_than_a_packet_and_nobody_cuts_behind_the_queue() -> None:
+    tso = [f"hosts.{host}.nic={{tso: true}}" for host in "ab"]
+    cuts = [step["cut"] for step in told(*tso)["steps"] if "cut" in step]
+    assert {(cut["node"] in (0, 1), cut["gso"]) for cut in cuts} == {(True, True), (False, False)}
+
+
+def writes(found: dict[str, Any], name: str) -> dict[int | None, str]:
+    path = "/proc/sys/" + name.replace(".", "/")
+    return {
+        step["write"]["node"]: step["write"]["text"]
+        for step in found["steps"]
+        if "write" in step and step["write"]["path"] == path
+    }
+
+
+def test_buffers_are_those_of_a_machine_with_memory_or_what_the_file_says() -> None:
+    found = told(sysctl={"a": {"net.ipv4.tcp_rmem.max": 100_000}})
+    assert writes(found, "net.ipv4.tcp_rmem") == {0: "4096 131072 100000", 1: "4096 131072 6291456"}
+    assert writes(found, "net.ipv4.tcp_mem") == {None: "1 2 3"}
+
+
+def test_what_hosts_share_is_the_largest_bound_or_has_to_agree() -> None:
+    bounds = {"a": {"net.core.rmem_max": 5000}, "b": {"net.core.rmem_max": 4000}}
+    assert writes(told(sysctl=bounds), "net.core.rmem_max") == {None: "5000"}
+    differ = {"a": {"net.core.netdev_max_backlog": 5}, "b": {"net.core.netdev_max_backlog": 6}}
+    with pytest.raises(ValueError, match="all hosts of a kernel share it; it cannot be 5 and 6"):
+        told(sysctl=differ)

@@ -1,0 +1,141 @@
+"""A real kernel in virtual time: what it makes of an experiment, and that it makes the same twice.
+
+The kernel is the newest that was built (`make kernel` builds one of Debian's sources), or what
+CWNDLAB_TEST_KERNEL names.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cwndlab.errors import RunError
+from cwndlab.testbeds.kernel import guest, store
+from cwndlab.testbeds.kernel.store import Kernel
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+ONE = """\
+experiment: one
+duration: 30s
+hosts: {a: {stack: linux, cc: cubic}, b: {stack: linux}}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    bottleneck: {rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 90p}}
+flows: [{name: f, from: a, to: b}]
+"""
+CELLS = """\
+experiment: cells
+duration: 4s
+repeat: 2
+hosts: {a: {stack: linux, cc: cubic}, b: {stack: linux, cc: bbr}, c: {stack: linux}}
+network:
+  dumbbell:
+    left: [a, b]
+    right: [c]
+    bottleneck:
+      rate: 20mbit
+      delay: 10ms
+      loss: {random: 0.5%}
+      jitter: {sd: 1ms, kind: normal, reorder: true}
+      queue: pfifo
+flows: [{name: f, from: a, to: c}, {name: g, from: b, to: c}]
+sweep: [network.dumbbell.bottleneck.queue: [{kind: pfifo, limit: 50p}, fq_codel]]
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    """A kernel that was built."""
+    reason = guest.ready()
+    named, built = os.environ.get("CWNDLAB_TEST_KERNEL"), store.kernels()
+    if reason is not None:
+        pytest.skip(reason)
+    if named is None and not built:
+        pytest.skip("no kernel was built (make kernel)")
+    return store.find(named) if named is not None else built[-1]
+
+
+def run(kernel: Kernel, text: str, out: Path, *options: str, expects: int = 0) -> str:
+    """Run an experiment; returns what was said."""
+    file = out.with_suffix(".yaml")
+    file.write_text(text, encoding="utf-8")
+    command = ["run", str(file), "--kernel", kernel.name, "-o", str(out), "--no-report", *options]
+    done = subprocess.run(
+        [sys.executable, "-m", "cwndlab", *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == expects, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def digests(out: Path) -> dict[str, str]:
+    """Hashes of everything that runs recorded, but for clock times and facts of the machine."""
+    return {
+        str(file.relative_to(out)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted((out / "runs").rglob("*.parquet"))
+    }
+
+
+def test_a_cubic_flow_fills_the_link_and_its_queue(kernel: Kernel, tmp_path: Path) -> None:
+    import polars as pl
+
+    run(kernel, ONE, tmp_path / "one")
+    summary = pl.read_csv(tmp_path / "one" / "summary.csv").row(0, named=True)
+    assert 9.4 < float(summary["goodput_mbps"]) < 9.57
+    assert 115 < float(summary["rtt_p50_ms"]) < 140
+    assert 4 <= int(summary["fast_recoveries"]) <= 8
+    (record,) = (tmp_path / "one").rglob("runs.jsonl")
+    assert kernel.sha256[:16] in record.read_text(), "results say which kernel made them"
+
+
+def test_any_number_of_jobs_writes_the_same_bytes_twice(kernel: Kernel, tmp_path: Path) -> None:
+    found = []
+    for number, jobs in enumerate(("1", "2", "1", "2")):
+        run(kernel, CELLS, tmp_path / str(number), "--jobs", jobs)
+        found.append(digests(tmp_path / str(number)))
+    assert len(found[0]) >= 4
+    assert found[1:] == [found[0]] * 3
+    repeats = [data for name, data in found[0].items() if name.endswith("/tcp.parquet")]
+    assert len(set(repeats)) == len(repeats), "repeats draw by the guest's seed"
+
+
+def test_a_kernel_that_fails_is_the_runs_error_with_its_console(kernel: Kernel) -> None:
+    # The first process fails, which no kernel survives.
+    step = {"write": {"node": 5, "path": "/proc/sys/net/ipv4/ip_forward", "text": "1"}}
+    with pytest.raises(RunError, match=r"the kernel failed: .*panicked at .*Kernel panic"):
+        guest.boot(kernel, {"nodes": 1, "steps": [step]}, seed=1)
+
+
+def test_what_the_kernel_refuses_is_told(kernel: Kernel) -> None:
+    step = {"write": {"node": 0, "path": "/proc/sys/net/ipv4/tcp_no_such", "text": "1"}}
+    with pytest.raises(RunError, match="tcp_no_such"):
+        guest.boot(kernel, {"nodes": 1, "steps": [step]}, seed=1)
+
+
+def test_nobody_can_run_it(kernel: Kernel, tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root, to become somebody else")
+    shutil.copytree(kernel.folder, tmp_path / "cache" / "cwndlab" / "kernels" / kernel.name)
+    (tmp_path / "one.yaml").write_text(ONE.replace("30s", "3s"), encoding="utf-8")
+    for place in (tmp_path, *tmp_path.rglob("*")):
+        os.chown(place, 65534, 65534)
+    for above in list(tmp_path.parents)[:3]:
+        above.chmod(above.stat().st_mode | 0o011)
+    who = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]
+    command = ["-m", "cwndlab", "run", "one.yaml", "--kernel", kernel.name, "-o", "out", "--no-report"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*who, sys.executable, *command],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
