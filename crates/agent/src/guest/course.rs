@@ -1,6 +1,7 @@
 //! The course of a run in a guest.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -112,8 +113,8 @@ impl Course {
         let mut queues = open(plan, &self.nodes)?;
         let mut sockets: BTreeMap<usize, Netlink> = BTreeMap::new();
         for message in plan.changes.iter().flat_map(|change| &change.messages) {
-            if !sockets.contains_key(&message.node) {
-                sockets.insert(message.node, self.nodes[message.node].inside(Netlink::open)?);
+            if let Entry::Vacant(place) = sockets.entry(message.node) {
+                place.insert(self.nodes[message.node].inside(Netlink::open)?);
             }
         }
         let mut moments: Vec<u64> = (1..=REPORTS).map(|part| plan.duration_ns / REPORTS * part).collect();
