@@ -76,11 +76,18 @@ class KernelGuest:
         """The kernel with hashes of what it was made of, and the engine, whose agent is in the guest."""
         return {"engine": _native.version(), "kernel": self._own.made_of}
 
-    def preflight(self, scenario: Scenario) -> None:
-        """Raises ValueError, with one line, for what this kernel or the testbed cannot do."""
+    def preflight(self, scenario: Scenario, cell: Mapping[str, str]) -> list[str]:
+        """Return what this kernel or the testbed cannot do."""
         live, has = cast(LiveScenario, scenario), inventory.of(self._own)
-        _check(live, has, self._own.hz)
-        plan.make(0, live, clock.start_times(live), has)
+        found = list(_refusals(live, has, self._own.hz))
+        try:
+            for flow in scenario["flows"]:
+                _native.check_live_app(json.dumps(flow["app"]))
+            if not found:
+                plan.make(0, live, clock.start_times(live), has)
+        except ValueError as error:
+            found.append(str(error))
+        return found
 
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run to its end in virtual time."""
@@ -109,15 +116,6 @@ class KernelGuest:
             facts={"kernel": report["kernel"], "start_skew_ns": summary.opening_skew_ns(observed)},
             warnings=_warnings(observed, report),
         )
-
-
-def _check(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> None:
-    """Raises ValueError, one line, for what cannot be carried out."""
-    reason = next((reason for reason in _refusals(scenario, has, hz) if reason), None)
-    if reason is not None:
-        raise ValueError(reason)
-    for flow in scenario["flows"]:
-        _native.check_live_app(json.dumps(flow["app"]))
 
 
 def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iterator[str]:
