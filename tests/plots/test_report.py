@@ -427,6 +427,14 @@ def test_a_mean_has_as_many_digits_as_its_interval_allows(mean: float, half: flo
     assert facts.with_interval(mean, half) == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(7.679e-5, "0.00007679"), (-5e-6, "-0.000005"), (1.2345e-4, "0.0001234"), (4e-9, "4.000e-09")],
+)
+def test_small_numbers_have_no_exponent(value: float, text: str):
+    assert facts.rounded(value) == text
+
+
 def test_names_in_the_first_picture_are_whole_and_none_alike():
     sysctls = (
         "{{kern.ipc.maxsockbuf: 33554432, net.inet.tcp.sendbuf_max: 33554432, net.inet.tcp.abc_l_var: {}}}"

@@ -114,6 +114,12 @@ def test_the_first_picture_leaves_nothing_out_of_what_is_compared(monkeypatch: p
     assert told.endswith("cubic, delay 1ms 2; bbr, delay 1ms 1")
 
 
+def test_without_a_comparison_the_first_picture_shows_what_is_asked_for() -> None:
+    rows = [summary_row(0, keys={"cc": "cubic", "delay": "1ms"}, rtt_p95_ms=12.0)]
+    of = results(rows, "answers: [{metric: rtt_p95_ms, better: lower}]\n")
+    assert str(headline.headline(Facts(of), "")["pictured"]).startswith("RTT, 95th percentile [ms]")
+
+
 def test_metrics_of_unlike_flows_are_compared_within_each_application() -> None:
     of = loaded()
     with pytest.raises(InputError, match="different applications"):

@@ -135,6 +135,8 @@ def rounded(value: float) -> str:
         return "0"
     if 1e-4 <= abs(value) < 1e4:
         return f"{value:.4g}"
+    if 1e-7 <= abs(value) < 1e-4:
+        return f"{value:.{3 - math.floor(math.log10(abs(value)))}f}".rstrip("0")
     return (
         f"{value:,.0f}".replace(",", "\u202f") if abs(value) < 1e9 and abs(value) >= 1e4 else f"{value:.3e}"
     )

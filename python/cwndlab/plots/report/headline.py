@@ -112,10 +112,14 @@ def _others(found: Sequence[Answer]) -> str:
 
 
 def _metric(facts: Facts, answers: Sequence[Answer]) -> str | None:
-    """Return the metric of the answer that changes most, else the one that `compare` takes first."""
+    """Return the metric of the answer that changes most, else the first asked for or that `compare` takes."""
     told = [each for of in answers[:1] for each in of.effects]
     asked = [max(told, key=lambda each: each.weight).metric] if told else []
-    names = [name for name in (*asked, *_load(facts), *FIRST_CHOICE) if name in facts.complete.columns]
+    names = [
+        name
+        for name in (*asked, *_load(facts), *_asked(facts), *FIRST_CHOICE)
+        if name in facts.complete.columns
+    ]
     return next((name for name in names if facts.complete[name].count()), None)
 
 
