@@ -113,3 +113,15 @@ def test_what_needs_the_core_is_refused_by_a_line_that_says_what(tmp_path, line,
         sources.build(f"new={tmp_path}/tcp_core.c,abi=linux-6.12")
     assert CORE in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_refusal_is_the_newest_releases_though_an_older_one_came_further(tmp_path):
+    # 3.9 has the first member and not the second.
+    text = (MODULES / "tcp_own_reno.c").read_text()
+    members = "".join(
+        f"int {name}_of(struct tcp_sock *tp) {{ return tp->{name}; }}\n" for name in ("srtt", "nothing")
+    )
+    (tmp_path / "tcp_wrong.c").write_text(text.replace("static struct", f"{members}static struct", 1))
+    with pytest.raises(InputError, match=r"for linux-7\.2: .*no member named 'srtt'"):
+        sources.build(f"new={tmp_path}/tcp_wrong.c")

@@ -138,16 +138,17 @@ def inputs_of(request: Request) -> Inputs:
 def _guessed(request: Request, compiler: str) -> str:
     """The interface whose types the source has; of several that mean the same, the newest."""
     fitting: list[str] = []
-    refusals: list[InputError] = []
+    refusals: dict[str, InputError] = {}
     for abi in ABIS:
         try:
             _told(request, abi, compiler, "-fsyntax-only")
         except InputError as error:
-            refusals.append(error)
+            refusals[abi] = error
         else:
             fitting.append(abi)
     if not fitting:
-        raise max(reversed(refusals), key=lambda refusal: _progress(refusal, request))
+        furthest = max(refusals, key=lambda abi: _progress(refusals[abi], request))
+        raise [error for abi, error in refusals.items() if _family(abi) == _family(furthest)][-1]
     if len({_meaning(abi) for abi in fitting}) > 1:
         which = "which differ in what hooks mean"
         raise InputError(f"--cc {request.name}: compiles for {', '.join(fitting)}, {which}; add ,abi=ABI")
