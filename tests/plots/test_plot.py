@@ -15,7 +15,7 @@ from memory_results import MemoryResults, incast, queue, record, sawtooth, scena
 
 from cwndlab import plots
 from cwndlab.errors import InputError
-from cwndlab.plots import box, colours, heat
+from cwndlab.plots import box, colours, grouped, heat
 from cwndlab.results import columns
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.texttable import short_names
@@ -661,6 +661,11 @@ def test_short_names_stay_clear():
     deep = "network.chain.reverse.queue.limit"
     assert short_names([back, deep]) == {back: "reverse.rate", deep: "reverse.queue.limit"}
     assert short_names(["flows.reverse"]) == {"flows.reverse": "reverse"}
+
+
+def test_keys_are_named_as_they_are_written():
+    keys = ["hosts.a.sysctl.net.inet.tcp.abc_l_var", "hosts.a.cc"]
+    assert grouped.in_words(keys) == "abc_l_var and congestion control"
 
 
 def test_values_are_ordered_as_quantities():

@@ -219,9 +219,10 @@ def in_words(keys: Sequence[str]) -> str:
 
 
 def words(keys: Sequence[str]) -> list[str]:
-    """Return each key in words, under the shortest name that tells it from the others."""
+    """Return each key in words, under the shortest name that tells it from the others, as it is written."""
     short = short_names(keys)
-    return [columns.describe(short[key]).label for key in keys]
+    labels = {key: columns.describe(short[key]).label for key in keys}
+    return [short[key] if label == short[key].replace("_", " ") else label for key, label in labels.items()]
 
 
 def counted(selection: Selection, column: str) -> str:
