@@ -199,6 +199,12 @@ def test_clocks_that_differ_are_corrected(
             assert off.max() < most_ms, (flow, kind)
             assert (off.max() - off.min()) < 0.1, "what remains is constant: the skew is gone"
     assert found.record(0).started.startswith("2001-09-09")
+    # The path takes so long at least, there and back, of which half is what two clocks leave open.
+    said = [text.split(" by ")[1].split()[0] for text in found.record(0).warnings if "may be off" in text]
+    ways = ("one-way-delay", "one-way-delay-back")
+    halves = [sum(samples(plain, flow, kind)["value"].min() for kind in ways) / 2e6 for flow in FLOWS]
+    assert sorted(map(float, said)) == pytest.approx(sorted(halves), rel=0.02)
+    assert not any("may be off" in text for text in plain.record(0).warnings)
 
 
 @pytest.mark.slow

@@ -56,6 +56,9 @@ MAX_WINDOWS = 1_000_000
 COUNTS = ("ip", "frame", "payload")
 """Which bytes of a packet may count."""
 
+DELAYS = (("one-way-delay", "delays"), ("one-way-delay-back", "delays_back"))
+"""Kinds of samples of delays, there and back, and what `_native.Capture.pairs` calls them."""
+
 SHARED = 0.5
 """Share of the packets of a stream that two captures must both hold to be of the same run."""
 
@@ -404,10 +407,12 @@ def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
     positive = positive[positive > 0] / 1e6
     if len(positive):
         flow.metrics |= series.rtt_metrics(positive)
-    for kind, key in (("one-way-delay", "delays"), ("one-way-delay-back", "delays_back")):
+    least_ms = []
+    for kind, key in DELAYS:
         delays = pa.record_batch(found[key])
         run.samples.add(_times(delays), flow=flow.name, kind=kind, value=_values(delays, "value"))
         values = _values(delays, "value") / 1e6
+        least_ms += [float(values.min())] if len(values) else []
         if kind == "one-way-delay" and len(values):
             middle, high = np.percentile(values, [50, 95])
             flow.metrics |= {"one_way_p50_ms": float(middle), "one_way_p95_ms": float(high)}
@@ -416,6 +421,10 @@ def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
     if found["offset_ns"] is not None and not run.options.same_clock:
         ahead = f"{found['offset_ns']} ns ahead, {found['skew'] * 1e6:.3f} ppm fast"
         run.facts[f"{flow.name}: clock of {far.path.name}"] = ahead
+        # Each delay is at least 0, so the clocks differ by no more from what makes the least ones equal.
+        off_ms = sum(least_ms) / 2
+        if len(least_ms) == len(DELAYS):
+            run.warnings.append(f"{flow.name}: one-way delays may be off by {off_ms:.4g} ms: two clocks")
 
 
 def _skipped(stream: _Stream) -> list[str]:
