@@ -85,7 +85,7 @@ def test_the_newest_release_is_taken(file):
     assert module.abi == RELEASES[-1]
 
 
-CORE = "what is not here of the kernel's core needs a real kernel"
+CORE = "what is not here of the kernel's core needs a real kernel (--testbed kernel)"
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,8 @@ def _reason(errors: str, abi: str) -> str:
     """The first error, in one line."""
     offers = f"the headers for {abi} do not have it: give the file that defines it, or include=DIR"
     core = "what is not here of the kernel's core needs a real kernel"
+    if _family(abi) == "linux":
+        core += " (--testbed kernel)"
     includer = ""
     for line in errors.splitlines():
         if found := re.match(r"(?:In file included|\s+) from (\S+:\d+)", line):
