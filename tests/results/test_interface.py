@@ -81,13 +81,14 @@ def test_a_script_passes_the_strict_checker_and_its_errors_are_found(tmp_path):
 
 
 OF_THE_TERMINAL = {
-    "run": {"help", "dry_run", "report", "open", "junit", "quiet", "json", "set", "cc", "cc_private"},
-    "compare": {"help", "a", "b", "ministat", "json"},
+    "run": {"help", "dry_run", "report", "open", "junit", "quiet", "json", "set", "cc", "cc_private"}
+    | {"kernel", "patch"},
+    "compare": {"help", "a", "b", "ministat", "json", "kernel", "patch"},
     "plot": {"help", "figure"},
     "report": {"help"},
 }
 """Options of commands that no method has: how something is printed, what `load` and `together` take, files of
-other tools, and the numbered figures of publications."""
+other tools, the numbered figures of publications, and kernels, which are built before."""
 
 
 @pytest.mark.parametrize("name", OF_THE_TERMINAL)

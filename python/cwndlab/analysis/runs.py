@@ -108,10 +108,10 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
                 mixed=mixed,
                 cell={key: str(value) for key, value in zip(keys, cells[mine[0]], strict=True)},
                 repeat=repeat,
-                draws=(brief.seed, repeat) if brief.modelled and brief.seed is not None else None,
+                draws=(brief.seed, repeat) if brief.in_virtual_time and brief.seed is not None else None,
                 identity=brief.identity,
-                started=None if brief.modelled else _time(brief.started),
-                live=not brief.modelled,
+                started=None if brief.in_virtual_time else _time(brief.started),
+                live=not brief.in_virtual_time,
                 series=partial(_series_of, results, index, names),
             )
         )

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cwndlab.cli import kernel as kernels
+from cwndlab.cli.options import LATEST, Json, globbed, parse_optional_share, parse_pairs, parse_share
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    pass
-from cwndlab.cli.options import LATEST, Json, globbed, parse_optional_share, parse_pairs, parse_share
+    from cwndlab.analysis.contrasts import Comparisons
 
 
 class ManyFiles(typer.core.TyperCommand):
@@ -42,7 +43,10 @@ _FilesOfB = Annotated[
 def compare(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="DIR", help="Directories of results: two, or one with --by."),
+        typer.Argument(
+            metavar="DIR|FILE",
+            help="Directories of results: two, or one with --by; with --kernel experiments.",
+        ),
     ] = None,
     *,
     by: Annotated[
@@ -75,6 +79,14 @@ def compare(
         int, typer.Option(min=0, metavar="N", help="Of the random resamples and arrangements.")
     ] = 1,
     json: Json = False,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TREE",
+            help="Run experiments on this source tree of Linux, without and with a patch, and compare.",
+        ),
+    ] = None,
+    patch: kernels.Patch = None,
 ) -> None:
     """Say whether there is a difference, and how sure that is.
 
@@ -82,7 +94,7 @@ def compare(
     the number of comparisons, the smallest difference that would have shown, and the runs needed.
     """
     from cwndlab import interface
-    from cwndlab.analysis import contrasts, verdict
+    from cwndlab.analysis import contrasts
     from cwndlab.analysis.comparison import Options
 
     options = Options(
@@ -91,6 +103,12 @@ def compare(
     names = [name.strip() for name in metrics.split(",")] if metrics is not None else []
     selection = contrasts.Selection(names, flow, parse_pairs(where))
     places = directories or []
+    if kernel is not None or patch is not None:
+        if a or b or by is not None:
+            raise InputError("compare: --kernel TREE --patch FILE goes with experiment files alone")
+        for before, after in kernels.before_and_after(kernel, patch, places, quiet=json):
+            _print(contrasts.of_two(before, after, selection, options), json=json, ministat=ministat)
+        return
     if a or b:
         if places or by is not None or flow is not None or where:
             raise InputError("--a and --b compare files: no directory, --by, --flow or --where beside them")
@@ -106,9 +124,15 @@ def compare(
         )
     else:
         raise InputError("compare: give two directories, one with --by KEY, or --a FILES --b FILES")
+    _print(found, json=json, ministat=ministat)
+
+
+def _print(found: "Comparisons", *, json: bool, ministat: bool) -> None:
+    from cwndlab.analysis import verdict
+
     if json:
         print(verdict.json_lines(found), end="")
-    else:
-        print(verdict.text(found))
-        if ministat:
-            print("".join(f"\n{text}\n" for text in verdict.as_ministat(found)), end="")
+        return
+    print(verdict.text(found))
+    if ministat:
+        print("".join(f"\n{text}\n" for text in verdict.as_ministat(found)), end="")

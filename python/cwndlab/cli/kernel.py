@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cwndlab import testbeds
-from cwndlab.cli.output import say
+from cwndlab.cli.output import progress, say
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
+    from cwndlab.results.resultset import ResultSet
     from cwndlab.testbeds.kernel.building import Progress
 
 kernel = typer.Typer(
@@ -58,8 +59,8 @@ def build(
     from cwndlab.testbeds.kernel import building
 
     _check_hz(hz)
-    with _progress(quiet) as progress:
-        made, before = building.build(tree, hz or building.HZ, patch, progress, jobs=jobs or _processors())
+    with _progress(quiet) as told:
+        made, before = building.build(tree, hz or building.HZ, patch, told, jobs=jobs or _processors())
     say(f"{'had been built' if before else 'built'}: {made.name} ({made.made_of})")
     say(f"use it: cwndlab run FILE --kernel {made.name}")
 
@@ -105,9 +106,36 @@ def place(
         raise InputError(f"--kernel goes with --testbed {testbeds.GUEST} alone")
     from cwndlab.testbeds.kernel import choosing
 
-    with _progress(quiet) as progress:
-        found = choosing.kernel(chosen, patch, None, progress, jobs=_processors())
+    with _progress(quiet) as told:
+        found = choosing.kernel(chosen, patch, None, told, jobs=_processors())
     return testbeds.GUEST, found.folder
+
+
+def before_and_after(
+    chosen: str | None, patch: Path | None, files: list[Path], *, quiet: bool = False
+) -> "list[tuple[ResultSet, ResultSet]]":
+    """The results of experiment files on a source tree, and on it with a patch on top, by the same seeds.
+
+    They go where `cwndlab run` puts them. Raises InputError.
+    """
+    if chosen is None or patch is None or not files:
+        raise InputError("compare: --kernel TREE goes with --patch FILE, and with experiment files")
+    from cwndlab import interface
+    from cwndlab.cli import run
+
+    sides = [place(chosen, each, None, None, quiet=quiet) for each in (None, patch)]
+    pairs = []
+    for file in files:
+        results = []
+        for (testbed, folder), side in zip(sides, ("before", "after"), strict=True):
+            where = run.place(testbed, folder)
+            loaded = interface.load(str(file), (), where.testbed, lab=folder)
+            out = Path("results") / f"{loaded.name}-{side}"
+            with progress(quiet) as observer:
+                results.append(run.carry_out(loaded, where, out, None, observer, force=True))
+            say(f"{side}: {out}")
+        pairs.append((results[0], results[1]))
+    return pairs
 
 
 def _check_hz(hz: int | None) -> None:
@@ -132,9 +160,11 @@ def _progress(quiet: bool) -> "Iterator[Progress]":
         if quiet or not done or now - told < (0.5 if terminal else 20.0):
             return
         told = now
-        share = min(done / of, 0.99)
-        left = (now - began) * (1 - share) / share
-        line = f"building the kernel: {100 * share:2.0f} %, about {_minutes(left)} left"
+        line = f"building the kernel: {done} steps done"
+        if of and done > of // 20:
+            share = min(done / of, 0.99)
+            left = (now - began) * (1 - share) / share
+            line = f"building the kernel: {100 * share:2.0f} %, about {_minutes(left)} left"
         sys.stderr.write(f"\r{line:<60}" if terminal else f"{line}\n")
         sys.stderr.flush()
 

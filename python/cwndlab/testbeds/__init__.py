@@ -24,6 +24,9 @@ DISTANT = "ssh"
 GUEST = "kernel"
 """The testbed of a kernel of the user's own in virtual time."""
 
+VIRTUAL = (MODEL, GUEST)
+"""Those whose time is virtual: nothing but the Scenario, and what carries it out, decides a run."""
+
 NAMES = (MODEL, KERNEL, DISTANT, GUEST)
 """The testbeds there are."""
 

@@ -51,7 +51,7 @@ _ENVIRONMENT = {
 
 
 Progress = Callable[[int, int], None]
-"""Told how much of a build is done, of how much."""
+"""Told how much of a build is done, of how much; of 0 where only what was changed is compiled again."""
 
 
 def missing() -> list[str]:
@@ -237,6 +237,7 @@ def _make(work: Path, progress: Progress, jobs: int) -> None:
         _told(["make", "ARCH=um", "allnoconfig"], work, environment)
         shutil.copy(CONFIG, work / ".cwndlab-config")
     log = work / ".cwndlab-log"
+    steps = 0 if (work / "linux").is_file() else STEPS
     with log.open("w", encoding="utf-8") as errors:
         # `make` says on its output what it does, a line each, and what is wrong elsewhere.
         command = ["nice", "make", "ARCH=um", f"-j{jobs}", "linux"]
@@ -253,10 +254,9 @@ def _make(work: Path, progress: Progress, jobs: int) -> None:
             done = 0
             for line in process.stdout:
                 done += line.startswith("  ")
-                progress(done, STEPS)
+                progress(done, steps)
     if process.returncode:
         raise InputError(_errors(log.read_text(encoding="utf-8", errors="replace"), work))
-    progress(STEPS, STEPS)
 
 
 def _differs(work: Path) -> bool:
