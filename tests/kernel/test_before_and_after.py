@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from cwndlab import testbeds
-from cwndlab.cli import kernel
+from cwndlab.cli import kernel, patched
 from cwndlab.errors import InputError
 
 
 def test_a_patch_needs_a_tree_and_an_experiment() -> None:
     with pytest.raises(InputError, match="--kernel TREE goes with --patch FILE"):
-        kernel.before_and_after("tree", None, [Path("x.yaml")])
+        patched.before_and_after("tree", None, [Path("x.yaml")])
     with pytest.raises(InputError, match="and with experiment files"):
-        kernel.before_and_after("tree", Path("mine.diff"), [])
+        patched.before_and_after("tree", Path("mine.diff"), [])
     with pytest.raises(InputError, match="--patch goes with --kernel TREE"):
         kernel.place(None, Path("mine.diff"), None, None)
 

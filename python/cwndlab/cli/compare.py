@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cwndlab.cli import kernel as kernels
+from cwndlab.cli import patched
 from cwndlab.cli.options import LATEST, Json, globbed, parse_optional_share, parse_pairs, parse_share
 from cwndlab.errors import InputError
 
@@ -39,15 +40,24 @@ _FilesOfB = Annotated[
     list[Path] | None, typer.Option("--b", metavar="FILE...", help="Those to compare them with.")
 ]
 
+_Places = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DIR|FILE", help="Directories of results: two, or one with --by; with --kernel experiments."
+    ),
+]
+_Tree = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel",
+        metavar="TREE",
+        help="Run experiments on this source tree of Linux, without and with a patch, and compare.",
+    ),
+]
+
 
 def compare(
-    directories: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DIR|FILE",
-            help="Directories of results: two, or one with --by; with --kernel experiments.",
-        ),
-    ] = None,
+    directories: _Places = None,
     *,
     by: Annotated[
         str | None, typer.Option(metavar="KEY", help="Compare the values of a swept key in one directory.")
@@ -79,13 +89,7 @@ def compare(
         int, typer.Option(min=0, metavar="N", help="Of the random resamples and arrangements.")
     ] = 1,
     json: Json = False,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TREE",
-            help="Run experiments on this source tree of Linux, without and with a patch, and compare.",
-        ),
-    ] = None,
+    kernel: _Tree = None,
     patch: kernels.Patch = None,
 ) -> None:
     """Say whether there is a difference, and how sure that is.
@@ -106,8 +110,8 @@ def compare(
     if kernel is not None or patch is not None:
         if a or b or by is not None:
             raise InputError("compare: --kernel TREE --patch FILE goes with experiment files alone")
-        for before, after in kernels.before_and_after(kernel, patch, places, quiet=json):
-            _print(contrasts.of_two(before, after, selection, options), json=json, ministat=ministat)
+        for two in patched.before_and_after(kernel, patch, places, quiet=json):
+            _print(contrasts.of_two(*two, selection, options), json=json, ministat=ministat)
         return
     if a or b:
         if places or by is not None or flow is not None or where:

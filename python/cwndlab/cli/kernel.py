@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cwndlab import testbeds
-from cwndlab.cli.output import progress, say
+from cwndlab.cli.output import say
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    from cwndlab.results.resultset import ResultSet
     from cwndlab.testbeds.kernel.building import Progress
 
 kernel = typer.Typer(
@@ -109,33 +108,6 @@ def place(
     with _progress(quiet) as told:
         found = choosing.kernel(chosen, patch, None, told, jobs=_processors())
     return testbeds.GUEST, found.folder
-
-
-def before_and_after(
-    chosen: str | None, patch: Path | None, files: list[Path], *, quiet: bool = False
-) -> "list[tuple[ResultSet, ResultSet]]":
-    """The results of experiment files on a source tree, and on it with a patch on top, by the same seeds.
-
-    They go where `cwndlab run` puts them. Raises InputError.
-    """
-    if chosen is None or patch is None or not files:
-        raise InputError("compare: --kernel TREE goes with --patch FILE, and with experiment files")
-    from cwndlab import interface
-    from cwndlab.cli import run
-
-    sides = [place(chosen, each, None, None, quiet=quiet) for each in (None, patch)]
-    pairs = []
-    for file in files:
-        results = []
-        for (testbed, folder), side in zip(sides, ("before", "after"), strict=True):
-            where = run.place(testbed, folder)
-            loaded = interface.load(str(file), (), where.testbed, lab=folder)
-            out = Path("results") / f"{loaded.name}-{side}"
-            with progress(quiet) as observer:
-                results.append(run.carry_out(loaded, where, out, None, observer, force=True))
-            say(f"{side}: {out}")
-        pairs.append((results[0], results[1]))
-    return pairs
 
 
 def _check_hz(hz: int | None) -> None:
