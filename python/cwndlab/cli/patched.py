@@ -1,4 +1,4 @@
-"""Experiments on a source tree of Linux, without and with a patch: what `cwndlab compare --kernel` carries out."""
+"""Experiments on a source tree of Linux, without and with a patch: `cwndlab compare --kernel`."""
 
 from __future__ import annotations
 
