@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cwndlab import load
-from cwndlab.testbeds.kernel import plan
+from cwndlab.testbeds.kernel import plan, qdiscs
 from cwndlab.testbeds.kernel.inventory import Inventory
 from cwndlab.testbeds.live.linux.kernel import Kernel
 
@@ -76,3 +76,31 @@ def test_what_hosts_share_is_the_largest_bound_or_has_to_agree() -> None:
     differ = {"a": {"net.core.netdev_max_backlog": 5}, "b": {"net.core.netdev_max_backlog": 6}}
     with pytest.raises(ValueError, match="all hosts of a kernel share it; it cannot be 5 and 6"):
         told(sysctl=differ)
+
+
+def scheduled(*changes: str) -> dict[str, Any]:
+    return told(f"network.dumbbell.bottleneck.schedule=[{', '.join(changes)}]")
+
+
+def test_changes_are_sent_at_their_times_and_an_outage_ends_with_the_loss_there_was() -> None:
+    found = scheduled(
+        "{at: 1s, set: {rate: 5mbit}}", "{at: 500ms, set: {down: true}}", "{at: 700ms, set: {down: false}}"
+    )
+    assert [change["at_ns"] for change in found["changes"]] == [500_000_000, 700_000_000, 1_000_000_000]
+    outage, over, slower = (bytes.fromhex(change["messages"][0]["message"]) for change in found["changes"])
+    assert b"netem\0" in outage and b"netem\0" in over and b"htb\0" in slower
+    everything = b"\xff\xff\xff\xff"
+    place = outage.index(b"netem\0") + 8 + 4 + 8  # behind the name, the head of the options, delay and limit
+    assert outage[place : place + 4] == everything
+    assert over[place : place + 4] == bytes(4)
+
+
+def test_what_cannot_change_is_refused() -> None:
+    scenario: Any = load(TEXT).plan().runs[0].scenario
+    link = next(link for link in scenario["links"] if link["name"] == "bottleneck")
+    none = dict.fromkeys(("rate_bps", "delay_ns", "loss", "queue", "down"))
+    other: Any = {**none, "queue": {"kind": "fq_codel"}}
+    assert "only its parameters can change" in (qdiscs.change_refusal(link, other) or "")
+    faster: Any = {**none, "rate_bps": 10**6}
+    assert "begins without one" in (qdiscs.change_refusal({**link, "rate_bps": None}, faster) or "")
+    assert qdiscs.change_refusal(link, faster) is None

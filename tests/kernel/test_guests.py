@@ -94,6 +94,20 @@ def test_a_cubic_flow_fills_the_link_and_its_queue(kernel: Kernel, tmp_path: Pat
     assert kernel.sha256[:16] in record.read_text(), "results say which kernel made them"
 
 
+def test_a_link_changes_in_mid_run(kernel: Kernel, tmp_path: Path) -> None:
+    import polars as pl
+
+    slower = "[{at: 4s, set: {rate: 2mbit}}, {at: 8s, set: {down: true}}]"
+    sets = ["--set", f"network.dumbbell.bottleneck.schedule={slower}", "--set", "duration=10s"]
+    run(kernel, ONE, tmp_path / "slower", *sets)
+    (file,) = (tmp_path / "slower").rglob("samples.parquet")
+    seconds = pl.read_parquet(file).filter(pl.col("kind") == "goodput")["value"].to_list()
+    # What is received in order comes in bursts where packets are lost.
+    assert 9e6 < 8 * sum(seconds[1:4]) / 3 < 9.6e6
+    assert 1.5e6 < 8 * sum(seconds[4:8]) / 4 < 2e6
+    assert seconds[9] == 0, "nothing passes, and what was on its way has arrived"
+
+
 def test_any_number_of_jobs_writes_the_same_bytes_twice(kernel: Kernel, tmp_path: Path) -> None:
     found = []
     for number, jobs in enumerate(("1", "2", "1", "2")):

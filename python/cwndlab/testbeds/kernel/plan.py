@@ -63,6 +63,7 @@ class _Plan:
     ) -> None:
         self._run_id, self._scenario, self._starts, self._has = run_id, scenario, starts, has
         self._layout: Layout = lay_out(scenario)
+        self._changing = {change["link"] for change in scenario["schedule"]}
         self._hosts = {host["name"]: host for host in scenario["hosts"]}
         self._ways: list[_Way] = []
         self._wires: dict[str, Cable] = {}
@@ -90,6 +91,7 @@ class _Plan:
             "orders": self._orders(),
             "samplers": [[role, self._sampler(role)] for role in ROLES],
             "links": self._looked_at(),
+            "changes": self._changes(),
             "queue_interval_ns": recorded["interval_ns"] if recorded["kind"] == "interval" else 0,
             "duration_ns": scenario["duration_ns"],
             "measure": [scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]],
@@ -100,7 +102,9 @@ class _Plan:
         their own, which packets reach one by one, however the host hands them down."""
         forward, reverse = _link(cable.forward), _link(cable.reverse)
         shaped = [
-            link is not None and bool(qdiscs.needs(link)) and port.node in self._hosts
+            link is not None
+            and port.node in self._hosts
+            and bool(qdiscs.needs(link, changing=link["name"] in self._changing))
             for link, port in ((forward, cable.near), (reverse, cable.far))
         ]
         if not any(shaped):
@@ -179,18 +183,37 @@ class _Plan:
         """Each link that is more than a wire, and the interface at which its queue disciplines are."""
         for way in self._ways:
             for link, port in ((way.forward, way.near), (way.reverse, way.far)):
-                if link is not None and qdiscs.needs(link):
+                if link is not None and qdiscs.needs(link, changing=link["name"] in self._changing):
                     yield link, port
+
+    def _changes(self) -> list[dict[str, Any]]:
+        """What changes in mid-run, in order of time."""
+        links = {link["name"]: (link, port) for link, port in self._shaped()}
+        down: set[str] = set()
+        found: dict[int, list[Any]] = {}
+        for change in sorted(self._scenario["schedule"], key=lambda change: change["at_ns"]):
+            before, port = links[change["link"]]
+            after = qdiscs.changed(before, change)
+            links[change["link"]] = after, port
+            if change["down"] is not None:
+                (down.add if change["down"] else down.discard)(change["link"])
+            is_down = change["link"] in down
+            for message in qdiscs.change_messages(after, change, self._index[port], down=is_down):
+                step = self._send(port.node, f"change of link {change['link']}", message)
+                found.setdefault(change["at_ns"], []).append(step["netlink"])
+        end = self._scenario["duration_ns"]
+        return [{"at_ns": at, "messages": messages} for at, messages in found.items() if at < end]
 
     def _links(self) -> Iterator[dict[str, Any]]:
         for link, port in self._shaped():
-            for message in qdiscs.messages(link, self._index[port]):
+            changing = link["name"] in self._changing
+            for message in qdiscs.messages(link, self._index[port], changing=changing):
                 yield self._send(port.node, f"link {link['name']}", message)
 
     def _looked_at(self) -> list[dict[str, Any]]:
         found = []
         for link, port in self._shaped():
-            places = qdiscs.places(link)
+            places = qdiscs.places(link, changing=link["name"] in self._changing)
             if places is not None:
                 found.append(
                     {

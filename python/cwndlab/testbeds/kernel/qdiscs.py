@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from cwndlab.contract.scenario import Link
+from cwndlab.contract.scenario import Change, Link
 from cwndlab.scenario.moment import ETHERNET_HEADER
 from cwndlab.testbeds.kernel import netlink
 from cwndlab.testbeds.kernel.netlink import attributes
@@ -52,10 +52,13 @@ class Places:
     netem: int | None
 
 
-def needs(link: Link) -> list[str]:
-    """The kinds of queue disciplines that a link consists of; none where it only passes packets on."""
+def needs(link: Link, *, changing: bool = False) -> list[str]:
+    """The kinds of queue disciplines that a link consists of; none where it only passes packets on.
+
+    `changing`: its delay or loss may change in mid-run.
+    """
     kinds = []
-    if _impaired(link):
+    if changing or _impaired(link):
         kinds.append("netem")
     if link["shaper"] is not None:
         kinds.append("tbf")
@@ -74,6 +77,8 @@ def refusal(link: Link) -> str | None:
     loss, shaper, queue = link["loss"], link["shaper"], link["queue"]
     if loss is not None and loss["kind"] not in ("random", "gilbert"):
         return f"loss {loss['kind']}: netem loses at random, or by a Gilbert-Elliott chain"
+    if link["jitter"] is not None and link["jitter"]["kind"] == "pareto":
+        return "jitter pareto: netem's own table of it is another; give one by kind: file"
     if shaper is not None and (shaper["kind"] != "token-bucket" or link["rate_bps"] is not None):
         return "a shaper other than a token bucket alone, without a rate of the link"
     if queue["kind"] == "netem":
@@ -83,15 +88,49 @@ def refusal(link: Link) -> str | None:
     return None
 
 
-def messages(link: Link, index: int) -> Iterator[bytes]:
+def change_refusal(link: Link, change: Change) -> str | None:
+    """Why a link cannot be changed so in mid-run, or None."""
+    if change["rate_bps"] is not None and "htb" not in needs(link):
+        return "a change of the rate of a link that begins without one"
+    if change["queue"] is not None and change["queue"]["kind"] not in needs(link)[-1:]:
+        return f"a change to {change['queue']['kind']}: of a queue only its parameters can change"
+    if change["loss"] is not None and change["loss"]["kind"] not in ("random", "gilbert"):
+        return f"loss {change['loss']['kind']}: netem loses at random, or by a Gilbert-Elliott chain"
+    return None
+
+
+def changed(link: Link, change: Change) -> Link:
+    """A link after a change, an outage aside."""
+    told: Mapping[str, Any] = dict(change)
+    new = {key: told[key] for key in ("rate_bps", "delay_ns", "loss", "queue") if told[key] is not None}
+    after: Any = {**link, **new}
+    found: Link = after
+    return found
+
+
+def change_messages(link: Link, change: Change, index: int, *, down: bool) -> Iterator[bytes]:
+    """The messages that make a link what it is after a change; `down`: it loses everything then."""
+    extra, kinds = link["overhead"] - ETHERNET_HEADER, needs(link, changing=True)
+    if (change["delay_ns"], change["loss"], change["down"]) != (None, None, None):
+        yield netlink.qdisc(index, "netem", _netem(link, down=down), handle=_NETEM, overhead=extra, new=False)
+    if change["rate_bps"] is not None:
+        size = link["mtu"] + link["overhead"]
+        yield netlink.htb_class(index, change["rate_bps"] // 8, size, handle=_CLASS, parent=_HTB, new=False)
+    if change["queue"] is not None:
+        parent = _CLASS if "htb" in kinds else _BELOW_TBF if "tbf" in kinds else _BELOW_NETEM
+        options = _queue(change["queue"])
+        yield netlink.qdisc(index, change["queue"]["kind"], options, handle=_QUEUE, parent=parent, new=False)
+
+
+def messages(link: Link, index: int, *, changing: bool = False) -> Iterator[bytes]:
     """The messages that put a link's queue disciplines at an interface."""
     parent = netlink.ROOT
     extra = link["overhead"] - ETHERNET_HEADER
     size = link["mtu"] + link["overhead"]
-    if _impaired(link):
+    if changing or _impaired(link):
         yield netlink.qdisc(index, "netem", _netem(link), handle=_NETEM, overhead=extra)
         parent, extra = _BELOW_NETEM, 0
-    kinds = needs(link)
+    kinds = needs(link, changing=changing)
     if "tbf" in kinds and link["shaper"] is not None:
         shaper: Mapping[str, Any] = dict(link["shaper"])
         options = netlink.tbf(shaper["rate_bps"] // 8, shaper["burst_bytes"], 1 << 30)
@@ -106,14 +145,14 @@ def messages(link: Link, index: int) -> Iterator[bytes]:
         yield netlink.qdisc(index, queue["kind"], _queue(queue), handle=_QUEUE, parent=parent, overhead=extra)
 
 
-def places(link: Link) -> Places | None:
+def places(link: Link, *, changing: bool = False) -> Places | None:
     """Where a link is looked at; None where it has no queue discipline."""
-    kinds = needs(link)
+    kinds = needs(link, changing=changing)
     if not kinds:
         return None
     if kinds == ["netem"]:
         return Places(_NETEM, None)
-    return Places(_QUEUE, _NETEM if link["loss"] is not None else None)
+    return Places(_QUEUE, _NETEM if changing or link["loss"] is not None else None)
 
 
 def _impaired(link: Link) -> bool:
@@ -127,10 +166,12 @@ def _part(ppb: int) -> int:
     return min(WHOLE, round(ppb * 2**32 / 10**9))
 
 
-def _netem(link: Link) -> netlink.Options:
+def _netem(link: Link, *, down: bool = False) -> netlink.Options:
     loss, jitter = link["loss"], link["jitter"]
-    gilbert = None
-    if loss is not None and loss["kind"] == "gilbert":
+    gilbert, lost = None, WHOLE if down else 0
+    if loss is not None and loss["kind"] == "random" and not down:
+        lost = _part(loss["probability_ppb"])
+    if loss is not None and loss["kind"] == "gilbert" and not down:
         gilbert = (
             _part(loss["p_ppb"]),
             _part(loss["r_ppb"]),
@@ -143,7 +184,7 @@ def _netem(link: Link) -> netlink.Options:
     return netlink.netem(
         delay_ns=link["delay_ns"],
         limit=NETEM_LIMIT,
-        loss=_part(loss["probability_ppb"]) if loss is not None and loss["kind"] == "random" else 0,
+        loss=lost,
         duplicate=_part(link["duplicate_ppb"]),
         corrupt=_part(link["corrupt_ppb"]),
         jitter_ns=jitter["sd_ns"] if jitter is not None else 0,

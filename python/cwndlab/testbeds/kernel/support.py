@@ -30,7 +30,7 @@ def support(kernel: Path | None) -> Support:
             "experiment": EXPERIMENT.union(NetnsKeys.known_keys(), ["loggers"]),
             "host": keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic count"),
             "nic": keys("tx_queue tso gro"),
-            **{section: found - {"schedule"} for section, found in PATH.items()},
+            **PATH,
         },
         only_off={"nic": keys("lro")},
         catalogue=partial(_catalogue, kernel),

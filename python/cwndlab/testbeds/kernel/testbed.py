@@ -137,7 +137,10 @@ def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iter
     for link in scenario["links"]:
         if reason := qdiscs.refusal(link):
             yield f"link {link['name']}: {reason}"
-        lacking = [kind for kind in qdiscs.needs(link) if not has.has_queue(kind)]
+        changes = [change for change in scenario["schedule"] if change["link"] == link["name"]]
+        refused = [reason for change in changes if (reason := qdiscs.change_refusal(link, change))]
+        yield from (f"link {link['name']}: {reason}" for reason in refused)
+        lacking = [kind for kind in qdiscs.needs(link, changing=bool(changes)) if not has.has_queue(kind)]
         yield from (
             f"link {link['name']}: {has.kernel.release} has no queue discipline {kind}" for kind in lacking
         )
