@@ -89,12 +89,7 @@ impl Dualpi2 {
     /// Carries out the updates that were due at or before `now` (RFC 9332 appendix A.1, dualpi2_update).
     fn catch_up<P>(&mut self, now: Nanos, store: &Store<P>) {
         while self.update_next <= now {
-            if self.base == 0 && self.delay_old == 0 && self.waiting() == 0 {
-                // Nothing changes while no packet waits: the rest of the idle time is skipped.
-                let left = (now - self.update_next) / self.config.tupdate_ns;
-                self.update_next += left * self.config.tupdate_ns;
-            }
-            let at = self.update_next;
+            let (at, before) = (self.update_next, (self.base, self.delay_old));
             let waited = |queue: &ByteQueue| queue.first(store).map_or(0, |item| at - item.arrived.min(at));
             let delay = waited(&self.classic).max(waited(&self.l4s));
             let away = i128::from(delay) - i128::from(self.config.target_ns);
@@ -106,10 +101,12 @@ impl Dualpi2 {
             self.base = (i128::from(self.base) + delta).clamp(0, i128::from(most)) as u64;
             self.delay_old = delay;
             self.update_next += self.config.tupdate_ns;
-            if self.base == most && away >= 0 && self.update_next <= now {
-                // It stays there while the same packets wait longer and longer: the rest of that time at once.
+            let is_idle = self.waiting() == 0 && (self.base, self.delay_old) == before;
+            if (is_idle || self.base == most && away >= 0) && self.update_next <= now {
+                // It stays there while no packet waits, or the same ones wait longer and longer: the rest of that time at once.
                 let left = (now - self.update_next) / self.config.tupdate_ns;
                 self.update_next += left * self.config.tupdate_ns;
+                self.delay_old += if is_idle { 0 } else { left * self.config.tupdate_ns };
             }
         }
     }

@@ -20,6 +20,8 @@ const TRIED: (u64, u32) = (0, 400);
 const CHOICES: usize = 1000;
 /// Number of events of each run: enough for handshakes, losses, timeouts and schedules.
 const EVENTS: u64 = 20_000;
+/// A scenario that takes longer is printed, to be looked at.
+const SLOW: Duration = Duration::from_secs(30);
 /// A scenario that takes longer hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 
@@ -132,7 +134,11 @@ fn no_scenario_makes_the_engine_panic() {
         watchdog.begins(&json);
         let taken = carry_out(&json);
         watchdog.ends();
-        count.lock().expect("the count").add(taken, began.elapsed());
+        let took = began.elapsed();
+        if took > SLOW {
+            println!("{:.0} s: {json}", took.as_secs_f64());
+        }
+        count.lock().expect("the count").add(taken, took);
         Ok(())
     });
     if let Err(TestError::Fail(why, choices)) = &outcome {
