@@ -86,7 +86,9 @@ impl RackSender {
         bytes
     }
 
-    /// Takes the RTT of what arrived; `echo` where it was acknowledged cumulatively with a timestamp.
+    /// Takes the RTT of what arrived; `echo` where it was acknowledged cumulatively with a timestamp. Of what was sent again
+    /// only the echo of the last transmission gives a sample: one of another may have come sooner than any round trip
+    /// (rack_update_rtt).
     fn take_rtt_sample(
         &mut self,
         snd: &SendState,
@@ -110,10 +112,10 @@ impl RackSender {
                 self.on_spurious_retransmission(snd, entry, cx);
                 false
             } else {
-                if echo.is_some() {
+                if echo.is_some_and(|echo| echo == entry.last_stamp) {
                     self.sample = Some(Sample { rtt, exact: rtt, trusted: false, flight: None });
                 }
-                self.min_rtt > 0
+                self.min_rtt > 0 && !early
             }
         };
         if resolved && entry.at > self.last_sent_at {

@@ -16,6 +16,8 @@ pub(super) struct Entry {
     pub order: u64,
     /// Millisecond timestamp of its first transmission.
     pub first_stamp: u32,
+    /// Of its last one.
+    pub last_stamp: u32,
     /// Bytes sent again.
     pub retransmitted: u32,
     /// Bytes in flight when it was first sent, itself among them.
@@ -96,6 +98,7 @@ impl SendMap {
             at,
             order: self.orders,
             first_stamp: stamp,
+            last_stamp: stamp,
             retransmitted: 0,
             flight,
             count: 1,
@@ -118,7 +121,7 @@ impl SendMap {
     }
 
     /// An entry is sent again; returns it.
-    pub(super) fn resend(&mut self, index: usize, at: u64, probe: bool) -> Entry {
+    pub(super) fn resend(&mut self, index: usize, at: u64, stamp: u32, probe: bool) -> Entry {
         self.orders += 1;
         let passed = self.newest_sacked;
         let entry = &mut self.entries[index];
@@ -128,7 +131,7 @@ impl SendMap {
             self.considered_lost -= length;
         }
         entry.resent_after_later_sack = entry.order < passed;
-        entry.at = at;
+        (entry.at, entry.last_stamp) = (at, stamp);
         entry.order = self.orders;
         entry.count += 1;
         entry.dupacks = 0;

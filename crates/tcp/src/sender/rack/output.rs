@@ -121,7 +121,8 @@ impl RackSender {
     }
 
     fn retransmit(&mut self, snd: &mut SendState, index: usize, probe: bool, cx: &Context<'_>) -> Transmit {
-        let entry = self.map.resend(index, self.now_us, probe);
+        let stamp = cx.clock.timestamp_ms(cx.now);
+        let entry = self.map.resend(index, self.now_us, stamp, probe);
         let length = entry.end - entry.start;
         if self.ccv.in_recovery() {
             self.prr_out += length;
@@ -131,7 +132,7 @@ impl RackSender {
         self.sent_in_call += length;
         let data_end = entry.end.min(snd.end);
         if let Some(packets) = &mut self.packets {
-            packets.on_sent(entry.start, data_end, cx.clock.timestamp_ms(cx.now));
+            packets.on_sent(entry.start, data_end, stamp);
         }
         Transmit {
             seq: entry.start,
