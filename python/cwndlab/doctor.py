@@ -111,7 +111,10 @@ def _guests() -> Iterator[Finding]:
     memory = Path("/dev/shm")
     free = f"{shutil.disk_usage(memory).free >> 20} MiB free" if memory.is_dir() else "is not there"
     yield Finding(
-        "testbed kernel", str(memory), memory.is_dir(), f"{free}; a guest takes up to 100 MiB there"
+        "testbed kernel",
+        str(memory),
+        memory.is_dir(),
+        f"{free}; a guest takes some 25 MiB there, more with much data on its way",
     )
     try:
         built = ", ".join(kernel.name for kernel in store.kernels())

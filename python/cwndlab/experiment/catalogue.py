@@ -40,6 +40,8 @@ class Machine:
     model: str
     cc: str
     sysctls: Mapping[str, int]
+    called: str = "this machine"
+    """What it is in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def warnings(
     for name, senders in unnamed.items():
         stack = catalogue.stacks[name]
         if stack.machine is not None and stack.machine.cc != stack.default_cc:
-            own = f"this machine's own default congestion control is {stack.machine.cc}"
+            own = f"{stack.machine.called}'s own default congestion control is {stack.machine.cc}"
             yield f"{own}; {_some(senders)} got {stack.default_cc}, the default of {name}"
     for host in hosts.values():
         here = catalogue.stack(host.stack)
@@ -37,11 +37,11 @@ def warnings(
             continue
         model = here.machine.model
         if host.stack in catalogue.newest and model != here.name:
-            yield f"stack {host.stack} is {here.name} on this machine, and {model} on testbed sim"
+            yield f"stack {host.stack} is {here.name} on {here.machine.called}, and {model} on testbed sim"
         for sysctl, modelled in here.machine.sysctls.items():
             if sysctl not in host.sysctl and here.real_name(sysctl) not in host.sysctl:
                 value = here.sysctls[sysctl].default
-                yield f"{sysctl} is {value} on this machine, and {modelled} in the model {model}"
+                yield f"{sysctl} is {value} on {here.machine.called}, and {modelled} in the model {model}"
 
 
 def _some(names: Sequence[str]) -> str:

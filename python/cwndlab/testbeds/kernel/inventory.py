@@ -64,7 +64,10 @@ def known(kernel: store.Kernel) -> Catalogue:
     found = linux.known(of(kernel).kernel, kernel.hz)
     (name,) = found.stacks
     models = [stack.name for stack in catalogue().stacks.values() if stack.family == linux.FAMILY]
-    return replace(found, newest={**found.newest, **dict.fromkeys(models, name)})
+    stack = found.stacks[name]
+    if stack.machine is not None:
+        stack = replace(stack, machine=replace(stack.machine, called="this kernel"))
+    return replace(found, stacks={name: stack}, newest={**found.newest, **dict.fromkeys(models, name)})
 
 
 def _asked(kernel: store.Kernel) -> Mapping[str, object]:
