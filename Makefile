@@ -154,7 +154,7 @@ test-aarch64: toolchain ## the golden scenarios on a second processor, which QEM
 	env $(AGENT_LINKERS) CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static \
 	    cargo test --locked --profile $(PROFILE) --target $(AARCH64) -p cwndlab-sim --test runs golden
 
-PAGE       := python/cwndlab/web/page
+PAGE       := python/cwndlab/report/live_page/page
 PAGE_BYTES := 1500000
 
 web: $(STAMPS)/web-release ## the live lab (`cwndlab live`): the engine for a browser, and the plan's templates of Scenarios
@@ -202,7 +202,7 @@ ruff: $(STAMPS)/venv
 
 # Reads the sources only: no engine is needed.
 imports: $(STAMPS)/venv
-	$(SAY) 'Imports: layers in one direction, no cycle'
+	$(SAY) 'Imports: rooms in one direction, no cycle'
 	$(BIN)/pytest --noconftest tests/structure
 
 mypy: $(STAMPS)/venv
@@ -361,5 +361,5 @@ $(STAMPS)/web-release $(STAMPS)/web-$(PROFILE): $(STAMPS)/web-%: $(STAMPS)/nativ
 	cargo build --locked --profile $* --target $(WASM) -p cwndlab-web
 	cargo run --locked --quiet --manifest-path crates/web/bind/Cargo.toml --target-dir target/bind -- \
 	    $${CARGO_TARGET_DIR:-target}/$(WASM)/$*/web.wasm $(PAGE)
-	$(BIN)/python -m cwndlab.web.templates $(PAGE)/templates.json
+	$(BIN)/python -m cwndlab.report.live_page.templates $(PAGE)/templates.json
 	@rm -f $(STAMPS)/web-* && touch $@

@@ -30,7 +30,7 @@ cwndlab reproduce paper.tar.gz --quiet
 begins cwndlab completion bash
 bash -n said
 begins cwndlab cite
-python -c 'from cwndlab.web import serve; print(len(serve.page_files()), "files of the live lab")'
+python -c 'from cwndlab.report.live_page import serve; print(len(serve.page_files()), "files of the live lab")'
 # With the wheel, where shells and man look for them.
 for file in man/man1/cwndlab.1 bash-completion/completions/cwndlab zsh/site-functions/_cwndlab fish/vendor_completions.d/cwndlab.fish; do
     test -s lab/share/$file

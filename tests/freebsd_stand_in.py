@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from cwndlab.testbeds.ssh import scripts
+from cwndlab.testbeds.ssh.machines import scripts
 
 SYSCTLS = {
     "kern.hz": "1000",

@@ -1,6 +1,6 @@
 """Pages as tests read them."""
 
-from cwndlab.plots.report import sections
+from cwndlab.report.html_report import sections
 from cwndlab.results.resultset import ResultSet
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cwndlab.errors import CwndlabError, ExperimentError, InputError, StoppedError
 
 if TYPE_CHECKING:
-    from cwndlab.interface import Experiment, ResultSet, load, open, together
+    from cwndlab.report.interface import Experiment, ResultSet, load, open, together
 
     __version__: str
 
@@ -39,7 +39,7 @@ if not TYPE_CHECKING:  # to which a name that does not exist is an error
 
             found: Any = version("cwndlab")
         elif name in __all__:
-            from cwndlab import interface
+            from cwndlab.report import interface
 
             found = getattr(interface, name)
         else:

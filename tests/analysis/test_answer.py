@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from test_comparison import simulated, values
 
-from cwndlab import interface, runner, testbeds
+from cwndlab import testbeds
 from cwndlab.analysis import amounts, answer, comparison, contrasts, effects, verdict
 from cwndlab.analysis.comparison import Contrast, Options, RunSet
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.runs import Run
 from cwndlab.errors import ExperimentError
+from cwndlab.execution import runner
+from cwndlab.report import interface
 from cwndlab.results import questions
 from experiments import dumbbell
 from pages import rendered

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cwndlab.advice import buffers, line
+from cwndlab.analysis.advice import buffers, line
 from cwndlab.experiment import units
 
 

@@ -72,7 +72,7 @@ def test_force_goes_with_a_directory_alone(inside, cwndlab, words):
 
 
 def test_results_stay_where_their_replacement_does_not_come_to_be(inside, cwndlab, monkeypatch):
-    from cwndlab import runner
+    from cwndlab.execution import runner
 
     file, out = cwndlab.file("quick.yaml", QUICK), cwndlab.directory / "out"
     assert inside("run", file, "-o", out, "-q").code == 0

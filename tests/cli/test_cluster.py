@@ -178,7 +178,7 @@ def test_a_worker_with_another_package_is_refused(cwndlab, cluster):
     shutil.copytree(
         Path(api.__file__).parent, other / "cwndlab", ignore=shutil.ignore_patterns("__pycache__")
     )
-    with (other / "cwndlab/tables.py").open("a") as file:
+    with (other / "cwndlab/testbeds/tables.py").open("a") as file:
         file.write("# changed\n")
     cluster.worker(PYTHONPATH=str(other))
     cluster.wait_for_workers(WORKERS + 1)
@@ -239,7 +239,9 @@ sweep:
 OUTSIDE = ("--cc", f"new={MODULES}/tcp_fails.c,abi=linux-6.12", "--no-report", "-q")
 
 
-@pytest.mark.parametrize("cluster", [("--preload", "cwndlab.worker", "--allow-foreign")], indirect=True)
+@pytest.mark.parametrize(
+    "cluster", [("--preload", "cwndlab.execution.worker", "--allow-foreign")], indirect=True
+)
 def test_congestion_controls_from_outside_travel_as_their_sources(cwndlab, cluster):
     cwndlab.file("own.yaml", FOREIGN)
     there = cwndlab("run", "own.yaml", "--cluster", str(cluster.file), "-o", "there", *OUTSIDE)

@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cwndlab import code, guide, suites
+from cwndlab.cli import pages
+from cwndlab.experiment import suites
+from cwndlab.results import software
 
 DOCS = Path(__file__).parents[2] / "docs"
 MADE = {"commands"}  # from the program, with the site
 
 
 def test_every_page_is_listed_once_and_is_there():
-    listed = [page.name for page in guide.pages()]
+    listed = [page.name for page in pages.pages()]
     there = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
     assert len(listed) == len(set(listed))
     assert set(listed) == there | MADE
@@ -29,7 +31,7 @@ def test_help_lists_the_pages_and_prints_one(cwndlab):
     listed = cwndlab("help")
     assert (listed.code, listed.err) == (0, "")
     assert [line.split()[0] for line in listed.out.splitlines() if line[0] != " "] == [
-        page.name for page in guide.topics()
+        page.name for page in pages.topics()
     ]
     ran = cwndlab("help", "netns")
     assert ran.out.startswith("# Testbed netns: this machine's own Linux\n\n*For people who run on their own")
@@ -48,13 +50,13 @@ def test_every_page_that_the_program_names_can_be_printed():
         path.read_text(encoding="utf-8")
         for suffix in ("py", "html", "js", "yaml")
         for path in package.rglob(f"*.{suffix}")
-        if not path.is_relative_to(guide.PAGES)
+        if not path.is_relative_to(pages.PAGES)
     ]
     named = {name for text in texts for name in re.findall(r"cwndlab help ([a-z][a-z/-]*)", text)}
     files = {name for text in texts for name in re.findall(r"\bdocs/([a-z/-]+)\.md", text)}
     assert {"start", "statistics", "install"} <= named
     for name in named | files:
-        assert guide.page(name).path.exists()
+        assert pages.page(name).path.exists()
 
 
 @pytest.mark.slow
@@ -136,9 +138,9 @@ def test_what_a_wheel_was_built_from_is_said_unless_it_is_a_release(tmp_path, mo
     version = version_of("cwndlab")
     if written:
         (tmp_path / "commit.txt").write_text(written.format(version=version))
-    monkeypatch.setattr(code, "PACKAGE", tmp_path)
-    monkeypatch.setattr(code, "commit", code.commit.__wrapped__)
-    assert code.release() == version + said.format(version=version)
+    monkeypatch.setattr(software, "PACKAGE", tmp_path)
+    monkeypatch.setattr(software, "commit", software.commit.__wrapped__)
+    assert software.release() == version + said.format(version=version)
 
 
 def test_a_checkout_is_asked_for_its_commit(tmp_path, monkeypatch):
@@ -147,16 +149,16 @@ def test_a_checkout_is_asked_for_its_commit(tmp_path, monkeypatch):
         subprocess.run(["git", "-C", tmp_path, *author, *arguments], check=True, capture_output=True)
 
     (tmp_path / "pyproject.toml").write_text("")
-    monkeypatch.setattr(code, "PACKAGE", tmp_path / "python" / "cwndlab")
+    monkeypatch.setattr(software, "PACKAGE", tmp_path / "python" / "cwndlab")
     git("init")
     git("add", ".")
     git("commit", "-m", "first")
-    assert re.fullmatch("[0-9a-f]{12}", code.commit.__wrapped__())
+    assert re.fullmatch("[0-9a-f]{12}", software.commit.__wrapped__())
     (tmp_path / "pyproject.toml").write_text("other")
-    assert re.fullmatch("[0-9a-f]{12}-dirty", code.commit.__wrapped__())
+    assert re.fullmatch("[0-9a-f]{12}-dirty", software.commit.__wrapped__())
     git("checkout", ".")
     git("tag", f"v{version_of('cwndlab')}")
-    assert code.commit.__wrapped__() == ""
+    assert software.commit.__wrapped__() == ""
 
 
 def test_sites_of_versions_stand_side_by_side(tmp_path):

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-import malformed
 import pytest
 
-from cwndlab import load, suites
+import malformed
+from cwndlab import load
 from cwndlab.errors import ExperimentError
-from cwndlab.experiment import locate
+from cwndlab.experiment import locate, suites
 from cwndlab.experiment.experiment import Experiment
-from cwndlab.plan import scenario_hash
-from cwndlab.scenario import planning
-from cwndlab.scenario.notes import Notes
-from cwndlab.scenario.resolve import resolve
+from cwndlab.experiment.plan import scenario_hash
+from cwndlab.experiment.scenario import planner
+from cwndlab.experiment.scenario.notes import Notes
+from cwndlab.experiment.scenario.resolve import resolve
 
 FILES = [
     *sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml")),
@@ -56,7 +56,7 @@ def alone(experiment: Experiment) -> list[tuple[object, ...]]:
     """What each cell is by itself; what is wrong with the first that is refused ends the list."""
     schema, support = type(experiment.spec), experiment.support
     catalogue = support.catalogue()
-    part = planning.subset(experiment.tree, experiment.axes, schema, support, catalogue)
+    part = planner.subset(experiment.tree, experiment.axes, schema, support, catalogue)
     found: list[tuple[object, ...]] = []
     try:
         for cell in part.cells():
@@ -71,7 +71,7 @@ def alone(experiment: Experiment) -> list[tuple[object, ...]]:
 
 def planned(experiment: Experiment) -> list[tuple[object, ...]]:
     try:
-        plan = planning.make(experiment)
+        plan = planner.make(experiment)
     except ExperimentError as error:
         return [("refused", str(error), [str(each) for each in error.all])]
     firsts = [run for run in plan.runs if run.repeat == 0]

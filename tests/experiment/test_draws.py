@@ -5,10 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cwndlab import interface
 from cwndlab.errors import InputError
 from cwndlab.experiment import draws, units
 from cwndlab.experiment.units import BadValue
+from cwndlab.report import interface
 from experiments import dumbbell
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from cwndlab import _native, load
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.suites import suites
 from cwndlab.experiment.template import TEMPLATE
-from cwndlab.suites import suites
 
 HERE = Path(__file__).parent
 FILES = {

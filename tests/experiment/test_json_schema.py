@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-import malformed
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+import malformed
 from cwndlab import load
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.suites import suites
 from cwndlab.experiment.template import TEMPLATE
-from cwndlab.suites import suites
 from cwndlab.testbeds.schema import for_editors
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

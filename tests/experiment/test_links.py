@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import malformed
 import pytest
 
+import malformed
 from cwndlab import load
 from cwndlab.errors import ExperimentError
-from cwndlab.plan import PlannedRun
+from cwndlab.experiment.plan import PlannedRun
 
 BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
 DUMBBELL = "network.dumbbell"

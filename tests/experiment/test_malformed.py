@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import malformed
 import pytest
 
+import malformed
 from cwndlab import load
 from cwndlab.errors import ExperimentError
 from cwndlab.experiment.catalogue import catalogue

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cwndlab import load, suites
+from cwndlab import load
+from cwndlab.experiment import suites
 from experiments import dumbbell
 
 HOSTS = {"a": "stack: linux-6.8, cc: cubic", "b": "stack: linux-6.8, cc: cubic"}

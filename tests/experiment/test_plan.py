@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-import malformed
 import pytest
 
+import malformed
 from cwndlab import load
 from cwndlab.errors import ExperimentError, InputError
 from cwndlab.experiment import yaml_nodes
-from cwndlab.plan import PlannedRun, scenario_hash
+from cwndlab.experiment.plan import PlannedRun, scenario_hash
 
 BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
 

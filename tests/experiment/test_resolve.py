@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import malformed
 import pytest
 from describe import describe
 
+import malformed
 from cwndlab import load
 from cwndlab.errors import ExperimentError
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.plan import PlannedRun
+from cwndlab.experiment.plan import PlannedRun
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

@@ -10,8 +10,8 @@ import pytest
 from cwndlab import load
 from cwndlab.errors import InputError
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.suites import suite, suites
 from cwndlab.experiment.template import TEMPLATE
-from cwndlab.suites import suite, suites
 
 GROUNDTRUTH = Path(__file__).parents[2] / "groundtruth"
 EVERY = "hosts.b.ingress.after_gro.loss.nth.every"

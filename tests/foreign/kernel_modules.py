@@ -12,8 +12,8 @@ from pathlib import Path
 import cwndlab
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.foreign.building import ABIS
-from cwndlab.interface import ResultSet
+from cwndlab.foreign.compilation import ABIS
+from cwndlab.report.interface import ResultSet
 
 TOGETHER = {"tcp_yeah": ("tcp_yeah", "tcp_vegas")}
 """Modules of several files."""

@@ -10,8 +10,8 @@ import pytest
 
 import cwndlab as api
 from cwndlab.errors import InputError
-from cwndlab.foreign.building import HERE
-from cwndlab.parts.executors import watching
+from cwndlab.execution.executors import watchdog
+from cwndlab.foreign.compilation import HERE
 from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"
@@ -71,7 +71,7 @@ def test_what_a_module_does_to_its_process_is_its_runs_alone(tmp_path, monkeypat
     log = Path("out/modules/output.log").read_text()
     assert log.startswith(f"run {values.index(8)}:\nwhat a hook says, again and again\n")
     assert log.endswith("\nand more\n")
-    assert len(log) < watching.OUTPUT_BYTES + 100
+    assert len(log) < watchdog.OUTPUT_BYTES + 100
 
 
 @pytest.mark.slow

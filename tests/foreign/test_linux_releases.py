@@ -7,7 +7,7 @@ import pytest
 import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.foreign import sources
-from cwndlab.foreign.building import ABIS
+from cwndlab.foreign.compilation import ABIS
 from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"

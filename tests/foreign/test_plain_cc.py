@@ -9,7 +9,7 @@ import pytest
 import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.foreign import plain
-from cwndlab.foreign.building import HERE
+from cwndlab.foreign.compilation import HERE
 from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"

@@ -8,7 +8,7 @@ import pytest
 import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.foreign import sources
-from cwndlab.foreign.building import HERE
+from cwndlab.foreign.compilation import HERE
 from experiments import dumbbell
 
 EXPERIMENT = dumbbell(

@@ -7,7 +7,7 @@ import pytest
 
 import cwndlab as api
 from cwndlab.errors import InputError
-from cwndlab.foreign import parcels, reading, sources, store
+from cwndlab.foreign import dependencies, parcels, sources, store
 from experiments import dumbbell
 
 SOURCE = """\
@@ -164,4 +164,4 @@ def test_a_class_of_python_is_one_file(tmp_path, monkeypatch):
 
 def test_rules_of_make_are_read():
     rules = "a.o: a.c /x/y\\ z.h \\\n  b$$c.h d\\#e.h\n\nb.o: b.c\n"
-    assert list(map(str, reading.dependencies(rules))) == ["a.c", "/x/y z.h", "b$c.h", "d#e.h", "b.c"]
+    assert list(map(str, dependencies.dependencies(rules))) == ["a.c", "/x/y z.h", "b$c.h", "d#e.h", "b.c"]

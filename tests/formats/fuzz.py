@@ -39,7 +39,7 @@ from cwndlab.formats import (
     ttprobe,
     web10g,
 )
-from cwndlab.tables import SCHEMAS, conform
+from cwndlab.testbeds.tables import SCHEMAS, conform
 from patience import PATIENCE
 
 NUMBERS = (

@@ -11,10 +11,10 @@ import pytest
 from matplotlib.collections import LineCollection
 
 import cwndlab
-from cwndlab import plots
 from cwndlab.errors import InputError
-from cwndlab.formats import base, exporting, importing, packets
+from cwndlab.formats import base, exporters, importers, packets
 from cwndlab.formats.capture import Options
+from cwndlab.report import plots
 from cwndlab.results.resultset import ResultSet
 from patience import PATIENCE
 
@@ -60,7 +60,7 @@ def points(results: ResultSet, *names: str) -> list[Path]:
 
 
 def imported(paths: list[Path], out: Path, options: Options | None = None) -> ResultSet:
-    return importing.results(paths, options or Options(), out)
+    return importers.results(paths, options or Options(), out)
 
 
 def samples(results: ResultSet, flow: str, kind: str) -> pl.DataFrame:
@@ -374,7 +374,7 @@ def test_sack_blocks_and_retransmissions_are_drawn(truth: ResultSet, tmp_path: P
     assert len(drawn) == blocks.height <= 1600
     assert np.allclose(drawn[:, 0, 0], blocks["t_s"]) and np.allclose(drawn[:, 0, 1], blocks["seq"] / 1e6)
     assert np.allclose(drawn[:, 1, 1], (blocks["seq"] + blocks["value"]) / 1e6)
-    graph = next(iter(exporting.export(truth, "xplot", tmp_path / "out"))).read_text().splitlines()
+    graph = next(iter(exporters.export(truth, "xplot", tmp_path / "out"))).read_text().splitlines()
     assert sum(line.startswith("rtext") for line in graph) == resent.height > 0
     purple = graph[graph.index("purple") + 1 :][: blocks.height + 1]
     assert all(line.startswith("line") for line in purple[:-1]) and not purple[-1].startswith("line")
@@ -489,7 +489,7 @@ def test_captures_without_tcp_are_skipped_and_named(tmp_path: Path) -> None:
     capture_file(place / "b.pcap", [p for pair in zip(there, back, strict=True) for p in pair])
     capture_file(place / "c.pcap", [packet(1, DATA, 1, 1, 0)])
     skipped: list[str] = []
-    found = importing.results([place], Options(), tmp_path / "out", skipped)
+    found = importers.results([place], Options(), tmp_path / "out", skipped)
     assert found.summary.height == 1
     empty = "no TCP packet in this capture: it is empty"
     assert skipped == [
@@ -500,6 +500,6 @@ def test_captures_without_tcp_are_skipped_and_named(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"a\.pcap: no TCP packet in this capture: it is empty, nor in the others"
     ):
-        importing.results([place], Options(), tmp_path / "none")
+        importers.results([place], Options(), tmp_path / "none")
     with pytest.raises(InputError, match=r"it is empty$"):
-        importing.results([place / "a.pcap"], Options(), tmp_path / "none")
+        importers.results([place / "a.pcap"], Options(), tmp_path / "none")

@@ -14,7 +14,7 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.formats import exporting, importing
+from cwndlab.formats import exporters, importers
 from cwndlab.formats.capture import Options
 from cwndlab.results.resultset import ResultSet
 from patience import PATIENCE
@@ -45,7 +45,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
 
 
 def files(results: ResultSet, form: str, out: Path) -> list[Path]:
-    return list(exporting.export(results, form, out))
+    return list(exporters.export(results, form, out))
 
 
 def test_text_holds_every_row(results: ResultSet, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_parquet_holds_what_is_recorded(results: ResultSet, tmp_path: Path) -> N
 
 def test_siftr_comes_back(results: ResultSet, tmp_path: Path) -> None:
     logs = files(results, "siftr", tmp_path / "out")
-    back = importing.results(logs, Options(), tmp_path / "back")
+    back = importers.results(logs, Options(), tmp_path / "back")
     for index, run in enumerate(results.runs["run_id"].to_list()):
         flows = back.summary.filter(pl.col("run_id").str.starts_with(f"{index}-"))["flow"].to_list()
         first = results.series(run)["t_s"][0]
@@ -123,7 +123,7 @@ def test_flents_own_viewer_reads_it(results: ResultSet, tmp_path: Path) -> None:
 
 def test_flent_comes_back(results: ResultSet, tmp_path: Path) -> None:
     data = files(results, "flent", tmp_path / "out")
-    back = importing.results(data, Options(), tmp_path / "back")
+    back = importers.results(data, Options(), tmp_path / "back")
     assert back.runs.height == 2
     for index, run in enumerate(results.runs["run_id"].to_list()):
         for number, name in ((1, "f1"), (2, "f2")):
@@ -165,8 +165,8 @@ def test_what_cannot_be_exported_is_one_line(results: ResultSet, tmp_path: Path)
     with pytest.raises(InputError, match="not empty"):
         files(results, "csv", tmp_path / "full")
     with pytest.raises(InputError, match="does not exist"):
-        list(exporting.export(results, "csv", tmp_path / "one", ["7"]))
-    one = list(exporting.export(results, "xplot", tmp_path / "one", ["1"]))
+        list(exporters.export(results, "csv", tmp_path / "one", ["7"]))
+    one = list(exporters.export(results, "xplot", tmp_path / "one", ["1"]))
     assert [file.name[:2] for file in one] == ["1-", "1-"]
 
 
@@ -204,7 +204,7 @@ def test_what_flent_sampled_of_a_socket_is_no_flow(tmp_path: Path) -> None:
     }
     file = tmp_path / "data.flent"
     file.write_text(json.dumps(content))
-    back = importing.results([file], Options(), tmp_path / "back")
+    back = importers.results([file], Options(), tmp_path / "back")
     assert back.summary["flow"].to_list() == ["TCP upload::10"]
     assert back.summary["goodput_mbps"].to_list() == [8.0]
     series = back.series(0)

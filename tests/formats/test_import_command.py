@@ -11,7 +11,7 @@ import logs
 import pytest
 
 import cwndlab
-from cwndlab.formats import importing, teacup_tree
+from cwndlab.formats import importers, teacup_tree
 from cwndlab.formats.capture import Options
 from patience import PATIENCE
 
@@ -118,7 +118,7 @@ def tree(directory: Path, nested: bool = True) -> Path:
 
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_tree_of_teacup_becomes_a_sweep(tmp_path: Path, nested: bool) -> None:
-    found = importing.results([tree(tmp_path / "tree", nested)], Options(), tmp_path / "out")
+    found = importers.results([tree(tmp_path / "tree", nested)], Options(), tmp_path / "out")
     assert found.keys == ["tcp", "del"]
     rows = found.summary.select("tcp", "del", "repeat", "flow").rows()
     assert sorted(rows) == [(tcp, "20", run, logs.FLOW) for tcp in ("cubic", "newreno") for run in (0, 1)]
@@ -158,7 +158,7 @@ record: {pcap: [a, b]}
     flow = "10.0.0.1:10000-10.0.1.1:5201"
     log = logs.siftr13().replace("10.0.0.1,40000,10.0.1.1,5001", "10.0.0.1,10000,10.0.1.1,5201")
     (place / "exp_tcp_newreno_run_0_a_siftr.log.gz").write_bytes(gzip.compress(log.encode()))
-    found = importing.results([place], Options(), tmp_path / "out")
+    found = importers.results([place], Options(), tmp_path / "out")
     (row,) = found.summary.iter_rows(named=True)
     counted = truth.record(0).summary["flows"][0]
     assert (row["flow"], row["tcp"]) == (flow, "newreno")

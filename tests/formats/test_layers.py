@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from cwndlab import errors
 from cwndlab.cli import app
-from cwndlab.formats import base, compressed, importing
+from cwndlab.formats import base, compression, importers
 from cwndlab.formats.capture import Options
 
 
@@ -129,14 +129,14 @@ def test_what_is_not_read_is_counted_and_said(tmp_path: Path) -> None:
     for options in ([], ["--text"]):
         code, out, error = trace(mixed, *options)
         assert code == 0 and out and error == said + "\n"
-    assert importing.read([mixed], Options())[0].recording.warnings == (said,)
+    assert importers.read([mixed], Options())[0].recording.warnings == (said,)
     wifi.write_bytes(pcap(105, [bytes(60)] * 5))
     why = f"{wifi}: no TCP packet in this capture: 5 packets not read as TCP: 5 IEEE 802.11 (link type 105)"
     for options in ([], ["--text"]):
         code, out, error = trace(wifi, *options)
         assert (code, out, error) == (2, "", f"error: {why}\n")
     with pytest.raises(errors.InputError) as refused:
-        importing.read([wifi], Options())
+        importers.read([wifi], Options())
     assert str(refused.value) == why
 
 
@@ -153,7 +153,7 @@ def test_files_in_xz_and_zstd_are_read(tmp_path: Path, kind: str) -> None:
     file.write_bytes(packed(kind, plain.read_bytes()))
     assert trace(file)[:2] == trace(plain)[:2]
     assert trace(file, "--text")[:2] == trace(plain, "--text")[:2]
-    assert importing.read([file], Options())[0].recording.flows == ("10.0.0.1:4000-10.0.0.2:80",)
+    assert importers.read([file], Options())[0].recording.flows == ("10.0.0.1:4000-10.0.0.2:80",)
     text = b"a line\n" * 400_000
     file.write_bytes(packed(kind, text))
     assert b"".join(base.pieces(file)()) == text
@@ -172,6 +172,6 @@ def test_what_a_file_in_xz_or_zstd_holds_is_bounded(
     monkeypatch.setattr(base, "MAX_BYTES", 2 << 20)
     with pytest.raises(errors.InputError, match="holds more than 2 MiB"):
         b"".join(base.pieces(file)())
-    monkeypatch.setattr(compressed, "MAX_CAPTURE", 2 << 20)
+    monkeypatch.setattr(compression, "MAX_CAPTURE", 2 << 20)
     code, _, error = trace(file)
     assert code == 2 and "holds more than 0 GiB, decompressed" in error

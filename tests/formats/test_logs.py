@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import cwndlab
-from cwndlab import logged, plots
 from cwndlab.errors import InputError
-from cwndlab.formats import base, compressed, importing, stored
+from cwndlab.formats import base, compression, external_sort, importers
 from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
-from cwndlab.plots import KINDS
+from cwndlab.report import plots
+from cwndlab.report.plots import KINDS
 from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds.logs import connections
 
 LOGS: dict[str, tuple[Callable[[], str | bytes], str]] = {
     "siftr9": (logs.siftr9, "SIFTR"),
@@ -160,7 +161,7 @@ def test_every_log_becomes_results(tmp_path: Path, name: str) -> None:
     content = LOGS[name][0]()
     file = tmp_path / f"{name}.log.gz"
     file.write_bytes(gzip.compress(content.encode() if isinstance(content, str) else content))
-    results = importing.results([file], Options(), tmp_path / "results")
+    results = importers.results([file], Options(), tmp_path / "results")
     again = cwndlab.open(tmp_path / "results")
     again.verify()
     assert again.complete and again.summary.height == 1
@@ -172,7 +173,7 @@ def test_every_log_becomes_results(tmp_path: Path, name: str) -> None:
 
 def two_runs(tmp_path: Path) -> ResultSet:
     files = [write(tmp_path / f"{name}.log", LOGS[name][0]()) for name in ("ss", "web10g")]
-    return importing.results(files, Options(), tmp_path / "two")
+    return importers.results(files, Options(), tmp_path / "two")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -189,7 +190,7 @@ def test_every_metric_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str
 
 
 def test_the_report_is_written(tmp_path: Path) -> None:
-    from cwndlab.plots.report import write as write_report
+    from cwndlab.report.html_report import write as write_report
 
     page = write_report(two_runs(tmp_path), tmp_path / "report.html")
     assert logs.FLOW in Path(page).read_text()
@@ -263,7 +264,7 @@ def test_columns_of_logs_are_kept_and_can_be_plotted(tmp_path: Path) -> None:
         "ttprobe-binary": {"ttprobe.mss": logs.MSS},
     }
     for name, columns in wanted.items():
-        results = importing.results(
+        results = importers.results(
             [write(tmp_path / name, LOGS[name][0]())], Options(), tmp_path / f"r-{name}"
         )
         samples = results.series(0, table="samples")
@@ -394,10 +395,10 @@ def test_pieces_and_flows_of_a_log_do_not_change_what_it_says(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = read(tmp_path, name)
-    monkeypatch.setattr(compressed, "PIECE", 500)
+    monkeypatch.setattr(compression, "PIECE", 500)
     # So little that everything goes to the disk, and is merged there.
     for limit, value in (("KEPT_BYTES", 100), ("HELD_BYTES", 100), ("BLOCK_BYTES", 100), ("MOST_RUNS", 2)):
-        monkeypatch.setattr(stored, limit, value)
+        monkeypatch.setattr(external_sort, limit, value)
     assert contents(read(tmp_path, name)) == contents(whole)
     if name == "siftr15":
         lines = str(LOGS[name][0]()).split("\n")
@@ -413,7 +414,7 @@ def test_pieces_and_flows_of_a_log_do_not_change_what_it_says(
 def test_a_binary_log_of_siftr2_without_its_header(tmp_path: Path) -> None:
     headless = logs.siftr25_binary().partition(b"\n")[2]
     (found,) = base.read(write(tmp_path / "headless", headless))
-    assert found.format == "siftr2" and found.flows == (logs.FLOW,) and logged.NO_START in found.warnings
+    assert found.format == "siftr2" and found.flows == (logs.FLOW,) and connections.NO_START in found.warnings
     assert column(found, "cwnd_bytes").tolist() == [logs.cwnd(n) for n in range(logs.ROWS)]
     with pytest.raises(InputError, match="no known format"):
         base.read(write(tmp_path / "zeros", bytes(7200)))

@@ -18,10 +18,10 @@ MOST_MB = 300
 IMPORT = """
 import re, sys
 from pathlib import Path
-from cwndlab.formats import importing
+from cwndlab.formats import importers
 from cwndlab.formats.capture import Options
 
-importing.results([Path(sys.argv[1])], Options(), Path(sys.argv[2]))
+importers.results([Path(sys.argv[1])], Options(), Path(sys.argv[2]))
 # What getrusage tells would be that of the process that started this one, too.
 print(int(re.search("VmHWM: *([0-9]+)", Path("/proc/self/status").read_text().replace("\\t", " "))[1]) >> 10)
 """

@@ -14,10 +14,10 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError, printable
-from cwndlab.formats import base, exporting, importing
+from cwndlab.formats import base, exporters, importers
 from cwndlab.formats.capture import Options
+from cwndlab.formats.scripts import single
 from cwndlab.results.texttable import csv_cell
-from cwndlab.scripts import single
 from patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -144,11 +144,11 @@ def test_summaries_and_exports_hold_no_formulas(tmp_path: Path) -> None:
     name = "=HYPERLINK(1)"
     log = logs.siftr13().replace("10.0.0.1", name)
     (tmp_path / "log").write_text(log)
-    results = importing.results([tmp_path / "log"], Options(), tmp_path / "out")
+    results = importers.results([tmp_path / "log"], Options(), tmp_path / "out")
     with (tmp_path / "out" / "summary.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["flow"] == f"'{name}:40000-10.0.1.1:5001"
-    for file in exporting.export(results, "csv", tmp_path / "csv"):
+    for file in exporters.export(results, "csv", tmp_path / "csv"):
         with file.open(newline="") as stream:
             cells = [cell for line in csv.reader(stream) for cell in line]
         assert any(name in cell for cell in cells)

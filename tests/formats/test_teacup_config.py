@@ -456,12 +456,12 @@ def test_code_in_parameter_strings_is_refused_with_its_place(
 
 
 def test_a_refused_configuration_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cwndlab.formats import importing
+    from cwndlab.formats import importers
 
     monkeypatch.chdir(tmp_path)
     changed(tmp_path, ("TPCONF_duration = 90", f"TPCONF_duration = {CODE}"))
     with pytest.raises(InputError):
-        importing.configuration(Path("config.py"), Path("out.yaml"))
+        importers.configuration(Path("config.py"), Path("out.yaml"))
     assert [path.name for path in tmp_path.iterdir()] == ["config.py"]
 
 

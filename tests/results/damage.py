@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import lab
 import pyarrow as pa
 import typer
 
+import stored_results
 from cwndlab.cli import application as cli
 from cwndlab.errors import InputError
 from cwndlab.results import catalogue
@@ -126,7 +126,7 @@ class Fuzzer:
                 )
             except (pa.ArrowException, OverflowError, TypeError, ValueError):
                 return ""  # nothing that can be written
-            lab.seal(results)
+            stored_results.seal(results)
             self.refused["results altered"] += 1
             for name in ("show", self.random.choice(OFTEN)):
                 answer = self._answer(name, results)
@@ -178,14 +178,14 @@ class Fuzzer:
         if self.random.random() < 0.5:
             header = json.loads(table.schema.metadata[b"cwndlab"])
             what = self._change(header)
-            lab.exchange(results, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+            stored_results.exchange(results, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
             return f"header: {what}"
         name = self.random.choice(table.schema.names)
         values = table[name].to_pylist()
         row = self.random.randrange(len(values))
         values[row] = self.random.choice(SCALARS)
         column = pa.array(values, table[name].type if self.random.random() < 0.8 else None)
-        lab.exchange(results, table.set_column(table.schema.get_field_index(name), name, column))
+        stored_results.exchange(results, table.set_column(table.schema.get_field_index(name), name, column))
         return f"{name} of row {row}: {values[row]!r}"
 
     def _alter_bytes(self, results: Path) -> str:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cwndlab import runner
 from cwndlab.errors import ExperimentError
+from cwndlab.execution import runner
 from cwndlab.results import metrics
-from cwndlab.testbeds import loading
+from cwndlab.testbeds import loader
 
 FILE = """\
 experiment: x
@@ -21,7 +21,7 @@ sweep:
 @pytest.mark.parametrize("name", ["rtos", "flow", "stack", "results", "run", *metrics.NAMES[:3]])
 def test_it_is_no_other_column(name: str) -> None:
     with pytest.raises(ExperimentError) as refused:
-        runner.check(loading.load(FILE.replace("NAME", name)), "sim")
+        runner.check(loader.load(FILE.replace("NAME", name)), "sim")
     assert str(refused.value) == (
         f"<text>:7: sweep.{name}.name: found '{name}'; expected another name, as {name} means something else"
         " in tables"
@@ -29,14 +29,14 @@ def test_it_is_no_other_column(name: str) -> None:
 
 
 def test_any_other_is_a_column() -> None:
-    plan = runner.check(loading.load(FILE.replace("NAME", "tuning")), "sim")
+    plan = runner.check(loader.load(FILE.replace("NAME", "tuning")), "sim")
     assert plan.keys == ("tuning",)
 
 
 def test_it_is_no_metric_of_ones_own() -> None:
     text = FILE.replace("NAME", "twice") + "metrics: {twice: goodput_mbps * 2}\n"
     with pytest.raises(ExperimentError) as refused:
-        runner.check(loading.load(text), "sim")
+        runner.check(loader.load(text), "sim")
     assert str(refused.value) == (
         "<text>:7: sweep.twice.name: found 'twice'; expected another name, as twice means something else"
         " in tables"

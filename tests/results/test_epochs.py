@@ -1,15 +1,15 @@
 """Few congestion epochs are told where means are compared, and nowhere else."""
 
-import lab
 import pytest
 
 import cwndlab
+import stored_results
 from cwndlab.cli import output
-from cwndlab.parts import store
-from cwndlab.parts.store import PartWriter
-from cwndlab.plots.report import setup
-from cwndlab.plots.report.facts import Facts
-from cwndlab.results import catalogue, epochs, resuming
+from cwndlab.execution import resumption, store
+from cwndlab.execution.store import PartWriter
+from cwndlab.report.html_report import setup
+from cwndlab.report.html_report.facts import Facts
+from cwndlab.results import catalogue, epochs
 
 NOTE = (
     "in 1 of 2 combinations a flow has fewer than 20 congestion epochs in the measured time of all repeats"
@@ -20,20 +20,20 @@ NOTE = (
 
 def results(directory, counted, ccs=("newreno", "cubic"), app=None):
     """Two repeats with each congestion control, of which `counted` gives the counters of its runs."""
-    runs = lab.plan(ccs)
+    runs = stored_results.plan(ccs)
     cut = store.cut(runs)
-    lab.begun(directory, cut)
+    stored_results.begun(directory, cut)
     for part in cut:
         with PartWriter(directory / "runs", part.name) as writer:
             for run in part.runs:
                 (flow,) = run.scenario["flows"]
                 flow["app"] = app or {"kind": "bulk"}
-                counters = lab.flow_counters(**counted(flow["cc"], run.repeat))
+                counters = stored_results.flow_counters(**counted(flow["cc"], run.repeat))
                 files = writer.begin(run.index)
-                writer.record(lab.record(run, files.finish(), summary={"flows": [counters]}))
+                writer.record(stored_results.record(run, files.finish(), summary={"flows": [counters]}))
             writer.commit()
-    built = catalogue.build(lab.header(), cut, resuming.stored(directory))
-    resuming.conclude(directory, built)
+    built = catalogue.build(stored_results.header(), cut, resumption.stored(directory))
+    resumption.conclude(directory, built)
     return cwndlab.open(directory)
 
 

@@ -1,15 +1,15 @@
 """The metrics of the summary against numbers worked out by hand."""
 
-import lab
 import pytest
 
+import stored_results
+from cwndlab.experiment.scenario import capacity
 from cwndlab.results import call, summary
 from cwndlab.results.metrics import NAMES, TOTALS, names
-from cwndlab.scenario import capacity
 
 
 def metrics(*flows, **changed):
-    scenario = lab.scenario(**changed)
+    scenario = stored_results.scenario(**changed)
     scenario["flows"] = [
         {"name": flow["flow"], "from": "a", "to": "b", "cc": "newreno", "app": {"kind": "bulk"}}
         for flow in flows
@@ -18,7 +18,7 @@ def metrics(*flows, **changed):
 
 
 def test_each_metric_by_hand():
-    row = metrics(lab.flow_counters())["f1"]
+    row = metrics(stored_results.flow_counters())["f1"]
     assert tuple(row) == NAMES
     # A bulk flow alone and without an end has no fairness, nothing of applications, nothing over seconds.
     assert {name: value for name, value in row.items() if value is not None} == {
@@ -60,7 +60,7 @@ def test_each_metric_by_hand():
 
 
 def test_what_was_not_counted_is_missing_not_zero():
-    idle = lab.flow_counters(
+    idle = stored_results.flow_counters(
         segments_sent=0,
         retransmits=0,
         active_ns=0,
@@ -77,7 +77,7 @@ def test_what_was_not_counted_is_missing_not_zero():
 def seconds(megabytes, *, start_s=0, name="f1", **changed):
     """Counters of a flow that read so many megabytes in each second from its start on."""
     begun = -(-int(start_s * 1e9) // 10**9) * 10**9
-    return lab.flow_counters(
+    return stored_results.flow_counters(
         name,
         start_ns=int(start_s * 1e9),
         goodput_seconds={"from_ns": begun, "bytes": [int(amount * 1e6) for amount in megabytes]},
@@ -112,7 +112,7 @@ def test_the_bottleneck_is_filled_when_all_flows_together_fill_it():
     both = metrics(seconds([0.5, 0.6, 0.6]), seconds([0.5], start_s=2, name="f2"))
     assert both["f1"]["time_to_90_s"] == both["f2"]["time_to_90_s"] == 3
     scheduled = summary.flow_metrics(
-        lab.scenario(schedule=[change(4, rate_bps=1)]), {"flows": [seconds([2, 2])]}
+        stored_results.scenario(schedule=[change(4, rate_bps=1)]), {"flows": [seconds([2, 2])]}
     )
     assert scheduled["f1"]["time_to_90_s"] is None
 
@@ -130,11 +130,11 @@ def test_the_rate_asked_for_is_reached_at_the_end_of_a_second():
 
 def test_totals_are_of_all_flows_over_the_window():
     # 8 s: 3 MB and 1 MB; 1000 and 3000 segments; 10 round trips of 20 ms and 30 of 40 ms.
-    one = lab.flow_counters(
+    one = stored_results.flow_counters(
         goodput_bytes=3_000_000, segments_sent=1000, retransmits=10, drops=20, active_ns=10**9,
         rtt={"count": 10, "mean_ns": 20_000_000},
     )  # fmt: skip
-    other = lab.flow_counters(
+    other = stored_results.flow_counters(
         "f2", goodput_bytes=1_000_000, segments_sent=3000, retransmits=50, drops=0,
         rtt={"count": 30, "mean_ns": 40_000_000},
     )  # fmt: skip
@@ -154,19 +154,21 @@ def test_a_second_that_is_not_whole_does_not_count():
 
 
 def test_power_delay_and_the_end_of_slow_start():
-    row = metrics(lab.flow_counters(start_ns=10**9, slow_start_exit_ns=int(1.25e9)))["f1"]
+    row = metrics(stored_results.flow_counters(start_ns=10**9, slow_start_exit_ns=int(1.25e9)))["f1"]
     assert row["power"] == pytest.approx(8 / 0.060123456, rel=1e-5)
     assert row["slow_start_exit_s"] == 0.25
     assert (row["queue_delay_p50_ms"], row["queue_delay_max_ms"]) == (20, 45)
 
 
 def test_a_late_flow_is_measured_over_its_own_time():
-    late = lab.flow_counters(goodput_bytes=1_000_000, active_ns=2 * 10**9)
+    late = stored_results.flow_counters(goodput_bytes=1_000_000, active_ns=2 * 10**9)
     assert metrics(late)["f1"]["goodput_mbps"] == 4.0
 
 
 def test_fairness_of_two_flows():
-    rows = metrics(lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=2_000_000))
+    rows = metrics(
+        stored_results.flow_counters("f1"), stored_results.flow_counters("f2", goodput_bytes=2_000_000)
+    )
     assert rows["f1"]["jain"] == rows["f2"]["jain"] == 0.735294  # (8 + 2)^2 / (2 (64 + 4))
     assert summary.jain([5.0, 5.0, 5.0]) == pytest.approx(1)
     assert summary.jain([5.0, 0.0]) == pytest.approx(0.5)
@@ -176,12 +178,12 @@ def test_fairness_of_two_flows():
 def test_fairness_is_among_connections_of_the_same_application():
     apps = {"f1": "bulk", "f2": "bulk", "f3": "video", "f4": "ping", "f5": "voip", "f6": "udp-cbr"}
     goodput = {"f1": 8_000_000, "f2": 2_000_000}
-    counted = [lab.flow_counters(name, goodput_bytes=goodput.get(name, 64_000)) for name in apps]
+    counted = [stored_results.flow_counters(name, goodput_bytes=goodput.get(name, 64_000)) for name in apps]
     flows = [
         {"name": name, "from": "a", "to": "b", "cc": "newreno", "app": {"kind": kind}}
         for name, kind in apps.items()
     ]
-    rows = summary.flow_metrics(lab.scenario(flows=flows), {"flows": counted})
+    rows = summary.flow_metrics(stored_results.scenario(flows=flows), {"flows": counted})
     assert {name: row["jain"] for name, row in rows.items()} == {
         "f1": 0.735294,  # (8 + 2)^2 / (2 (64 + 4)): nobody else counts
         "f2": 0.735294,
@@ -193,8 +195,8 @@ def test_fairness_is_among_connections_of_the_same_application():
 @pytest.mark.parametrize("kind", ["ping", "voip", "udp-cbr"])
 def test_datagrams_have_nothing_of_tcp(kind):
     flow = {"name": "f1", "from": "a", "to": "b", "cc": "newreno", "app": {"kind": kind}}
-    scenario = lab.scenario(flows=[flow])
-    row = summary.flow_metrics(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    scenario = stored_results.scenario(flows=[flow])
+    row = summary.flow_metrics(scenario, {"flows": [stored_results.flow_counters()]})["f1"]
     assert [name for name in names(lambda metric: metric.of == "tcp") if row[name] is not None] == []
     assert (row["goodput_mbps"], row["drop_rate"]) == (8.0, pytest.approx(50 / 6000, rel=1e-5))
     assert summary.no_metrics(scenario, "missing")["f1"]["cc"] is None
@@ -202,7 +204,8 @@ def test_datagrams_have_nothing_of_tcp(kind):
 
 def test_parts_of_the_bottleneck_add_up():
     rows = metrics(
-        lab.flow_counters("f1", wire_bytes=6_000_000), lab.flow_counters("f2", wire_bytes=4_000_000)
+        stored_results.flow_counters("f1", wire_bytes=6_000_000),
+        stored_results.flow_counters("f2", wire_bytes=4_000_000),
     )
     assert rows["f1"]["utilisation"] == 0.6
     assert rows["f2"]["utilisation"] == 0.4
@@ -223,38 +226,40 @@ def change(at_s, rate_bps=None, down=None, queue=None):
     ],
 )
 def test_capacity_follows_the_schedule(schedule, bits):
-    scenario = lab.scenario(schedule=schedule)
+    scenario = stored_results.scenario(schedule=schedule)
     assert capacity.capacity_bits(scenario, scenario["links"][0]) == bits
 
 
 def test_a_link_without_a_rate_has_no_utilisation():
-    scenario = lab.scenario()
+    scenario = stored_results.scenario()
     scenario["links"][0]["rate_bps"] = None
-    row = summary.flow_metrics(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    row = summary.flow_metrics(scenario, {"flows": [stored_results.flow_counters()]})["f1"]
     assert row["utilisation"] is None
 
 
 def test_a_shaper_below_the_rate_is_what_the_link_can_carry():
-    scenario = lab.scenario(schedule=[change(6, rate_bps=1_000_000)])
+    scenario = stored_results.scenario(schedule=[change(6, rate_bps=1_000_000)])
     link = scenario["links"][0]
     link["shaper"] = {"kind": "token-bucket", "rate_bps": 2_000_000, "burst_bytes": 15_000}
     assert capacity.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
     link["rate_bps"] = None
     assert capacity.capacity_bits(scenario, link) == 4 * 2e6 + 4 * 1e6
-    assert capacity.capacity_bits(lab.scenario(), link) == 16e6
+    assert capacity.capacity_bits(stored_results.scenario(), link) == 16e6
 
 
 def test_cake_shapes_until_it_is_replaced():
-    scenario = lab.scenario(schedule=[change(4, queue={"kind": "cake", "bandwidth_bps": 3_000_000})])
+    scenario = stored_results.scenario(
+        schedule=[change(4, queue={"kind": "cake", "bandwidth_bps": 3_000_000})]
+    )
     link = scenario["links"][0]
     link["queue"] = {"kind": "cake", "bandwidth_bps": 8_000_000}
     assert capacity.capacity_bits(scenario, link) == 2 * 8e6 + 6 * 3e6
     link["queue"] = {"kind": "red", "bandwidth_bps": 8_000_000}  # which keeps to no rate
-    assert capacity.capacity_bits(lab.scenario(), link) == 80e6
+    assert capacity.capacity_bits(stored_results.scenario(), link) == 80e6
 
 
 def test_a_trace_carries_its_opportunities():
-    scenario = lab.scenario(schedule=[change(9, down=True)])
+    scenario = stored_results.scenario(schedule=[change(9, down=True)])
     link = scenario["links"][0]
     link["rate_bps"] = None
     half_seconds = [500_000_000, 700_000_000, 2_000_000_000]
@@ -269,12 +274,12 @@ def test_a_trace_carries_its_opportunities():
 
 
 def test_the_narrowest_bottleneck_on_the_way_counts():
-    scenario = lab.scenario()
+    scenario = stored_results.scenario()
     narrow = {"name": "narrow", "from": "r", "to": "b", "rate_bps": 9_000_000, "bottleneck": True}
     elsewhere = {"name": "elsewhere", "from": "r", "to": "c", "rate_bps": 1_000_000, "bottleneck": True}
     scenario["links"][0]["to"] = "r"
     scenario["links"] += [elsewhere, narrow]
-    row = summary.flow_metrics(scenario, {"flows": [lab.flow_counters()]})["f1"]
+    row = summary.flow_metrics(scenario, {"flows": [stored_results.flow_counters()]})["f1"]
     assert row["utilisation"] == 1.0
 
 
@@ -290,11 +295,11 @@ def test_the_opinion_score_of_a_call_is_that_of_the_e_model():
 
 def test_a_call_has_an_opinion_score_and_other_datagrams_have_none():
     delays = {"count": 9, "min_ns": 1, "mean_ns": 2, "p50_ns": 1, "p95_ns": 130_000_000, "max_ns": 1}
-    scenario = lab.scenario()
+    scenario = stored_results.scenario()
     flow = {"name": "f1", "from": "a", "to": "b", "cc": "newreno"}
     for app, score in (({"kind": "voip", "frame_ns": 20_000_000}, 4.32), ({"kind": "udp-cbr"}, None)):
         scenario["flows"] = [{**flow, "app": app}]
-        counters = lab.flow_counters(one_way=delays, drops=0)
+        counters = stored_results.flow_counters(one_way=delays, drops=0)
         row = summary.flow_metrics(scenario, {"flows": [counters]})["f1"]
         assert row["mos"] == (None if score is None else pytest.approx(score, abs=0.01))
 
@@ -309,7 +314,9 @@ def test_what_an_application_saw():
         "max_ns": 8_000_000,
     }
     row = metrics(
-        lab.flow_counters(completion_ns=2_500_000_000, response=shares, one_way={"count": 0}, stalled_ns=0)
+        stored_results.flow_counters(
+            completion_ns=2_500_000_000, response=shares, one_way={"count": 0}, stalled_ns=0
+        )
     )["f1"]
     assert (row["completion_s"], row["response_p50_ms"], row["response_p95_ms"]) == (2.5, 3.0, 7.5)
     assert row["one_way_p50_ms"] is None

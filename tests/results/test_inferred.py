@@ -7,7 +7,7 @@ import pytest
 from cwndlab import load
 from cwndlab.analysis import verdict
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.results import display, inferred
+from cwndlab.results import display, inferred_models
 from cwndlab.results.resultset import ResultSet
 from pages import rendered
 
@@ -33,10 +33,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
 
 
 def test_the_catalogue_says_which() -> None:
-    names = {name for name in catalogue().stacks if inferred.is_inferred(name)}
+    names = {name for name in catalogue().stacks if inferred_models.is_inferred(name)}
     assert {"windows-7", "freebsd-15-d49540", "freebsd-15-d49540/rack"} <= names
     assert not {"freebsd-9.2", "freebsd-13", "linux-3.9", "linux-6.8"} & names
-    assert not inferred.is_inferred(None) and not inferred.is_inferred("kernel")
+    assert not inferred_models.is_inferred(None) and not inferred_models.is_inferred("kernel")
 
 
 def test_a_table_marks_them(results: ResultSet) -> None:
@@ -52,7 +52,7 @@ def test_one_that_all_rows_share_is_marked_above_them(tmp_path: Path) -> None:
     )
     alone = load(text).run(out=tmp_path / "alone")
     lines = display.table(alone).splitlines()
-    assert "stack windows-7*" in lines[0] and lines[-1] == inferred.FOOTNOTE
+    assert "stack windows-7*" in lines[0] and lines[-1] == inferred_models.FOOTNOTE
     assert "inferred" not in display.table(alone, columns=["goodput_mbps"])
 
 

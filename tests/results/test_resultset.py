@@ -5,32 +5,32 @@ import json
 import shutil
 from dataclasses import asdict
 
-import lab
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import cwndlab
-from cwndlab import tables
+import stored_results
 from cwndlab.errors import InputError
-from cwndlab.parts import store
-from cwndlab.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, display, metrics, resuming, texttable
+from cwndlab.execution import resumption, store
+from cwndlab.experiment.plan import PlannedRun, scenario_hash
+from cwndlab.results import catalogue, display, metrics, texttable
+from cwndlab.testbeds import tables
 
 
 def test_summary_has_the_designs_columns_and_a_row_per_flow(tmp_path):
-    results = cwndlab.open(lab.results(tmp_path / "r"))
+    results = cwndlab.open(stored_results.results(tmp_path / "r"))
     named = ["run_id", "repeat", "flow", "testbed", "hosts.a.cc"]
     assert results.summary.columns == [*named, *metrics.NAMES]
     assert results.summary["hosts.a.cc"].to_list() == ["newreno", "newreno", "cubic", "cubic"]
     assert results.summary["goodput_mbps"].to_list() == [8.0, 8.1, 8.2, 8.3]
     assert results.complete
-    assert results.experiment == lab.EXPERIMENT
+    assert results.experiment == stored_results.EXPERIMENT
 
 
 def test_summary_csv_says_the_same_and_leaves_missing_metrics_empty(tmp_path):
-    directory = lab.results(tmp_path / "r")
+    directory = stored_results.results(tmp_path / "r")
     read = pl.read_csv(directory / "summary.csv")
     results = cwndlab.open(directory)
     assert read.columns == results.summary.columns
@@ -46,7 +46,7 @@ def test_summary_csv_says_the_same_and_leaves_missing_metrics_empty(tmp_path):
 
 
 def test_series_are_in_seconds_and_milliseconds(tmp_path):
-    results = cwndlab.open(lab.results(tmp_path / "r"))
+    results = cwndlab.open(stored_results.results(tmp_path / "r"))
     series = results.series(2, flow="f1")
     assert series.columns == [
         "t_s",
@@ -86,21 +86,21 @@ def test_series_are_in_seconds_and_milliseconds(tmp_path):
     ],
 )
 def test_what_does_not_exist_is_named(tmp_path, asked, message):
-    results = cwndlab.open(lab.results(tmp_path / "r"))
+    results = cwndlab.open(stored_results.results(tmp_path / "r"))
     with pytest.raises(InputError) as refused:
         results.series(**asked)
     assert str(refused.value).startswith(message)
 
 
 def test_records_tell_how_a_run_was_carried_out(tmp_path):
-    results = cwndlab.open(lab.results(tmp_path / "r"))
-    assert results.record(3).scenario == lab.scenario("cubic", 1)
+    results = cwndlab.open(stored_results.results(tmp_path / "r"))
+    assert results.record(3).scenario == stored_results.scenario("cubic", 1)
     assert [record.run_id for record in results.records()] == [0, 1, 2, 3]
     results.verify()
 
 
 def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
-    directory = lab.begun(tmp_path / "r", store.cut(lab.plan()))
+    directory = stored_results.begun(tmp_path / "r", store.cut(stored_results.plan()))
     results = cwndlab.open(directory)
     assert results.summary["status"].to_list() == ["missing"] * 4
     assert results.summary["goodput_mbps"].null_count() == 4
@@ -111,11 +111,11 @@ def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
 
 
 def test_runs_finished_before_a_sweep_was_killed_are_there(tmp_path):
-    cut = store.cut(lab.plan(), alone=True)
-    directory = lab.begun(tmp_path / "r", cut)
+    cut = store.cut(stored_results.plan(), alone=True)
+    directory = stored_results.begun(tmp_path / "r", cut)
     for part in (cut[2], cut[0]):
-        lab.write_part(directory / "runs", part)
-    whole = cwndlab.open(lab.results(tmp_path / "whole"))
+        stored_results.write_part(directory / "runs", part)
+    whole = cwndlab.open(stored_results.results(tmp_path / "whole"))
     results = cwndlab.open(directory)
     assert results.summary["status"].to_list() == ["complete", "missing", "complete", "missing"]
     assert results.summary["goodput_mbps"].to_list() == [8.0, None, 8.2, None]
@@ -151,12 +151,12 @@ def cut_records(directory):
 def lose_a_record(directory):
     file = directory / "runs/0-3/runs.jsonl"
     file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
-    lab.seal(directory)
+    stored_results.seal(directory)
 
 
 def no_text(directory):
     (directory / "runs/0-3/runs.jsonl").write_bytes(b"\xff\xfe\n")
-    lab.seal(directory)
+    stored_results.seal(directory)
 
 
 def remove_sums(directory):
@@ -180,7 +180,7 @@ def no_digest(directory):
 def altered(directory, name, values):
     _, table = catalogue.read(directory)
     place = table.schema.get_field_index(name)
-    lab.exchange(directory, table.set_column(place, name, [values]))
+    stored_results.exchange(directory, table.set_column(place, name, [values]))
 
 
 def rows_without_end(directory):
@@ -188,7 +188,7 @@ def rows_without_end(directory):
     alike = pa.table(
         {name: pa.nulls(20_000_000, pa.utf8()) for name in table.schema.names[:2]},
     ).replace_schema_metadata(table.schema.metadata)
-    lab.exchange(directory, alike)
+    stored_results.exchange(directory, alike)
 
 
 def a_row_group_without_end(directory):
@@ -198,7 +198,7 @@ def a_row_group_without_end(directory):
     row = pq.read_table(file).slice(0, 1)
     alike = row.take(pa.array([0] * count)).unify_dictionaries()
     pq.write_table(alike, file, row_group_size=count)
-    lab.seal(directory)
+    stored_results.seal(directory)
 
 
 def no_names(directory):
@@ -212,18 +212,18 @@ def no_utf8(directory):
 def versions_of_nothing(directory):
     _, table = catalogue.read(directory)
     header = json.loads(table.schema.metadata[b"cwndlab"]) | {"versions": 3}
-    lab.exchange(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    stored_results.exchange(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
 
 
 def no_records(directory):
     (directory / "runs/0-3/runs.jsonl").write_bytes(b"")
-    lab.seal(directory)
+    stored_results.seal(directory)
 
 
 def bad_time(directory):
     file = directory / "runs/0-3/runs.jsonl"
     file.write_text(file.read_text().replace("2026-01-01T00:00:00+00:00", "now"))
-    lab.seal(directory)
+    stored_results.seal(directory)
 
 
 def endless(directory):
@@ -240,17 +240,17 @@ def other_format(directory):
         "keys": None,
         "fields": "of another format",
     }
-    lab.exchange(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    stored_results.exchange(directory, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
 
 
 def lose_a_column(directory):
     _, table = catalogue.read(directory)
-    lab.exchange(directory, table.drop_columns(["status"]))
+    stored_results.exchange(directory, table.drop_columns(["status"]))
 
 
 def later_version(directory):
     _, table = catalogue.read(directory)
-    lab.exchange(directory, table.append_column("happiness", [[1.0] * 4]))
+    stored_results.exchange(directory, table.append_column("happiness", [[1.0] * 4]))
 
 
 def outside(directory):
@@ -304,7 +304,7 @@ def outside(directory):
     ],
 )
 def test_a_damaged_directory_is_refused_in_one_line(tmp_path, damage, message):
-    directory = lab.results(tmp_path / "r")
+    directory = stored_results.results(tmp_path / "r")
     damage(directory)
     with pytest.raises(InputError) as refused:
         cwndlab.open(directory).series(0)
@@ -313,20 +313,26 @@ def test_a_damaged_directory_is_refused_in_one_line(tmp_path, damage, message):
 
 
 def test_metrics_that_an_earlier_version_did_not_know_are_missing(tmp_path):
-    directory = lab.results(tmp_path / "r")
+    directory = stored_results.results(tmp_path / "r")
     columns = cwndlab.open(directory).summary.columns
     later = ["load_scenario", "upload_kib_s", "download_kib_s", "responsiveness_hz", "smoothness_hz", "rpm"]
     _, table = catalogue.read(directory)
-    lab.exchange(directory, table.drop_columns([*later, "sender_mbps"]))
+    stored_results.exchange(directory, table.drop_columns([*later, "sender_mbps"]))
 
     results = cwndlab.open(directory)
     results.verify()
     assert results.summary.columns == columns
     assert results.summary["goodput_mbps"].to_list() == [8.0, 8.1, 8.2, 8.3]
     assert results.summary.select(later).null_count().row(0) == (4,) * len(later)
-    assert display.table(results) == display.table(cwndlab.open(lab.results(tmp_path / "whole")))
+    assert display.table(results) == display.table(cwndlab.open(stored_results.results(tmp_path / "whole")))
     with pytest.raises(InputError) as refused:
-        resuming.prepare(directory, lab.header(), store.cut(lab.plan()), lab.EXPERIMENT, resume=True)
+        resumption.prepare(
+            directory,
+            stored_results.header(),
+            store.cut(stored_results.plan()),
+            stored_results.EXPERIMENT,
+            resume=True,
+        )
     assert str(refused.value) == (
         f"{directory}: was begun by an earlier version, which did not know sender_mbps and 6 more metrics; "
         "it cannot be resumed, run it again"
@@ -334,18 +340,18 @@ def test_metrics_that_an_earlier_version_did_not_know_are_missing(tmp_path):
 
 
 def test_altered_rows_are_found(tmp_path):
-    directory = lab.results(tmp_path / "r")
+    directory = stored_results.results(tmp_path / "r")
     file = directory / "runs/0-3/runs.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     lines[1]["tables"]["tcp"]["row_groups"] = [2]  # rows of another run
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    lab.seal(directory)
+    stored_results.seal(directory)
     with pytest.raises(InputError, match="the rows of run 1 were altered"):
         cwndlab.open(directory).verify()
 
 
 def test_a_list_of_digests_that_was_cut_is_found(tmp_path):
-    directory = lab.results(tmp_path / "r")
+    directory = stored_results.results(tmp_path / "r")
     file = directory / "SHA256SUMS"
     file.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:1]))
     cwndlab.open(directory).series(0)
@@ -354,7 +360,7 @@ def test_a_list_of_digests_that_was_cut_is_found(tmp_path):
 
 
 def test_the_table_fits_and_averages_repeats(tmp_path):
-    results = cwndlab.open(lab.results(tmp_path / "r"))
+    results = cwndlab.open(stored_results.results(tmp_path / "r"))
     assert display.table(results).splitlines() == [
         "stack freebsd-9.2",
         "cc       n  goodput  util  retrans  limited by  RTT p50  RTT p95  cwnd  recov",
@@ -365,7 +371,7 @@ def test_the_table_fits_and_averages_repeats(tmp_path):
 
 
 def test_columns_and_json_give_single_runs(tmp_path):
-    results = cwndlab.open(lab.results(tmp_path / "r"))
+    results = cwndlab.open(stored_results.results(tmp_path / "r"))
     table = display.table(results, columns=["run_id", "repeat", "goodput_mbps"])
     assert len(table.splitlines()) == 2 + 4
     rows = [json.loads(line) for line in display.json_lines(results).splitlines()]
@@ -384,8 +390,8 @@ def test_columns_and_json_give_single_runs(tmp_path):
 
 
 def test_a_long_table_is_cut_and_says_so(tmp_path):
-    runs = lab.plan(ccs=tuple(f"cc{number}" for number in range(50)), repeats=1)
-    results = cwndlab.open(lab.results(tmp_path / "r", runs))
+    runs = stored_results.plan(ccs=tuple(f"cc{number}" for number in range(50)), repeats=1)
+    results = cwndlab.open(stored_results.results(tmp_path / "r", runs))
     lines = display.table(results).splitlines()
     assert len(lines) == 1 + 2 + 40 + 3 + 1
     assert [line.split()[0] for line in lines[-4:-1]] == ["min", "median", "max"]
@@ -395,7 +401,9 @@ def test_a_long_table_is_cut_and_says_so(tmp_path):
     assert len(display.table(results, every=True).splitlines()) == 1 + 2 + 50
 
 
-TWO_FLOWS = {"flows": [lab.flow_counters("f1"), lab.flow_counters("f2", goodput_bytes=4000)]}
+TWO_FLOWS = {
+    "flows": [stored_results.flow_counters("f1"), stored_results.flow_counters("f2", goodput_bytes=4000)]
+}
 
 
 def of_two_applications(count):
@@ -404,7 +412,7 @@ def of_two_applications(count):
         {"name": name, "from": "a", "to": "b", "cc": "cubic", "app": {"kind": kind}}
         for name, kind in (("f1", "bulk"), ("f2", "ping"))
     ]
-    scenarios = [lab.scenario(flows=flows, seed=index) for index in range(count)]
+    scenarios = [stored_results.scenario(flows=flows, seed=index) for index in range(count)]
     return [
         PlannedRun(index, 0, {"hosts.a.cc": f"cc{index}"}, resolved, scenario_hash(resolved))
         for index, resolved in enumerate(scenarios)
@@ -412,7 +420,7 @@ def of_two_applications(count):
 
 
 def test_a_long_table_closes_with_the_metrics_of_each_application(tmp_path):
-    results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(30), summary=TWO_FLOWS))
+    results = cwndlab.open(stored_results.results(tmp_path / "r", of_two_applications(30), summary=TWO_FLOWS))
     ends = [line.split() for line in display.table(results).splitlines()[-7:-1]]
     assert [[words[0], *(word for word in words if word in ("bulk", "ping"))] for words in ends] == [
         [what, app] for app in ("bulk", "ping") for what in ("min", "median", "max")
@@ -424,7 +432,7 @@ def test_a_long_table_closes_with_the_metrics_of_each_application(tmp_path):
 
 @pytest.mark.slow
 def test_a_mean_over_flows_of_different_applications_is_not_compared(tmp_path):
-    results = cwndlab.open(lab.results(tmp_path / "r", of_two_applications(4), summary=TWO_FLOWS))
+    results = cwndlab.open(stored_results.results(tmp_path / "r", of_two_applications(4), summary=TWO_FLOWS))
     assert results.compare(by="hosts.a.cc").each[0].metric == "goodput_mbps"  # the run's sum
     assert results.compare(by="hosts.a.cc", metric=["retransmit_rate"]).each  # only one of them has it
     with pytest.raises(
@@ -450,7 +458,7 @@ def test_long_values_go_on_in_new_lines_and_lose_nothing():
 
 @pytest.mark.slow
 def test_compare_by_a_key_or_with_other_results(tmp_path):
-    ours = cwndlab.open(lab.results(tmp_path / "a", lab.plan(repeats=6)))
+    ours = cwndlab.open(stored_results.results(tmp_path / "a", stored_results.plan(repeats=6)))
     found = ours.compare(by="cc", metric=["rtt_mean_ms", "goodput_mbps"], confidence=0.9)
     assert [(each.metric, each.a.label, each.b.label, each.confidence) for each in found.each] == [
         ("rtt_mean_ms", "newreno", "cubic", 0.9),
@@ -458,14 +466,14 @@ def test_compare_by_a_key_or_with_other_results(tmp_path):
     ]
     # Run 6 + n of cubic counted 600 kB more than run n of newreno, in 8 s.
     assert found.each[1].difference == pytest.approx(0.6)
-    other = cwndlab.open(lab.results(tmp_path / "b", lab.plan(repeats=6)))
+    other = cwndlab.open(stored_results.results(tmp_path / "b", stored_results.plan(repeats=6)))
     same = ours.compare(other)
     assert {each.kind for each in same.each} == {"identical"}
     assert not same.notes
     versions = {"cwndlab": "0.2.0 code aa", "engine": "0.2.0 sources bb"}
     _, table = catalogue.read(other.path)
     header = asdict(other.header) | {"versions": versions}
-    lab.exchange(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
+    stored_results.exchange(other.path, table.replace_schema_metadata({"cwndlab": json.dumps(header)}))
     assert list(ours.compare(cwndlab.open(other.path)).notes) == [
         "a was made by cwndlab none, engine none",
         "b was made by cwndlab 0.2.0 code aa, engine 0.2.0 sources bb",

@@ -1,58 +1,41 @@
-"""Who may import whom: the layers of the package, in one direction, and no cycle."""
+"""Who may import whom: the rooms of the package, in one direction, and no cycle."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from import_graph import Graph, cycles, read
 
 PACKAGE = Path(__file__).parents[2] / "python" / "cwndlab"
 
-LAYERS = (
-    (
-        "_native",
-        "contract",
-        "errors",
-        "files",
-        "code",
-        "tables",
-        "progress",
-        "logged",
-        "siftr2_output",
-        "siftr_output",
-        "ss_output",
-        "suites",
-        "guide",
-    ),
-    ("experiment",),
-    ("foreign", "worker"),
-    ("plan",),
-    ("scenario",),
-    ("testbeds",),
-    ("parts",),
-    ("results",),
-    ("formats",),
-    ("analysis",),
-    ("claims",),
-    ("web",),
-    ("plots",),
-    ("faults", "runner", "estimate", "overview", "notebook"),
-    ("interface",),
-    (
-        "ab",
-        "advice",
-        "bundle",
-        "doctor",
-        "fidelity",
-        "loadlatency",
-        "review",
-        "scripts",
-        "validation",
-    ),
-    ("cli",),
-    ("", "__main__"),
-)
-"""Modules and packages, the lowest first: each imports of its own layer and of those above it in this list.
+FOUNDATION = ("errors", "_native")
+"""Modules at the root that every room may import."""
 
-The package itself (`""`) is last: nothing imports it, as what it gives is made of all the others."""
+ROOMS: dict[str, tuple[str, ...]] = {
+    "contract": (),
+    "experiment": ("contract",),
+    "foreign": ("experiment",),
+    "testbeds": ("contract", "experiment", "foreign"),
+    "results": ("contract", "experiment", "testbeds"),
+    "execution": ("contract", "experiment", "foreign", "testbeds", "results"),
+    "formats": ("contract", "experiment", "testbeds", "results", "execution"),
+    "analysis": ("contract", "experiment", "foreign", "testbeds", "results", "execution", "formats"),
+    "report": ("contract", "experiment", "testbeds", "results", "execution", "formats", "analysis"),
+    "cli": (
+        "contract",
+        "experiment",
+        "foreign",
+        "testbeds",
+        "results",
+        "execution",
+        "formats",
+        "analysis",
+        "report",
+    ),
+    "__main__": ("cli",),
+    "": ("report",),
+}
+"""By room, the lowest first, the rooms it imports; `""` is the package's own face, which nothing imports."""
 
 TESTBEDS = ("sim", "netns", "ssh")
 """Packages below `testbeds` that only `testbeds` may name."""
@@ -65,15 +48,22 @@ def top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def violations(graph: Graph, layers: tuple[tuple[str, ...], ...] = LAYERS) -> list[str]:
-    """Imports against the order of the layers, and modules that are in none."""
-    level = {name: place for place, names in enumerate(layers) for name in names}
-    found = [f"{module} is in no layer" for module in graph if top(module) not in level]
+def violations(graph: Graph, rooms: Mapping[str, tuple[str, ...]] = ROOMS) -> list[str]:
+    """Imports that no row of the table allows, and modules that are in no room."""
+    found = [f"{module} is in no room" for module in graph if top(module) not in (*rooms, *FOUNDATION)]
     for module, imported in graph.items():
-        for other in imported:
-            if level.get(top(module), 0) < level.get(top(other), 0):
-                found.append(f"{module} imports {other}")
+        room = top(module)
+        allowed = (room, *rooms.get(room, ()), *FOUNDATION)
+        if room in FOUNDATION:
+            allowed = FOUNDATION
+        found += [f"{module} imports {other}" for other in imported if top(other) not in allowed]
     return sorted(found)
+
+
+def unused(graph: Graph, rooms: Mapping[str, tuple[str, ...]] = ROOMS) -> list[str]:
+    """What the table allows and nothing does."""
+    done = {(top(module), top(other)) for module, imported in graph.items() for other in imported}
+    return [f"{room} imports {other}" for room in rooms for other in rooms[room] if (room, other) not in done]
 
 
 def lets_a_testbed_in(graph: Graph) -> list[str]:
@@ -109,22 +99,42 @@ def test_imports_go_in_one_direction() -> None:
     assert len(graph) > 150
     assert cycles(graph) == []
     assert violations(graph) == []
+    assert unused(graph) == []
     assert named_testbeds(graph) == []
     assert lets_a_testbed_in(graph) == []
 
 
+def test_the_document_has_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## Rooms")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", section, re.MULTILINE)
+    told = {room: tuple(re.findall(r"`(\w+)`", imported)) for room, imported in reversed(rows)}
+    assert told == {room: imported for room, imported in ROOMS.items() if room not in ("", "__main__")}
+
+
+def test_the_table_has_an_order() -> None:
+    lower: set[str] = set()
+    for room, imported in ROOMS.items():
+        assert set(imported) <= lower, room
+        lower.add(room)
+
+
 def test_planted_faults_are_found(tmp_path: Path) -> None:
     package = tmp_path / "planted"
-    (package / "testbeds" / "sim").mkdir(parents=True)
-    (package / "plan.py").write_text("def late():\n    from planted.results import rows\n")
-    (package / "results.py").write_text("import planted.plan\nfrom planted.testbeds import sim\n")
-    (package / "stray.py").write_text("import os\n")
-    for folder in ("testbeds", "testbeds/sim"):
+    for folder in ("experiment", "results", "testbeds/sim"):
+        (package / folder).mkdir(parents=True)
         (package / folder / "__init__.py").write_text("")
+    (package / "testbeds" / "__init__.py").write_text("")
+    late = "def late():\n    from planted.results import rows\n"
+    (package / "experiment" / "plan.py").write_text(late)
+    rows = "import planted.experiment.plan\nfrom planted.testbeds import sim\n"
+    (package / "results" / "rows.py").write_text(rows)
+    (package / "stray.py").write_text("import os\n")
     graph = read(package)
-    assert cycles(graph) == [["plan", "results"]]
-    assert violations(graph) == ["plan imports results", "stray is in no layer"]
-    assert named_testbeds(graph) == ["results imports testbeds.sim"]
+    assert cycles(graph) == [["experiment.plan", "results.rows"]]
+    assert violations(graph) == ["experiment.plan imports results.rows", "stray is in no room"]
+    assert named_testbeds(graph) == ["results.rows imports testbeds.sim"]
+    assert "results imports contract" in unused(graph)
 
 
 def test_what_live_testbeds_share_knows_none_of_them() -> None:

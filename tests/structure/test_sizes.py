@@ -35,7 +35,7 @@ SCRIPT_FUNCTION = re.compile(r"^( *)(?:export |async |static |function )*[\w$]+ 
 
 
 def test_no_script_of_the_live_lab_is_long() -> None:
-    scripts = sorted((ROOT / "python/cwndlab/web/page").glob("*.js"))
+    scripts = sorted((ROOT / "python/cwndlab/report/live_page/page").glob("*.js"))
     long, count = [], 0
     for file in scripts:
         if file.name == "engine.js":  # written by wasm-bindgen

@@ -1,4 +1,4 @@
-//! SHA-256 of a run's rows, as `RowsHash` and `result_hash` of python/cwndlab/tables.py take it, and of a Scenario.
+//! SHA-256 of a run's rows, as `RowsHash` and `result_hash` of python/cwndlab/testbeds/tables.py take it, and of a Scenario.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub fn hashes(batches: &[(&'static str, Batch)]) -> Hashes {
     Hashes { tables, result: hex(&all.finalize()) }
 }
 
-/// The first 16 digits of the hash of a Scenario's canonical JSON (`scenario_hash` of python/cwndlab/plan.py).
+/// The first 16 digits of the hash of a Scenario's canonical JSON (`scenario_hash` of python/cwndlab/experiment/plan.py).
 pub(crate) fn of_scenario(text: &str) -> Result<String, serde_json::Error> {
     let canonical = serde_json::from_str::<serde_json::Value>(text)?.to_string();
     Ok(hex(&Sha256::digest(canonical))[..16].to_owned())

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
+from cwndlab.experiment.suites import suite
 from cwndlab.results.catalogue import MISSING
 from cwndlab.results.resultset import ResultSet
-from cwndlab.suites import suite
 
 Row = dict[str, Any]
 

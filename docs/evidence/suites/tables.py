@@ -21,11 +21,11 @@ from loadlatency_tables import loadlatency_linux, loadlatency_netns, metric
 from scipy.stats import ttest_ind
 from suite_rows import Floats, Row, column, flows, grouped, interval, of_suite, published_of, runs_of, table
 
-from cwndlab.claims import claims, judge
+from cwndlab.analysis.claims import claims, judge
 from cwndlab.errors import CwndlabError
+from cwndlab.experiment.suites import suite, window_sweep
 from cwndlab.results import limits
 from cwndlab.results.resultset import ResultSet
-from cwndlab.suites import suite, window_sweep
 
 PAGES = Path(__file__).resolve().parent
 

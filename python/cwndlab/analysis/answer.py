@@ -10,7 +10,7 @@ from cwndlab.analysis import contrasts, effects
 from cwndlab.analysis.comparison import Options
 from cwndlab.analysis.contrasts import Comparisons, NothingLeftError, Selection
 from cwndlab.analysis.effects import Answer
-from cwndlab.results import columns, loadlatency, metrics, questions, together
+from cwndlab.results import columns, loadlatency, metrics, questions, union
 from cwndlab.results.keys import distinguishing, whole_key
 from cwndlab.results.questions import Aim
 
@@ -38,7 +38,7 @@ def answers(results: ResultSet) -> list[Answer]:
     groups: dict[str, list[Aim]] = {}
     for aim in asked or _usual(rows):
         # Of results side by side, these are what is compared.
-        own = aim.by is None or together.KEY in keys
+        own = aim.by is None or union.KEY in keys
         key = _key(results, keys) if own else whole_key("answers: the swept key", str(aim.by), swept, rows)
         groups.setdefault(key, []).append(aim)
     return [
@@ -142,7 +142,7 @@ def _rate(results: ResultSet) -> str:
 def _key(results: ResultSet, keys: Sequence[str]) -> str:
     """The swept key that is asked about first."""
     for key in keys:
-        if key == together.KEY or any(
+        if key == union.KEY or any(
             columns.natural_key(value)[0][0] for value in results.summary[key].unique().to_list()
         ):
             return key

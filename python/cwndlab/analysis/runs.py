@@ -16,8 +16,8 @@ from cwndlab.analysis.numeric import Floats, windowed_rate
 from cwndlab.errors import InputError, unknown
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.formats.stored import StoredTable
-from cwndlab.results import columns, inferred
+from cwndlab.formats.external_sort import StoredTable
+from cwndlab.results import columns, inferred_models
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import filtered
 from cwndlab.results.metrics import BY_NAME
@@ -80,7 +80,7 @@ def of_results(
     if doubtful:
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
-    notes += [note] if (note := inferred.note(inferred.of_rows(rows))) else []
+    notes += [note] if (note := inferred_models.note(inferred_models.of_rows(rows))) else []
     return _of_rows(results, rows, keys), notes
 
 

@@ -9,8 +9,8 @@ from cwndlab.cli.options import Json, Overrides, Resume, parse_optional_share
 from cwndlab.cli.output import failures, progress, remarks, say, width
 
 if TYPE_CHECKING:
-    from cwndlab.ab import Bench
-    from cwndlab.interface import Experiment
+    from cwndlab.execution.ab import Bench
+    from cwndlab.report.interface import Experiment
 
 
 def ab(
@@ -42,10 +42,11 @@ def ab(
     says which machines have them, or which commands switch to them. A patch outside the congestion controls
     (SACK, output, RACK) can be judged here only: no model runs that code.
     """
-    from cwndlab import ab as builds
-    from cwndlab import interface, testbeds
+    from cwndlab import testbeds
     from cwndlab.analysis import contrasts, verdict
     from cwndlab.analysis.comparison import Options
+    from cwndlab.execution import ab as builds
+    from cwndlab.report import interface
 
     options = Options(equivalent=parse_optional_share("--equivalent", equivalent))
     names = [name.strip() for name in metrics.split(",")] if metrics is not None else []
@@ -72,13 +73,13 @@ def ab(
 
 
 def _print_plan(bench: "Bench", loaded: "Experiment") -> None:
-    from cwndlab import ab as builds
-    from cwndlab import estimate, runner, testbeds
-    from cwndlab.parts import order
+    from cwndlab import testbeds
+    from cwndlab.execution import ab as builds
+    from cwndlab.execution import estimate, run_order, runner
     from cwndlab.testbeds import labs
 
     plan = runner.check(loaded, testbeds.DISTANT, None, bench.labs[bench.base])
-    print(estimate.as_text(plan, 1, order.pause_ns(loaded.spec), width()))
+    print(estimate.as_text(plan, 1, run_order.pause_ns(loaded.spec), width()))
     print("all of it with each build:")
     for turn in builds.turns(bench.base, bench.new, plan.repeat):
         print(f"  {turn.build}: repeats {', '.join(map(str, turn.repeats))}")

@@ -7,7 +7,7 @@ import typer
 from cwndlab.cli.options import Json
 
 if TYPE_CHECKING:
-    from cwndlab.advice import buffers
+    from cwndlab.analysis.advice import buffers
 
 
 def advise(
@@ -37,9 +37,9 @@ def advise(
     `--rate` and `--rtt` tell the sysctls of each system, and what it would carry with and without them;
     `--line` the disciplines under an upload, a download and a call, the best first. All of it is simulated.
     """
-    from cwndlab.advice import line as lines
+    from cwndlab.analysis.advice import line as lines
     from cwndlab.errors import InputError
-    from cwndlab.parts.executors import processors
+    from cwndlab.execution.executors import processors
 
     workers = jobs if jobs is not None else processors()
     if line is not None:
@@ -55,7 +55,7 @@ def advise(
 
 
 def _asked(rate: str, rtt: str, cc: str | None) -> "buffers.Asked":
-    from cwndlab.advice import buffers
+    from cwndlab.analysis.advice import buffers
     from cwndlab.errors import InputError
     from cwndlab.experiment import units
     from cwndlab.experiment.units import BadValue
@@ -70,7 +70,7 @@ def _asked(rate: str, rtt: str, cc: str | None) -> "buffers.Asked":
 
 
 def _buffers(asked: "buffers.Asked", names: str, jobs: int, *, json: bool) -> None:
-    from cwndlab.advice import buffers
+    from cwndlab.analysis.advice import buffers
 
     stacks = buffers.stacks(names, asked.cc)
     if not json:

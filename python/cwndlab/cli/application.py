@@ -16,23 +16,23 @@ import typer
 
 from cwndlab.cli import (
     ab,
-    about,
     advise,
     bundle,
-    check,
     compare,
     convert,
     guide,
+    information,
     kernel,
     lab,
     live,
     loadlatency,
-    planned,
+    plan,
     plot,
     review,
     run,
     show,
     trace,
+    validation,
     watch,
 )
 from cwndlab.cli.output import complain, tell
@@ -67,15 +67,15 @@ app.command()(guide.demo)
 app.command("help")(guide.help_)
 app.command()(run.init)
 app.command()(run.run)
-app.command()(planned.check)
+app.command()(plan.check)
 app.command()(watch.watch)
 app.command()(run.merge)
 app.command()(ab.ab)
 app.command()(advise.advise)
-app.command()(check.fidelity)
-app.command()(check.claims)
-app.command()(check.validate)
-app.command()(check.script)
+app.command()(validation.fidelity)
+app.command()(validation.claims)
+app.command()(validation.validate)
+app.command()(validation.script)
 app.command()(show.suites)
 app.command()(show.show)
 app.command()(plot.plot)
@@ -89,8 +89,8 @@ app.command()(trace.trace)
 app.command()(bundle.bundle)
 app.command()(bundle.reproduce)
 app.command()(guide.cite)
-app.command()(about.schema)
-app.command()(about.doctor)
+app.command()(information.schema)
+app.command()(information.doctor)
 app.command()(guide.completion)
 app.add_typer(loadlatency.loadlatency)
 app.add_typer(lab.lab)

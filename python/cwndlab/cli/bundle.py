@@ -23,9 +23,9 @@ def bundle(
     ] = None,
 ) -> None:
     """Pack results with all it takes to run them again, as the artifact of a paper."""
-    from cwndlab.bundle import making
+    from cwndlab.formats.bundle import archive
 
-    written = making.make(directories, out, beside or ())
+    written = archive.make(directories, out, beside or ())
     say(f"{len(written)} files; another machine compares with: cwndlab reproduce {out.name}")
     print(out)
 
@@ -49,8 +49,8 @@ def reproduce(
 
     Nothing in the bundle is executed. The exit code is 0 only if every run came out the same.
     """
-    from cwndlab.bundle import opening, reproducing
-    from cwndlab.parts.executors import processors
+    from cwndlab.execution.executors import processors
+    from cwndlab.formats.bundle import reader, reproduction
 
     place = out or Path("reproduced") / archive.name.partition(".")[0]
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
@@ -58,11 +58,11 @@ def reproduce(
     with _removed_unless_whole(place):
         with progress(quiet) as observer:
             (place / "bundle").mkdir(parents=True)
-            entries = opening.unpack(archive, place / "bundle", None if quiet else observer.reading)
+            entries = reader.unpack(archive, place / "bundle", None if quiet else observer.reading)
         outcomes = []
         for entry in entries:
             with progress(quiet) as observer:
-                outcome = reproducing.reproduce(
+                outcome = reproduction.reproduce(
                     entry, place / "ours" / entry.name, jobs or processors(), cc or (), observer
                 )
             print(outcome)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cwndlab.cli import kernel as kernels
-from cwndlab.cli import patched
+from cwndlab.cli import kernel_patch
 from cwndlab.cli.options import LATEST, Json, globbed, parse_optional_share, parse_pairs, parse_share
 from cwndlab.errors import InputError
 
@@ -97,9 +97,9 @@ def compare(
     Runs are the unit. Verdicts come first, then what they rest on: intervals, permutation tests corrected for
     the number of comparisons, the smallest difference that would have shown, and the runs needed.
     """
-    from cwndlab import interface
     from cwndlab.analysis import contrasts
     from cwndlab.analysis.comparison import Options
+    from cwndlab.report import interface
 
     options = Options(
         parse_share("--confidence", confidence), parse_optional_share("--equivalent", equivalent), seed
@@ -110,7 +110,7 @@ def compare(
     if kernel is not None or patch is not None:
         if a or b or by is not None:
             raise InputError("compare: --kernel TREE --patch FILE goes with experiment files alone")
-        for two in patched.before_and_after(kernel, patch, places, quiet=json):
+        for two in kernel_patch.before_and_after(kernel, patch, places, quiet=json):
             _print(contrasts.of_two(*two, selection, options), json=json, ministat=ministat)
         return
     if a or b:

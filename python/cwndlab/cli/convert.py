@@ -59,25 +59,25 @@ def import_(
 
     A TEACUP configuration becomes an experiment file, and a lab file of its machines.
     """
-    from cwndlab.formats import importing
+    from cwndlab.formats import importers
     from cwndlab.formats.capture import Options
 
-    if len(paths) == 1 and importing.is_configuration(paths[0]):
-        written, converted = importing.configuration(paths[0], out, stack=stack, prefix=prefix)
+    if len(paths) == 1 and importers.is_configuration(paths[0]):
+        written, converted = importers.configuration(paths[0], out, stack=stack, prefix=prefix)
         if not quiet:
-            print("\n".join(converted.test_ids if test_ids else importing.findings(converted, json=json)))
+            print("\n".join(converted.test_ids if test_ids else importers.findings(converted, json=json)))
             command = f"cwndlab run {shlex.quote(str(written))}"
             say(f"{len(converted.test_ids)} runs: {written}; run them with: {command}")
             if converted.lab is not None:
-                machines = importing.lab_of(written)
+                machines = importers.lab_of(written)
                 say(f"its machines: {machines}; look at its commands, and put the router's interfaces in")
         return
     skipped: list[str] = []
-    results = importing.results(paths, Options(window, step, count, same_clock), out, skipped)
+    results = importers.results(paths, Options(window, step, count, same_clock), out, skipped)
     if not quiet:
         for line in skipped:
             say(f"skipped: {line}")
-        for line in importing.warnings(results):
+        for line in importers.warnings(results):
             say(line)
         print_summary(results, json=json)
         say(f"results: {results.path}")
@@ -98,10 +98,10 @@ def export(
     ] = None,
 ) -> None:
     """Write results in the formats of other tools."""
-    from cwndlab import interface
-    from cwndlab.formats import exporting
+    from cwndlab.formats import exporters
+    from cwndlab.report import interface
 
     results = interface.ResultSet(directory)
     target = out if out is not None else directory / f"export-{form}"
-    for file in exporting.export(results, form, target, runs or ()):
+    for file in exporters.export(results, form, target, runs or ()):
         print(file)

@@ -20,7 +20,7 @@ def help_(
     ] = None,
 ) -> None:
     """Print a page of the documentation; it needs no network."""
-    from cwndlab import guide
+    from cwndlab.cli import pages
 
     if topic is None:
         _list_pages()
@@ -29,7 +29,7 @@ def help_(
     commands = getattr(program.command, "commands", {})
     command = commands.get(topic)
     try:
-        found = guide.page(topic)
+        found = pages.page(topic)
     except CwndlabError:
         if command is None:
             raise
@@ -44,9 +44,9 @@ def help_(
 
 
 def _list_pages() -> None:
-    from cwndlab import guide
+    from cwndlab.cli import pages
 
-    there = guide.topics()
+    there = pages.topics()
     beside = max(len(page.name) for page in there) + 2
     for page in there:
         print(wrapped(page.name.ljust(beside) + page.reader, width(), others=" " * beside))
@@ -74,8 +74,9 @@ def demo(
     ] = True,
 ) -> None:
     """Run a small experiment, and say what came of it: a first result in seconds."""
-    from cwndlab import interface, runner
-    from cwndlab.parts.executors import processors
+    from cwndlab.execution import runner
+    from cwndlab.execution.executors import processors
+    from cwndlab.report import interface
 
     text = files("cwndlab.experiment").joinpath("demo.yaml").read_text(encoding="utf-8")
     say("Two congestion controls of Linux, a small buffer and a large one, five runs of 20 s each.")
@@ -108,9 +109,11 @@ def cite(
     ] = None,
 ) -> None:
     """Say how to cite cwndlab and its suites, with the version that is installed."""
-    from cwndlab import _native, code, suites
+    from cwndlab import _native
+    from cwndlab.experiment import suites
+    from cwndlab.results import software
 
-    version = code.version()
+    version = software.version()
     print(
         f"""@software{{cwndlab,
   title   = {{cwndlab: the congestion-window laboratory}},

@@ -20,7 +20,7 @@ def live(
     import webbrowser
 
     from cwndlab.cli.output import say
-    from cwndlab.web import serve
+    from cwndlab.report.live_page import serve
 
     serve.build(say)
     with serve.server(serve.PORT if port is None else port) as server:

@@ -57,7 +57,7 @@ def loadlatency_serve(
     ] = 4 * 3600,
 ) -> None:
     """Serve one client at a time, until interrupted."""
-    from cwndlab import loadlatency as tool
+    from cwndlab.formats import loadlatency_tool as tool
 
     tool.serve(tool.Server(tuple(bind or ()), port, secret, cc, once, idle_timeout, session_timeout))
 
@@ -109,8 +109,8 @@ def loadlatency_run(
 
     In the nineteen scenarios of 2011, and by today's metrics.
     """
-    from cwndlab import files
-    from cwndlab import loadlatency as tool
+    from cwndlab.formats import loadlatency_tool as tool
+    from cwndlab.results import files
 
     if ipv4 and ipv6:
         raise InputError("-4 and -6: found both; expected one of them")

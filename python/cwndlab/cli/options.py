@@ -11,7 +11,7 @@ from cwndlab import testbeds
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    from cwndlab.interface import ResultSet
+    from cwndlab.report.interface import ResultSet
 
 LATEST = Path("results/latest")
 
@@ -25,8 +25,8 @@ Directories = Annotated[
 
 def opened(texts: list[str] | None) -> "ResultSet":
     """The results of a directory, or of several under their labels."""
-    from cwndlab import interface
-    from cwndlab.results.together import labels_of
+    from cwndlab.report import interface
+    from cwndlab.results.union import labels_of
 
     named = [_labelled(text) for text in texts or [str(LATEST)]]
     if len(named) == 1:
@@ -60,7 +60,7 @@ Lab = Annotated[
 
 def _suites(incomplete: str) -> list[str]:
     """What a shell may complete a suite's name to; nothing of an empty word, which may become a file."""
-    from cwndlab import suites
+    from cwndlab.experiment import suites
 
     return [suite.name for suite in suites.suites() if incomplete and suite.name.startswith(incomplete)]
 

@@ -68,7 +68,7 @@ def write_report(results: "ResultSet", wanted: bool | None) -> str | None:
     if wanted is None and most > REPORT_ROWS:
         command = f"cwndlab report {shlex.quote(str(results.path))}"
         return f"not written, as a run has {most} rows; {command} writes it anyway"
-    from cwndlab.plots.report import write
+    from cwndlab.report.html_report import write
 
     return str(write(results, results.path / "report.html"))
 
@@ -163,7 +163,7 @@ def progress(quiet: bool, *, json: bool = False) -> Iterator[Any]:
     if quiet:
         yield None
         return
-    from cwndlab.progress import ProgressDisplay, ProgressLines
+    from cwndlab.execution.progress import ProgressDisplay, ProgressLines
 
     if json:
         yield ProgressLines()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cwndlab.errors import InputError
-from cwndlab.plots import KINDS
+from cwndlab.report.plots import KINDS
 
 if TYPE_CHECKING:
-    from cwndlab.interface import ResultSet
+    from cwndlab.report.interface import ResultSet
 from cwndlab.cli.options import (
     Directories,
     opened,
@@ -192,9 +192,9 @@ def _published(results: "ResultSet", numbers: list[str], out: Path, options: dic
     if not options.keys() <= set(_LOOKS):
         looks = ", ".join(f"--{name.replace('_', '-')}" for name in _LOOKS)
         raise InputError(f"--figure: the publication says what is shown; only {looks} go with it")
-    from cwndlab.plots import published
+    from cwndlab.report.plots import publications
 
-    for file in published.draw(results, numbers, out, options, own_command()):
+    for file in publications.draw(results, numbers, out, options, own_command()):
         print(file)
 
 
@@ -205,7 +205,7 @@ def report(
     ] = None,
 ) -> None:
     """Write the report of results, one HTML file."""
-    from cwndlab.plots.report import write
+    from cwndlab.report.html_report import write
 
     results = opened(directories)
     place = Path() if len(directories or ()) > 1 else results.path

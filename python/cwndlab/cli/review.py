@@ -55,11 +55,10 @@ def review(
     one, and in competition. DIR/review.html has everything; the same as text is printed. The exit code is 0
     only if every run completed.
     """
-    from cwndlab import files
-    from cwndlab import review as judge
-    from cwndlab.parts.executors import processors
-    from cwndlab.results import directories
-    from cwndlab.review import page
+    from cwndlab.analysis import review as judge
+    from cwndlab.execution.executors import processors
+    from cwndlab.report import review_page
+    from cwndlab.results import directories, files
 
     both = judge.sides(old, new, stack=stack, patch=patch, private=private)
     place = directories.dated(Path("results"), "review", latest=False) if out is None else out
@@ -70,7 +69,7 @@ def review(
             both, place, suite=suite, repeats=repeats, jobs=jobs or processors(), observer=observer
         )
     file = place / "review.html"
-    files.save(file, page.html(found, own_command()).encode())
+    files.save(file, review_page.html(found, own_command()).encode())
     if text is None:
         print(judge.text(found), end="")
     else:

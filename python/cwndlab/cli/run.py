@@ -23,8 +23,8 @@ from cwndlab.cli.output import (
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    from cwndlab.interface import Experiment as Loaded
-    from cwndlab.parts.executor import Observer
+    from cwndlab.execution.executor import Observer
+    from cwndlab.report.interface import Experiment as Loaded
     from cwndlab.results.resultset import ResultSet
 
 
@@ -34,9 +34,9 @@ def start(
 ) -> None:
     """Say which version this is, or how to use it, where no command is given."""
     if version:
-        from cwndlab import code
+        from cwndlab.results import software
 
-        print(f"cwndlab {code.release()}")
+        print(f"cwndlab {software.release()}")
     elif context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -101,8 +101,8 @@ def run(
 
     The exit code is 0 only if every run completed, and everything is as the file expects.
     """
-    from cwndlab import interface
-    from cwndlab.parts.sharding import Shard
+    from cwndlab.execution.shards import Shard
+    from cwndlab.report import interface
 
     share = None if shard is None else Shard.parse(shard)
     if force and (out is None or resume or share is not None):
@@ -137,7 +137,7 @@ class Where:
 
 def place(testbed: str | None, lab: Path | None) -> Where:
     """The testbed that is asked for, which must be ready."""
-    from cwndlab.parts.executors import processors
+    from cwndlab.execution.executors import processors
 
     name = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
     bed = testbeds.find(name, lab)
@@ -156,7 +156,7 @@ def carry_out(
     **ways: Any,
 ) -> "ResultSet":
     """Carry an experiment out; `force` replaces the results in `out`, `ways` are those of `runner.run`."""
-    from cwndlab import runner
+    from cwndlab.execution import runner
 
     workers = where.workers if jobs is None else jobs
     ways |= {"testbed": where.testbed, "lab": where.lab, "jobs": workers, "observer": observer}
@@ -192,11 +192,10 @@ def conclude(
 
 
 def _print_plan(loaded: "Loaded", where: Where, jobs: int | None, *, quiet: bool, json: bool) -> None:
-    from cwndlab import estimate, runner
-    from cwndlab.parts import order
+    from cwndlab.execution import estimate, run_order, runner
     from cwndlab.testbeds import labs
 
-    pause = order.pause_ns(loaded.spec) if where.live else None
+    pause = run_order.pause_ns(loaded.spec) if where.live else None
     with progress(quiet, json=json) as observer:
         plan = runner.check(loaded, where.testbed, observer, where.lab)
     workers = where.workers if jobs is None else jobs
@@ -217,9 +216,9 @@ def merge(
 
     The exit code is 0 only if every run completed, and everything is as the experiment expects.
     """
-    from cwndlab.results import merging
+    from cwndlab.execution import merge
 
-    results = merging.merge(shards, out)
+    results = merge.merge(shards, out)
     if not quiet:
         print_summary(results)
         say(f"results: {results.path}")

@@ -11,7 +11,7 @@ from cwndlab.results.texttable import wrapped
 
 def suites() -> None:
     """List the built-in experiments."""
-    from cwndlab import suites as built_in
+    from cwndlab.experiment import suites as built_in
 
     there = built_in.suites()
     beside = max(len(suite.name) for suite in there) + 2
@@ -40,7 +40,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Print the summary of results again."""
-    from cwndlab import interface, tables
+    from cwndlab.report import interface
+    from cwndlab.testbeds import tables
 
     results = interface.ResultSet(directory)
     if verify:

@@ -38,14 +38,14 @@ def trace(
     import json
 
     from cwndlab import _native
-    from cwndlab.formats import capture_files, compressed, full_windows
+    from cwndlab.formats import capture_files, compression, full_windows
 
     if not text and (flights or limit is not None):
         raise InputError("--flights and --limit are of the lines that --text prints: give --text, too")
     if not capture.is_file():
         raise InputError(f"{capture}: {'not a file' if capture.exists() else 'no such file'}")
     try:
-        with compressed.capture_file(capture) as plain:
+        with compression.capture_file(capture) as plain:
             if text:
                 printed, skipped = _native.packet_text(str(plain), flights, limit, sys.stdout.write)
             else:

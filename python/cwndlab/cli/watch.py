@@ -69,7 +69,7 @@ def _once(
     show: bool,
 ) -> None:
     """Run the experiment as its file is now."""
-    from cwndlab import interface
+    from cwndlab.report import interface
 
     where = run.place(testbed, lab)
     loaded = interface.load(file, overrides, where.testbed, lab=lab)

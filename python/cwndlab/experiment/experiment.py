@@ -9,8 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from cwndlab import suites
-from cwndlab.experiment import locate, sweep, yaml_nodes
+from cwndlab.experiment import locate, suites, sweep, yaml_nodes
 from cwndlab.experiment.schema import Format, Spec
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.yaml_nodes import Mapping

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cwndlab.errors import InputError
 from cwndlab.experiment.catalogue import Catalogue, Stack, Sysctl
-from cwndlab.foreign.reading import Inputs
+from cwndlab.foreign.dependencies import Inputs
 
 
 @dataclass(frozen=True, slots=True)

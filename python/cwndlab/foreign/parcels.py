@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cwndlab.errors import InputError
 from cwndlab.foreign import Module, sources
-from cwndlab.foreign.reading import Inputs
+from cwndlab.foreign.dependencies import Inputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cwndlab.errors import InputError
-from cwndlab.foreign import Module, building, reading, statics, store, trying
-from cwndlab.foreign.reading import Inputs
+from cwndlab.foreign import Module, compilation, dependencies, statics, store, trial
+from cwndlab.foreign.dependencies import Inputs
 from cwndlab.foreign.store import Compiled
 
 FAMILIES = ("linux", "freebsd")
@@ -63,7 +63,7 @@ def build(name: str, source: str, *, private: bool = False) -> tuple[Module, ...
     """The modules that a class or library becomes, one for each family; raises InputError, one line."""
     found = CLASS.fullmatch(source)
     file = Path(source if found is None else found["file"])
-    if not building.NAME.fullmatch(name):
+    if not compilation.NAME.fullmatch(name):
         raise InputError(f"--cc: found {name!r}; expected NAME=FILE.py:CLASS or NAME=LIBRARY.so")
     if not file.is_file():
         raise InputError(f"--cc {name}: {file}: there is no such file")
@@ -76,7 +76,7 @@ def _of_class(name: str, file: Path, class_name: str, *, private: bool) -> Modul
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--cc {name}: {file}: {error}") from None
-    trying.tried(f"--cc {name}: {file}", TRY, [str(file), class_name, str(VERSION)])
+    trial.tried(f"--cc {name}: {file}", TRY, [str(file), class_name, str(VERSION)])
     version = platform.python_version()
     digest = hashlib.sha256(json.dumps([text, class_name, version]).encode()).hexdigest()
     return Module(
@@ -99,15 +99,15 @@ def _of_class(name: str, file: Path, class_name: str, *, private: bool) -> Modul
 
 def _library(name: str, file: Path) -> Module:
     """A library, within what stands between it and the engine."""
-    compiler = building.compiler_of(name)
+    compiler = compilation.compiler_of(name)
     data = file.read_bytes()
-    version = building.compiler_version(compiler)
-    parts = sorted(path for part in ("cwndlab", "plain") for path in (building.HERE / part).glob("*.[ch]"))
-    digest = hashlib.sha256("\0".join((version, *building.FLAGS, *building.LINK)).encode() + data)
+    version = compilation.compiler_version(compiler)
+    parts = sorted(path for part in ("cwndlab", "plain") for path in (compilation.HERE / part).glob("*.[ch]"))
+    digest = hashlib.sha256("\0".join((version, *compilation.FLAGS, *compilation.LINK)).encode() + data)
     for part in parts:
         digest.update(part.read_bytes())
     compiled = store.find(digest.hexdigest()) or _around(name, data, compiler, digest.hexdigest())
-    trying.describe(name, compiled)
+    trial.describe(name, compiled)
     return Module(
         name=name,
         family="",
@@ -131,12 +131,14 @@ def _around(name: str, data: bytes, compiler: str, made_of: str) -> Compiled:
         library.write_bytes(data)
         statics.check(f"--cc {name}", library, resets=False)
         command = [
-            *(compiler, *building.FLAGS, f'-DCWNDLAB_LIBRARY="{library}"'),
-            *(f"-I{folder}" for folder in (building.HERE, building.HERE / "plain")),
-            *(str(building.HERE / part / "runtime.c") for part in ("plain", "cwndlab")),
-            *(*building.LINK, "-ldl", "-o", str(made)),
+            *(compiler, *compilation.FLAGS, f'-DCWNDLAB_LIBRARY="{library}"'),
+            *(f"-I{folder}" for folder in (compilation.HERE, compilation.HERE / "plain")),
+            *(str(compilation.HERE / part / "runtime.c") for part in ("plain", "cwndlab")),
+            *(*compilation.LINK, "-ldl", "-o", str(made)),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=reading.environment())
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=dependencies.environment()
+        )
         if done.returncode:
             raise InputError(f"--cc {name}: {done.stderr.strip().splitlines()[-1]}")
         return store.put(made_of, made)

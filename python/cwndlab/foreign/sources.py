@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cwndlab.errors import InputError
-from cwndlab.foreign import Module, building, plain
+from cwndlab.foreign import Module, compilation, plain
 
 
 def build_all(texts: Sequence[str], *, private: bool = False) -> tuple[Module, ...]:
@@ -22,4 +22,4 @@ def build(text: str, *, private: bool = False) -> tuple[Module, ...]:
     name, _, source = text.partition("=")
     if plain.is_plain(source):
         return plain.build(name, source, private=private)
-    return (building.build(building.Request.of(text), private=private),)
+    return (compilation.build(compilation.Request.of(text), private=private),)

@@ -22,11 +22,11 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from cwndlab import tables
 from cwndlab.errors import InputError, printable
-from cwndlab.formats import compressed
-from cwndlab.formats.stored import StoredTable
-from cwndlab.logged import Source
+from cwndlab.formats import compression
+from cwndlab.formats.external_sort import StoredTable
+from cwndlab.testbeds import tables
+from cwndlab.testbeds.logs.connections import Source
 
 FORMATS: tuple[str, ...] = (
     "capture",
@@ -68,7 +68,7 @@ class Recording:
     """By flow, then by column of the summary (docs/results.md, in the units of its name): what the tool says
     of the whole run. A metric it does not give is absent, not zero."""
     tables: Mapping[str, StoredTable] = field(default_factory=dict)
-    """By table: rows in the columns of `cwndlab.tables.SCHEMAS`, with run_id 0, in order of time;
+    """By table: rows in the columns of `cwndlab.testbeds.tables.SCHEMAS`, with run_id 0, in order of time;
     what the tool did not record is null."""
     started: datetime | None = None
     """When the run began, with its time zone; None where the file does not say."""
@@ -161,7 +161,7 @@ def names() -> list[str]:
 
 def head(path: Path) -> bytes:
     """The first bytes of a file, decompressed; raises InputError when it cannot be read or is empty."""
-    found = compressed.beginning(path, HEAD_BYTES)
+    found = compression.beginning(path, HEAD_BYTES)
     if not found:
         raise InputError(f"{path}: is empty")
     return found
@@ -172,7 +172,7 @@ def pieces(path: Path) -> Source:
 
     What reads it gets InputError when it cannot be read, and once more than `MAX_BYTES` have come.
     """
-    return lambda: compressed.pieces(path, MAX_BYTES)
+    return lambda: compression.pieces(path, MAX_BYTES)
 
 
 def json_text(path: Path) -> str:
@@ -182,9 +182,9 @@ def json_text(path: Path) -> str:
 
 def data(path: Path, most: int) -> bytes:
     """A whole file, decompressed; raises InputError when it cannot be read or is larger than `most`."""
-    if compressed.is_longer(path, most):
+    if compression.is_longer(path, most):
         raise InputError(f"{path}: holds more than {most >> 20} MiB")
-    return compressed.beginning(path, most)
+    return compression.beginning(path, most)
 
 
 def rows(table: str, **columns: Sequence[Any] | np.ndarray[Any, Any]) -> pa.Table:

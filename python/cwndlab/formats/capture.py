@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cwndlab import _native, logged
+from cwndlab import _native
 from cwndlab.errors import InputError, nearest, one_of, shown
 from cwndlab.formats import base, capture_files, packets, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.stored import StoredTable
-from cwndlab.logged import Column, Flow
+from cwndlab.formats.external_sort import StoredTable
+from cwndlab.testbeds.logs import connections
+from cwndlab.testbeds.logs.connections import Column, Flow
 
 NAME = "pcap or pcapng"
 
@@ -106,7 +107,7 @@ class _Stream:
 
     @property
     def name(self) -> str:
-        return logged.name_of(*self.ends)
+        return connections.name_of(*self.ends)
 
     @property
     def header_bytes(self) -> float:
@@ -176,8 +177,8 @@ def read_all(paths: Sequence[Path], options: Options, skipped: list[str] | None 
                 raise InputError(why)
             skipped.append(why)
             continue
-        if len(found) > logged.MAX_FLOWS:
-            raise InputError(f"{opened.path}: more than {logged.MAX_FLOWS} connections with data")
+        if len(found) > connections.MAX_FLOWS:
+            raise InputError(f"{opened.path}: more than {connections.MAX_FLOWS} connections with data")
         streams.append(found)
     return [_recording([streams[place] for place in group], options) for group in _together(streams)]
 
@@ -312,7 +313,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
             order
         ],
         # Without an acknowledgement nothing is known, not even that it was nothing.
-        "delivered_bytes": logged.bounded(delivered) if len(acked_ns) else np.full(len(times), np.nan),
+        "delivered_bytes": connections.bounded(delivered) if len(acked_ns) else np.full(len(times), np.nan),
         "arrived_bytes": np.cumsum(passed),
         "retransmits": retransmits.astype(np.float64),
     }
@@ -468,7 +469,7 @@ def _table(name: str, rows: _Rows, zero: int) -> pa.Table:
             parts.append(value if isinstance(value, np.ndarray) else np.full(len(t_ns), value, dtype=object))
         whole = np.concatenate(parts)[order]
         if column == "seq":
-            whole = logged.bounded(whole.astype(np.float64))
+            whole = connections.bounded(whole.astype(np.float64))
         columns[column] = whole.tolist() if whole.dtype == object else whole
     return base.rows(name, **columns)
 

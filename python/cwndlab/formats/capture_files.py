@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.errors import InputError
-from cwndlab.formats import compressed
+from cwndlab.formats import compression
 
 Ends = tuple[str, int, str, int]
 """Address and port of the sender, then of the receiver."""
@@ -152,7 +152,7 @@ def _has_single_bytes(capture: _native.Capture, number: int) -> bool:
 
 def _open(path: Path, beside: Path | None, *, pairs: bool) -> Opened:
     try:
-        with compressed.capture_file(path) as plain, compressed.capture_file(beside or path) as other:
+        with compression.capture_file(path) as plain, compression.capture_file(beside or path) as other:
             found = _native.Capture(str(plain), pairs, None if beside is None else str(other))
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None

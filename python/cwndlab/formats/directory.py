@@ -12,19 +12,18 @@ from typing import Any, cast
 import pyarrow as pa
 import yaml
 
-from cwndlab import code
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import printable
+from cwndlab.execution import resumption, store
+from cwndlab.execution.store import PartWriter, RunFiles
+from cwndlab.experiment.plan import PlannedRun, scenario_hash
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.formats.stored import StoredTable
-from cwndlab.parts import store
-from cwndlab.parts.part import Part, RunRecord
-from cwndlab.parts.store import PartWriter, RunFiles
-from cwndlab.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, directories, metrics, resuming, summary
+from cwndlab.formats.external_sort import StoredTable
+from cwndlab.results import catalogue, directories, metrics, software, summary
 from cwndlab.results.catalogue import Header
 from cwndlab.results.metrics import Value
+from cwndlab.results.parts import Part, RunRecord
 from cwndlab.results.resultset import ResultSet
 
 TESTBED = "import"
@@ -66,7 +65,7 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
     for index, (run, cell) in enumerate(zip(runs, cells, strict=True)):
         scenario = _scenario(run, name)
         planned.append(PlannedRun(index, run.repeat, cell, scenario, scenario_hash(scenario)))
-    versions = {"cwndlab": code.version()}
+    versions = {"cwndlab": software.version()}
     header = Header(name, testbed, keys, versions)
     cut = store.cut(planned)
     directory = directories.choose(name, out)
@@ -75,13 +74,13 @@ def write(runs: Sequence[Run], name: str, out: Path | None = None, testbed: str 
         sources, sort_keys=False
     )
     with directories.locked(directory):
-        resuming.prepare(directory, header, cut, text, resume=False)
+        resumption.prepare(directory, header, cut, text, resume=False)
         for part in cut:
             _write_part(directory / "runs", part, runs, header)
         rows = [
             row for part in cut for run in part.runs for row in _rows(part, run, runs[run.index], testbed)
         ]
-        resuming.conclude(directory, catalogue.of_rows(header, rows))
+        resumption.conclude(directory, catalogue.of_rows(header, rows))
     return ResultSet(directory)
 
 

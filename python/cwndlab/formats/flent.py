@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Column, Flow
 from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds.logs import connections
+from cwndlab.testbeds.logs.connections import Column, Flow
 
 NAME = "Flent"
 
@@ -172,7 +172,7 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
             delivered = np.cumsum(np.nan_to_num(rates * 1e6 / 8 * steps, posinf=0, neginf=0))
         if not np.isfinite(rates).any():
             delivered = np.full(len(x), np.nan)
-        columns: dict[str, Any] = {"delivered_bytes": logged.bounded(delivered)}
+        columns: dict[str, Any] = {"delivered_bytes": connections.bounded(delivered)}
         points = content.get("raw_values", {}).get(name, [])
         columns |= _beside(results, name, len(x)) | _sampled(points, x)
         whole = rates[np.isfinite(rates)]
@@ -196,7 +196,7 @@ def _beside(results: Mapping[str, Any], flow: str, length: int) -> dict[str, Col
         known = np.array([np.nan if value is None else float(value) for value in values])
         if len(known) != length:
             raise ValueError(f"{flow[:40]}::{key} has another length than x_values")
-        found[column] = logged.bounded(known * scale)
+        found[column] = connections.bounded(known * scale)
     return found
 
 
@@ -213,7 +213,7 @@ def _sampled(points: list[Mapping[str, Any]], x: Column) -> dict[str, Column]:
             t_s, values = np.array(known).T
             places = np.searchsorted(t_s, x, side="right") - 1
             held = np.where(places >= 0, values[np.maximum(places, 0)] * scale, np.nan)
-            found[column] = logged.bounded(held)
+            found[column] = connections.bounded(held)
     return found
 
 

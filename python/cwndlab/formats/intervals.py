@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from cwndlab import tables
 from cwndlab.formats import base
-from cwndlab.formats.stored import FIRST, SECOND, Sorter, StoredTable, TableWriter
+from cwndlab.formats.external_sort import FIRST, SECOND, Sorter, StoredTable, TableWriter
+from cwndlab.testbeds import tables
 
 GATHERED = 4096
 """Intervals that are gathered before they are sorted."""

@@ -10,9 +10,9 @@ from typing import Any
 from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
+from cwndlab.formats.external_sort import StoredTable
 from cwndlab.formats.intervals import Interval, Intervals
 from cwndlab.formats.iperf3_documents import Document, documents
-from cwndlab.formats.stored import StoredTable
 
 NAME = "iperf3 JSON"
 

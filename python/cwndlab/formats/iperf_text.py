@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.formats.intervals import Interval, Intervals, Totals
+from cwndlab.testbeds.logs import connections
 
 NAME = "iperf text"
 
@@ -69,7 +69,9 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a number no counter can hold.
     """
     lines = (
-        line for text in logged.lines(base.pieces(path)()) for line in text.replace("\r\n", "\n").split("\n")
+        line
+        for text in connections.lines(base.pieces(path)())
+        for line in text.replace("\r\n", "\n").split("\n")
     )
     try:
         found: list[Recording] = []
@@ -121,8 +123,8 @@ class _Run:
 
     def stream(self, name: str) -> _Stream:
         if name not in self.streams:
-            if len(self.streams) == logged.MAX_FLOWS:
-                raise ValueError(f"more than {logged.MAX_FLOWS} connections")
+            if len(self.streams) == connections.MAX_FLOWS:
+                raise ValueError(f"more than {connections.MAX_FLOWS} connections")
             self.streams[name] = _Stream(len(self.streams))
         return self.streams[name]
 

@@ -17,9 +17,9 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.directory import Run
-from cwndlab.formats.stored import StoredTable
-from cwndlab.logged import Column
+from cwndlab.formats.external_sort import StoredTable
 from cwndlab.results import summary
+from cwndlab.testbeds.logs.connections import Column
 
 NAME = "loadlatency"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from cwndlab.formats.stored import FIRST, SECOND, Sorter
-from cwndlab.logged import STATES, Column, Rows, of_each
+from cwndlab.formats.external_sort import FIRST, SECOND, Sorter
+from cwndlab.testbeds.logs.connections import STATES, Column, Rows, of_each
 
 
 class Metrics:

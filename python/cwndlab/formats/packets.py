@@ -18,8 +18,8 @@ import pyarrow as pa
 from cwndlab import _native
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import InputError
+from cwndlab.experiment.scenario.queries import CLIENT_PORT
 from cwndlab.results.resultset import ResultSet
-from cwndlab.scenario.queries import CLIENT_PORT
 
 KINDS = ("retransmission", "duplicate-ack", "sack", "duplicate-sack")
 """Kinds of events that packets tell; `seq` and `value` are the first byte and the number of bytes; of a

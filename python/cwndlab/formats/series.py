@@ -1,6 +1,6 @@
-"""From the records of a log (`logged`) to a Recording: order, tables, and the metrics they yield.
+"""From the records of a log (`connections`) to a Recording: order, tables, and the metrics they yield.
 
-Records are sorted on the disk (`stored`), so that the memory this takes does not depend on their number.
+Records are sorted on the disk (`external_sort`), so that memory does not depend on their number.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cwndlab import logged, tables
 from cwndlab.errors import InputError
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
+from cwndlab.formats.external_sort import FIRST, SECOND, Sorter, StoredTable, TableWriter
 from cwndlab.formats.metrics import Metrics, rtt_metrics
-from cwndlab.formats.stored import FIRST, SECOND, Sorter, StoredTable, TableWriter
-from cwndlab.logged import LATEST_NS, MAX_FLOWS, STATES, Column, Flow, Rows, Session
+from cwndlab.testbeds import tables
+from cwndlab.testbeds.logs import connections
+from cwndlab.testbeds.logs.connections import LATEST_NS, MAX_FLOWS, STATES, Column, Flow, Rows, Session
 
 __all__ = ["Log", "numbered", "of_session", "recording", "rtt_metrics", "warned"]
 
@@ -58,7 +59,7 @@ def of_session(kind: str, path: Path, session: Session, *, prefix: str = "") -> 
         path,
         path.name,
         session.flows.names,
-        epoch=logged.NO_START not in session.warnings,
+        epoch=connections.NO_START not in session.warnings,
         facts=session.facts,
         warnings=session.warnings,
     )

@@ -1,4 +1,4 @@
-"""SIFTR logs of FreeBSD (`siftr_output`): told from siftr2's by their records.
+"""SIFTR logs of FreeBSD (`testbeds.logs.siftr`): told from siftr2's by their records.
 
 The log has no counter of what was delivered or retransmitted, so goodput stays empty. Fields that the `tcp`
 table has no place for become samples `siftr.NAME`; those behind the known ones are named by their number.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cwndlab import siftr_output
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
+from cwndlab.testbeds.logs import siftr
 
 NAME = "SIFTR"
 
@@ -29,7 +29,7 @@ MARKS = {
 
 def recognises(head: bytes) -> bool:
     """Whether the file has SIFTR's header, or its records."""
-    return siftr_output.module(head) == "siftr"
+    return siftr.module(head) == "siftr"
 
 
 def read(path: Path) -> list[Recording]:
@@ -38,7 +38,7 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a log without records, or one whose header makes no sense.
     """
     try:
-        sessions = siftr_output.sessions(base.pieces(path))
+        sessions = siftr.sessions(base.pieces(path))
         found = [series.of_session(NAME, path, session, prefix="siftr") for session in sessions]
     except ValueError as error:
         raise InputError(f"{path}: not a header of SIFTR: {error}") from None

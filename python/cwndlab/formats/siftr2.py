@@ -1,13 +1,13 @@
-"""siftr2 logs (`siftr2_output`): a successor of SIFTR outside FreeBSD's base system."""
+"""siftr2 logs (`testbeds.logs.siftr2`): a successor of SIFTR outside FreeBSD's base system."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from cwndlab import siftr2_output, siftr_output
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
+from cwndlab.testbeds.logs import siftr, siftr2
 
 NAME = "siftr2"
 
@@ -22,7 +22,7 @@ MARKS = {
 
 def recognises(head: bytes) -> bool:
     """Whether the file has siftr2's header, or its records."""
-    return siftr_output.module(head) == "siftr2"
+    return siftr.module(head) == "siftr2"
 
 
 def read(path: Path) -> list[Recording]:
@@ -31,7 +31,7 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a log without records, or one whose header makes no sense.
     """
     try:
-        sessions = siftr2_output.sessions(base.pieces(path))
+        sessions = siftr2.sessions(base.pieces(path))
         found = [series.of_session(NAME, path, session) for session in sessions]
     except ValueError as error:
         raise InputError(f"{path}: not a header of siftr2: {error}") from None

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import polars as pl
 
-from cwndlab.logged import INFINITE_BYTES
 from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds.logs.connections import INFINITE_BYTES
 
 MILLENNIUM = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
 

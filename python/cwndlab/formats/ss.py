@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cwndlab import logged, ss_output
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Rows
+from cwndlab.testbeds.logs import connections, ss
+from cwndlab.testbeds.logs.connections import Rows
 
 NAME = "ss -tin"
 
@@ -56,8 +56,8 @@ def read(path: Path) -> list[Recording]:
     """
     found = _Transcript()
     try:
-        for time_ns, ends, details in ss_output.samples(_texts(path), logged.LATEST_NS):
-            values = ss_output.values(details)
+        for time_ns, ends, details in ss.samples(_texts(path), connections.LATEST_NS):
+            values = ss.values(details)
             if "cwnd" in values and "mss" in values:
                 word = _ALGORITHM.search(details)
                 found.add(time_ns, ends, values, word[1] if word else None)
@@ -67,7 +67,7 @@ def read(path: Path) -> list[Recording]:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    return (text.replace("\r\n", "\n") for text in logged.lines(base.pieces(path)()))
+    return (text.replace("\r\n", "\n") for text in connections.lines(base.pieces(path)()))
 
 
 @dataclass
@@ -97,7 +97,7 @@ class _Transcript:
 
     def __init__(self) -> None:
         self._stamped = False
-        self._flows = {True: logged.Flows(), False: logged.Flows()}
+        self._flows = {True: connections.Flows(), False: connections.Flows()}
         """Connections that have addresses, and those that have none."""
         self._logs = {named: series.Log() for named in self._flows}
         self._known: dict[bool, dict[int, _Connection]] = {named: {} for named in self._flows}
@@ -106,12 +106,12 @@ class _Transcript:
         """The time of the last sample without addresses, and how many there were at it."""
 
     def add(
-        self, time_ns: int | None, ends: ss_output.Ends | None, values: dict[str, float], word: str | None
+        self, time_ns: int | None, ends: ss.Ends | None, values: dict[str, float], word: str | None
     ) -> None:
         """Take a sample; raises ValueError for too many connections."""
         named = ends is not None
         if ends is not None:
-            name = logged.name_of(*ends)
+            name = connections.name_of(*ends)
         else:
             again = time_ns is not None and time_ns == self._latest[0]
             self._latest = time_ns, self._latest[1] + 1 if again else 1
@@ -160,9 +160,9 @@ class _Transcript:
             return
         t_ns, flow, rows = zip(*held, strict=True)
         columns = {
-            name: logged.bounded(np.array([row[name] for row in rows], np.float64)) for name in rows[0]
+            name: connections.bounded(np.array([row[name] for row in rows], np.float64)) for name in rows[0]
         }
-        columns["state"] = logged.states(columns["cwnd_bytes"], columns["ssthresh_bytes"])
+        columns["state"] = connections.states(columns["cwnd_bytes"], columns["ssthresh_bytes"])
         self._logs[named].add(Rows(np.array(flow, np.int64), np.array(t_ns, np.int64), columns))
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Column, Flows, Rows, Unwrapped
+from cwndlab.testbeds.logs import connections
+from cwndlab.testbeds.logs.connections import Column, Flows, Rows, Unwrapped
 
 NAME = "tcp_probe"
 
@@ -64,19 +64,19 @@ def recognises(head: bytes) -> bool:
 def read(path: Path) -> list[Recording]:
     """The one run of a file; raises InputError for one without records."""
     source = base.pieces(path)
-    traced = any("tcp_probe:" in text for text in logged.lines(source()))
+    traced = any("tcp_probe:" in text for text in connections.lines(source()))
     log, flows, acked = series.Log(), Flows(), Unwrapped()
     slowest: dict[int, float] = {}
     other = 0
     try:
-        for text in logged.lines(source()):
+        for text in connections.lines(source()):
             lines = pl.Series("line", text.split("\n"), pl.String)
             lines = lines.filter(lines.str.contains("tcp_probe:" if traced else r"\S"))
             frame = lines.str.extract_groups(_TRACE if traced else _OLD).struct.unnest()
             whole = frame["time"].is_not_null()
             other += frame.height - int(whole.sum())
             rows = _rows(frame.filter(whole), flows, acked)
-            for number, places in logged.of_each(rows.flow):
+            for number, places in connections.of_each(rows.flow):
                 srtt = rows.columns["srtt_ns"][places]
                 slowest[number] = max(slowest.get(number, 0.0), float(np.nanmax(srtt, initial=0.0)))
             log.add(rows)
@@ -98,21 +98,21 @@ def _rows(frame: pl.DataFrame, flows: Flows, acked: Unwrapped) -> Rows:
     for end in ("src", "dst"):
         frame = frame.with_columns(frame[end].str.strip_chars("[]"))
     flow = flows.by_ends(frame, ("src", "src_port", "dst", "dst_port"))
-    cwnd = logged.numbers(frame["cwnd"], MSS)
-    threshold = logged.numbers(frame["ssthresh"])
+    cwnd = connections.numbers(frame["cwnd"], MSS)
+    threshold = connections.numbers(frame["ssthresh"])
     ssthresh = np.where(threshold < INFINITE_SEGMENTS, threshold * MSS, np.nan)
     una, nxt = _sequence(frame["una"]), _sequence(frame["nxt"])
     flight = (nxt - una) % 2.0**32
-    srtt = logged.numbers(frame["srtt"], 1e3)
+    srtt = connections.numbers(frame["srtt"], 1e3)
     columns = {
         "cwnd_bytes": cwnd,
         "ssthresh_bytes": ssthresh,
         "srtt_ns": np.where(srtt > 0, srtt, np.nan),
         "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
         "delivered_bytes": acked.of(flow, una),
-        "state": logged.states(cwnd, ssthresh),
+        "state": connections.states(cwnd, ssthresh),
     }
-    return Rows(flow, logged.nanoseconds(frame["time"]), columns)
+    return Rows(flow, connections.nanoseconds(frame["time"]), columns)
 
 
 def _sequence(column: pl.Series) -> Column:

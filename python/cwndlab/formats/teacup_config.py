@@ -241,7 +241,7 @@ class _Converter(Traffic, Hosts, Router):
         return text
 
     def _check(self, text: str, place: Place) -> None:
-        from cwndlab.testbeds.loading import load
+        from cwndlab.testbeds.loader import load
 
         try:
             load(text)

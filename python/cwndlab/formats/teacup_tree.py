@@ -24,7 +24,7 @@ from cwndlab.formats import base, capture, siftr, ttprobe, web10g
 from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
 from cwndlab.formats.directory import Run
-from cwndlab.formats.stored import FIRST, SECOND, Sorter, StoredTable, TableWriter
+from cwndlab.formats.external_sort import FIRST, SECOND, Sorter, StoredTable, TableWriter
 
 NAME = "TEACUP results"
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cwndlab import logged
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Flows, Rows, Unwrapped
+from cwndlab.testbeds.logs import connections
+from cwndlab.testbeds.logs.connections import Flows, Rows, Unwrapped
 
 NAME = "ttprobe"
 
@@ -92,7 +92,7 @@ def recognises(head: bytes) -> bool:
     if len(head) < RECORD.itemsize:
         return False
     first = np.frombuffer(head, RECORD, 1)[0]
-    plausible = 10**8 < int(first["sec"]) < logged.LATEST_NS // 10**9 and int(first["usec"]) < 10**6
+    plausible = 10**8 < int(first["sec"]) < connections.LATEST_NS // 10**9 and int(first["usec"]) < 10**6
     return plausible and int(first["direction"]) in b"io" and int(first["family"]) in (2, 10)
 
 
@@ -102,12 +102,12 @@ def _is_text(head: bytes) -> bool:
 
 def read(path: Path) -> list[Recording]:
     """The one run of a log; raises InputError for one without records."""
-    log, flows, acked = series.Log("ttprobe"), Flows(), logged.Unwrapped()
+    log, flows, acked = series.Log("ttprobe"), Flows(), connections.Unwrapped()
     source = base.pieces(path)
     other = 0
     try:
         if _is_text(base.head(path)):
-            for text in logged.lines(source()):
+            for text in connections.lines(source()):
                 rows, strange = _text(text, flows, acked)
                 other += strange
                 log.add(rows)
@@ -121,20 +121,20 @@ def read(path: Path) -> list[Recording]:
 
 
 def _text(text: str, flows: Flows, acked: Unwrapped) -> tuple[Rows, int]:
-    frame, other = logged.fields(text, (len(TEXT),))
+    frame, other = connections.fields(text, (len(TEXT),))
     frame = frame.rename({f"c{place}": name for place, name in enumerate(TEXT)})
     good = frame["direction"].is_in(["i", "o"]) & (frame["state"] != str(SYN_SENT))
-    frame = frame.filter(good & pl.Series(logged.nanoseconds(frame["time"]) >= 0))
+    frame = frame.filter(good & pl.Series(connections.nanoseconds(frame["time"]) >= 0))
     flow = flows.by_ends(frame, ("src", "sport", "dst", "dport"))
     columns = _columns(
         flow, acked,
-        *(logged.numbers(frame[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
+        *(connections.numbers(frame[column]) for column in ("cwnd", "srtt", "snd_una", "snd_nxt")),
     )  # fmt: skip
-    more = {column: logged.numbers(frame[column]) for column in MORE}
-    return Rows(flow, logged.nanoseconds(frame["time"]), columns, more), other
+    more = {column: connections.numbers(frame[column]) for column in MORE}
+    return Rows(flow, connections.nanoseconds(frame["time"]), columns, more), other
 
 
-def _records(pieces: Iterator[bytes]) -> Iterator[logged.Column]:
+def _records(pieces: Iterator[bytes]) -> Iterator[connections.Column]:
     rest = b""
     for piece in pieces:
         data = rest + piece
@@ -143,9 +143,9 @@ def _records(pieces: Iterator[bytes]) -> Iterator[logged.Column]:
         yield np.frombuffer(data, RECORD, whole)
 
 
-def _binary(records: logged.Column, flows: Flows, acked: Unwrapped) -> Rows:
+def _binary(records: connections.Column, flows: Flows, acked: Unwrapped) -> Rows:
     good = (records["state"] != SYN_SENT) & np.isin(records["family"], (2, 10)) & (records["usec"] < 10**6)
-    records = records[good & (records["sec"] < logged.LATEST_NS // 10**9)]
+    records = records[good & (records["sec"] < connections.LATEST_NS // 10**9)]
     ends = np.concatenate(
         [records["src"], records["dst"], records[["sport"]]["sport"][:, None].view("u1").reshape(-1, 2),
          records[["dport"]]["dport"][:, None].view("u1").reshape(-1, 2), records["family"][:, None]],
@@ -169,25 +169,29 @@ def _binary(records: logged.Column, flows: Flows, acked: Unwrapped) -> Rows:
 
 def _name(record: Any) -> str:
     family = int(record["family"])
-    return logged.name_of(
+    return connections.name_of(
         _address(record["src"], family), int(record["sport"]),
         _address(record["dst"], family), int(record["dport"]),
     )  # fmt: skip
 
 
-def _address(octets: logged.Column, family: int) -> str:
+def _address(octets: connections.Column, family: int) -> str:
     raw = bytes(octets)
     return str(ipaddress.IPv4Address(raw[:4]) if family == 2 else ipaddress.IPv6Address(raw))
 
 
 def _columns(
-    flow: logged.Column, acked: Unwrapped, cwnd: logged.Column, srtt_us: logged.Column, *sent: logged.Column
-) -> dict[str, logged.Column]:
+    flow: connections.Column,
+    acked: Unwrapped,
+    cwnd: connections.Column,
+    srtt_us: connections.Column,
+    *sent: connections.Column,
+) -> dict[str, connections.Column]:
     """`sent` is SND.UNA and SND.NXT."""
     una, nxt = sent
     flight = np.where(np.isfinite(una) & np.isfinite(nxt), (nxt - una) % 2.0**32, np.nan)
     return {
-        "cwnd_bytes": logged.bounded(cwnd),
+        "cwnd_bytes": connections.bounded(cwnd),
         "srtt_ns": np.where(srtt_us > 0, srtt_us * 1e3, np.nan),
         # A flight of half the sequence space is a number that went back.
         "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from cwndlab import logged
 from cwndlab.errors import InputError, printable
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.logged import Column, Flows, Rows
+from cwndlab.testbeds.logs import connections
+from cwndlab.testbeds.logs.connections import Column, Flows, Rows
 
 NAME = "Web10G or EStats"
 
@@ -83,7 +83,7 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a log without records, or without the columns that name a connection.
     """
     source = base.pieces(path)
-    first = next(logged.lines(source()), "").partition("\n")[0].strip()
+    first = next(connections.lines(source()), "").partition("\n")[0].strip()
     if len(first) > LONGEST_LINE:
         raise InputError(f"{path}:1: a line of {len(first)} characters")
     words = [word.strip().lower() for word in first.split(",")]
@@ -103,13 +103,13 @@ def read(path: Path) -> list[Recording]:
         raise InputError(
             f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more"
         )
-    log, flows, memory = series.Log("web10g"), logged.Flows(), _Known({}, set())
+    log, flows, memory = series.Log("web10g"), connections.Flows(), _Known({}, set())
     other = 0
     try:
-        for text in logged.lines(source()):
-            frame, strange = logged.fields(text, (len(words),), words=range(ENDS))
+        for text in connections.lines(source()):
+            frame, strange = connections.fields(text, (len(words),), words=range(ENDS))
             other += strange
-            good = pl.Series(logged.nanoseconds(frame["c0"]) >= 0)
+            good = pl.Series(connections.nanoseconds(frame["c0"]) >= 0)
             frame = frame.filter(good, frame["c3"].str.contains(r"^\d{1,5}$"))
             log.add(_rows(frame, flows, places, more, memory))
     except ValueError as error:
@@ -147,10 +147,10 @@ def _rows(
         place = places.get(wanted)
         if place is None or f"c{place}" not in frame.columns:
             return np.full(frame.height, np.nan)
-        return logged.numbers(frame[f"c{place}"], scale)
+        return connections.numbers(frame[f"c{place}"], scale)
 
     flow = flows.by_ends(frame, ("c2", "c3", "c4", "c5"))
-    cwnd, ssthresh = column("curcwnd"), logged.finite_window(column("curssthresh"))
+    cwnd, ssthresh = column("curcwnd"), connections.finite_window(column("curssthresh"))
     srtt, rtt = column("smoothedrtt", 1e6), column("samplertt", 1e6)
     acked = column("hcthruoctetsacked")
     known.long.update(np.unique(flow[np.isfinite(acked)]).tolist())
@@ -164,17 +164,17 @@ def _rows(
         "inflight_bytes": column("pipesize"),
         "delivered_bytes": acked,
         "retransmits": column("segsretrans"),
-        "state": logged.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
+        "state": connections.states(cwnd, ssthresh, recovering if "inrecovery" in places else None),
     }
     for word in _LAST:
         values = column(word)
-        for number, rows in logged.of_each(flow):
+        for number, rows in connections.of_each(flow):
             there = rows[np.isfinite(values[rows])]
             last = known.last.setdefault(number, {})
             if len(there):
                 last[word] = float(values[there[-1]])
-    rest = {word: logged.numbers(frame[f"c{place}"]) for word, place in more.items()}
-    return Rows(flow, logged.nanoseconds(frame["c0"]), columns, rest)
+    rest = {word: connections.numbers(frame[f"c{place}"]) for word, place in more.items()}
+    return Rows(flow, connections.nanoseconds(frame["c0"]), columns, rest)
 
 
 def _metrics(last: dict[str, float]) -> dict[str, float]:

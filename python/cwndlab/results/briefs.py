@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab import testbeds
-from cwndlab.parts.part import RunRecord
+from cwndlab.results.parts import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """A run that was carried out, as `cwndlab.parts.part.RunRecord` has it."""
+    """A run that was carried out, as `cwndlab.results.parts.RunRecord` has it."""
 
     run_id: int
     cell: Mapping[str, str]

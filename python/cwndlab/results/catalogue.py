@@ -22,12 +22,12 @@ from pydantic_core import from_json
 from cwndlab.errors import InputError, printable, shown
 from cwndlab.experiment import locate
 from cwndlab.experiment.experiment import Experiment
+from cwndlab.experiment.plan import PlannedRun
 from cwndlab.experiment.units import BadValue
-from cwndlab.parts.part import NAME, Part, RunRecord, StoredPart
-from cwndlab.parts.sums import Sums, damaged
-from cwndlab.plan import PlannedRun
-from cwndlab.results import metrics, own, summary
+from cwndlab.results import metrics, summary, user_metrics
+from cwndlab.results.checksums import Sums, damaged
 from cwndlab.results.metrics import Metric, Value
+from cwndlab.results.parts import NAME, Part, RunRecord, StoredPart
 from cwndlab.results.texttable import csv_cell
 
 FILE = "catalogue.parquet"
@@ -177,7 +177,7 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
     try:
-        own.of_texts(header.metrics or {}, header.keys)
+        user_metrics.of_texts(header.metrics or {}, header.keys)
     except BadValue as bad:
         raise damaged(file, f"header.metrics: {bad}") from None
     schema = _schema(header)
@@ -274,8 +274,8 @@ def _rows(
     metrics_of = _metrics(run, record)
     made: dict[str, dict[str, Value]] = {}
     if header.metrics and record is not None and record.summary is not None and stored is not None:
-        expressions = own.of_texts(header.metrics, header.keys)
-        made = own.values(expressions, record, metrics_of, lambda table: stored.rows(table, record))
+        expressions = user_metrics.of_texts(header.metrics, header.keys)
+        made = user_metrics.values(expressions, record, metrics_of, lambda table: stored.rows(table, record))
     for flow, values in metrics_of.items():
         yield {
             "run_id": run_id(run),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cwndlab import tables
 from cwndlab.results.metrics import METRICS
+from cwndlab.testbeds import tables
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 
 from cwndlab.errors import InputError, shown
-from cwndlab.files import naming
-from cwndlab.parts.sums import Sums
 from cwndlab.results import catalogue
+from cwndlab.results.checksums import Sums
+from cwndlab.results.files import naming
 
 LOCK = ".lock"
 """An empty file that the writer of a results directory holds locked."""

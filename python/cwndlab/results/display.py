@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cwndlab.errors import InputError, nearest, shown
-from cwndlab.results import inferred, limits, metrics, own, texttable
+from cwndlab.results import inferred_models, limits, metrics, texttable, user_metrics
 from cwndlab.results.catalogue import FAILED, MISSING, SUMMARY, summary_columns
 from cwndlab.results.metrics import Metric
 from cwndlab.results.resultset import ResultSet
@@ -40,7 +40,7 @@ def table(
     show, behind what names the row, a row per flow of each run, instead of as many as fit in `width`
     characters; an unknown one raises InputError.
     """
-    in_order = own.shown(results.header.metrics or ())
+    in_order = user_metrics.shown(results.header.metrics or ())
     rows = _flows(results, columns) if columns else _cells(results, every=every)
     once, labels = _labels(results, rows)
     if columns:
@@ -75,8 +75,8 @@ def table(
     lines += texttable.lines(grid)
     if not columns and any("RTT" in column.cells[0] for column in grid):
         lines += _round_trips(rows)
-    if any(f"{name}{inferred.STAR}" in line for line in lines for name in rows.inferred()):
-        lines.append(inferred.FOOTNOTE)
+    if any(f"{name}{inferred_models.STAR}" in line for line in lines for name in rows.inferred()):
+        lines.append(inferred_models.FOOTNOTE)
     if cut:
         more = rows.height - MAX_ROWS
         lines.append(f"and {more} more rows: --all shows them, and {results.path / SUMMARY} holds them")
@@ -141,8 +141,8 @@ class _Rows:
 
     def inferred(self) -> list[str]:
         """The stacks named in them whose models are inferred."""
-        keys = filter(inferred.is_stack_key, self.columns)
-        return inferred.among(value for key in keys for value in self[key])
+        keys = filter(inferred_models.is_stack_key, self.columns)
+        return inferred_models.among(value for key in keys for value in self[key])
 
 
 def _beside(grid: list[Column], others: Sequence[Sequence[Column]], width: int) -> list[Column]:
@@ -186,7 +186,7 @@ def _cells(results: ResultSet, *, every: bool) -> _Rows:
         said[cell][status] = said[cell].get(status, 0) + 1
     columns["status"] = ["/".join(each) for each in said]
     columns["n"] = [sum(each.values()) - each.get(MISSING, 0) - each.get(FAILED, 0) for each in said]
-    in_order = own.shown(results.header.metrics or ())
+    in_order = user_metrics.shown(results.header.metrics or ())
     words = {name for name, metric in in_order.items() if metric.kind == "word"}
     for name in in_order:
         together = _words if name in words else _means
@@ -231,7 +231,7 @@ def _labels(results: ResultSet, rows: _Rows) -> tuple[list[str], list[str]]:
         swept = any(key.endswith(f".{name}") for key in keys)
         if len(set(rows[name])) == 1:
             known = name in ("stack", "cc") and rows[name][0] is not None
-            once += [f"{name} {inferred.marked(rows[name][0], inferred.STAR)}"] if known else []
+            once += [f"{name} {inferred_models.marked(rows[name][0], inferred_models.STAR)}"] if known else []
         elif not swept or name in _telling([*before, name], rows):
             labels.append(name)
         before.append(name)
@@ -278,9 +278,11 @@ def _ends(name: str, alike: Sequence[_Rows]) -> list[Any]:
 
 def _marked(name: str, values: list[Any]) -> list[Any]:
     """A column with a star behind each stack whose model is inferred."""
-    if not inferred.is_stack_key(name):
+    if not inferred_models.is_stack_key(name):
         return values
-    return [None if value is None else inferred.marked(value, inferred.STAR) for value in values]
+    return [
+        None if value is None else inferred_models.marked(value, inferred_models.STAR) for value in values
+    ]
 
 
 _SPREAD = ("min", "median", "max")

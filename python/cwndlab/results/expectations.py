@@ -17,7 +17,7 @@ from cwndlab.experiment import condition, locate
 from cwndlab.experiment.condition import Condition
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.units import BadValue
-from cwndlab.results import own
+from cwndlab.results import user_metrics
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
@@ -62,7 +62,7 @@ def check(experiment: Experiment) -> None:
     found = []
     for key in experiment.spec.expect:
         try:
-            _named(key, flows, own.numbers(experiment.spec.metrics))
+            _named(key, flows, user_metrics.numbers(experiment.spec.metrics))
         except BadValue as bad:
             found.append(locate.fault(experiment.tree, ("expect", key), bad))
     if found:
@@ -119,7 +119,7 @@ def _of(results: ResultSet) -> list[Expectation]:
     if not isinstance(expected, dict) or not expected:
         return []
     flows = list(dict.fromkeys(map(str, results.arrow["flow"].to_pylist())))
-    known = own.numbers(results.header.metrics or ())
+    known = user_metrics.numbers(results.header.metrics or ())
     found = []
     for key, wanted in expected.items():
         try:

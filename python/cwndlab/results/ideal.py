@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Link, Scenario
-from cwndlab.scenario.capacity import route
-from cwndlab.scenario.queries import app_of, least_rate
+from cwndlab.experiment.scenario.capacity import route
+from cwndlab.experiment.scenario.queries import app_of, least_rate
 
 HEADERS = 40
 """Bytes of the headers of IPv4 and TCP without options (RFC 791, RFC 9293)."""

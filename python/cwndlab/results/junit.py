@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from cwndlab import files
 from cwndlab.errors import InputError, printable
-from cwndlab.results import expectations
+from cwndlab.results import expectations, files
 from cwndlab.results.expectations import Outcome
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT

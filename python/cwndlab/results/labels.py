@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cwndlab.experiment.locate import SWEPT
 from cwndlab.experiment.subset import ANALOGUE
-from cwndlab.results import inferred
+from cwndlab.results import inferred_models
 from cwndlab.results.texttable import short_names
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Labels:
         if value is None:
             return f"no {name}"
         label = str(self.value(key, value))
-        text = inferred.marked(label) if inferred.is_stack_key(key) else label
+        text = inferred_models.marked(label) if inferred_models.is_stack_key(key) else label
         # A name that needs the word before its last one is not the only key that ends so.
         tells = key in self._labels and name not in _UNTOLD
         itself = name in ITSELF or tells or _is_level(key, label)

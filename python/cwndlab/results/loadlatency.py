@@ -8,12 +8,11 @@ from typing import Any, cast
 
 from cwndlab.contract.summary import PingerLoad
 from cwndlab.errors import InputError
-from cwndlab.parts import sums
-from cwndlab.parts.part import RunRecord
-from cwndlab.parts.sums import damaged
-from cwndlab.results import texttable
+from cwndlab.experiment.scenario.queries import app_of
+from cwndlab.results import checksums, texttable
+from cwndlab.results.checksums import damaged
+from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
-from cwndlab.scenario.queries import app_of
 
 CLASSIC, DOCUMENTS = "loadlatency.txt", "loadlatency.json"
 """Files in a directory of results: the classic lines, and a document for each series of scenarios (of a run
@@ -123,7 +122,7 @@ def write(results: ResultSet) -> None:
     facts = {"experiment": header.experiment, "testbed": header.testbed, **header.versions}
     documents = [one.document(facts) for one in everything]
     text = json.dumps(documents, separators=(",", ":")) + "\n"
-    sums.replace(results.path, {CLASSIC: classic(results).encode(), DOCUMENTS: text.encode()})
+    checksums.replace(results.path, {CLASSIC: classic(results).encode(), DOCUMENTS: text.encode()})
 
 
 def _kept(results: ResultSet) -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cwndlab import tables
 from cwndlab.errors import InputError, unknown
-from cwndlab.parts.part import RunRecord, StoredPart
-from cwndlab.parts.sums import Sums, damaged
 from cwndlab.results import briefs, catalogue
 from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import FAILED, MISSING, Header
+from cwndlab.results.checksums import Sums, damaged
 from cwndlab.results.labels import Labels
+from cwndlab.results.parts import RunRecord, StoredPart
+from cwndlab.testbeds import tables
 
 if TYPE_CHECKING:
     import polars as pl  # takes long to import, and a run that prints its table needs none of it

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from cwndlab.contract.scenario import Flow, Scenario
 from cwndlab.contract.summary import FlowSummary, Summary
+from cwndlab.experiment.scenario import rate_check
+from cwndlab.experiment.scenario.capacity import narrowest
+from cwndlab.experiment.scenario.queries import app_of, is_datagrams
 from cwndlab.results import call, dynamics, limits, metrics
 from cwndlab.results.metrics import Value
-from cwndlab.scenario import exceeded
-from cwndlab.scenario.capacity import narrowest
-from cwndlab.scenario.queries import app_of, is_datagrams
 
 CARRIED_OUT = ("complete", "unreliable")
 """Statuses of flows that did what they were asked to.
@@ -59,7 +59,7 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
     totals = _totals(scenario, [counted[name] for name in rows])
     for row in rows.values():
         row.update(totals)
-    faster = exceeded.links(scenario, summary)
+    faster = rate_check.links(scenario, summary)
     pingers = {flow["name"] for flow in scenario["flows"] if _is_pinger(flow)}
     bottlenecks = {name: narrowest(scenario, name) for name in rows if name not in pingers}
     for name, found in bottlenecks.items():

@@ -68,7 +68,7 @@ class RunWriter(Protocol):
     """Takes what one run records."""
 
     def rows(self, table: str, batch: pa.RecordBatch) -> None:
-        """Append rows to a table, in the columns of `cwndlab.tables.SCHEMAS`, in order of time.
+        """Append rows to a table, in the columns of `cwndlab.testbeds.tables.SCHEMAS`, in order of time.
 
         Raises ValueError for an unknown table or other columns, OSError when the disk does.
         """

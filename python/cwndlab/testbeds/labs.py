@@ -68,27 +68,27 @@ def switch(lab: Path, told: Callable[[str], None]) -> None:
 
     Raises CwndlabError, one line, where a machine is in use or a command fails.
     """
-    from cwndlab.testbeds.ssh import builds
+    from cwndlab.testbeds.ssh.machines import builds
 
     builds.switch(lab, told)
 
 
 def has_switch(lab: Path) -> bool:
     """Whether a build has commands that switch to it."""
-    from cwndlab.testbeds.ssh import builds
+    from cwndlab.testbeds.ssh.machines import builds
 
     return bool(builds.commands(lab))
 
 
 def leave(lab: Path) -> None:
     """Close the connections to the machines of a lab file; they are asked anew when they are needed."""
-    from cwndlab.testbeds.ssh import site
+    from cwndlab.testbeds.ssh.machines import site
 
     site.leave(lab)
 
 
 def examine(lab: Path) -> Iterator[Finding]:
     """Look at all machines of a lab file, and change nothing; raises ExperimentError for a bad file."""
-    from cwndlab.testbeds.ssh import examination
+    from cwndlab.testbeds.ssh.checks import lab_check
 
-    yield from (Finding(*found) for found in examination.of(lab))
+    yield from (Finding(*found) for found in lab_check.of(lab))

@@ -22,7 +22,7 @@ from typing import Any
 from cwndlab.errors import InputError, RunError
 from cwndlab.testbeds.kernel import store
 from cwndlab.testbeds.kernel.store import Kernel
-from cwndlab.testbeds.ssh import agents
+from cwndlab.testbeds.ssh.traffic import agents
 
 MEMORY_MB = 512
 """Memory of a guest; what of it is used takes memory of this machine. It is the same for all runs, as the

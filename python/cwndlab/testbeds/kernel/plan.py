@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.contract.scenario import Link
-from cwndlab.scenario.queries import base_rtt_ns, is_datagrams
+from cwndlab.experiment.scenario.queries import base_rtt_ns, is_datagrams
 from cwndlab.testbeds.kernel import inventory, netlink, qdiscs
 from cwndlab.testbeds.kernel.inventory import Inventory
-from cwndlab.testbeds.live import agents
 from cwndlab.testbeds.live.linux import kernel as linux
 from cwndlab.testbeds.live.linux import tcp_info
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.traffic import agents
 from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port, lay_out
 
 ROUTER = {

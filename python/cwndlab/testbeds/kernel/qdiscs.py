@@ -15,7 +15,7 @@ from statistics import NormalDist
 from typing import Any
 
 from cwndlab.contract.scenario import Change, Link
-from cwndlab.scenario.moment import ETHERNET_HEADER
+from cwndlab.experiment.scenario.path_state import ETHERNET_HEADER
 from cwndlab.testbeds.kernel import netlink
 from cwndlab.testbeds.kernel.netlink import attributes
 

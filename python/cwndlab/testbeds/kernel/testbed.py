@@ -15,17 +15,19 @@ from cwndlab import _native
 from cwndlab.contract.scenario import Scenario
 from cwndlab.contract.summary import LinkSummary
 from cwndlab.errors import InputError
+from cwndlab.experiment.scenario.queries import app_of
 from cwndlab.experiment.support import Support
-from cwndlab.scenario.queries import app_of
-from cwndlab.tables import SCHEMAS
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.kernel import guest, inventory, plan, qdiscs, store
 from cwndlab.testbeds.kernel.support import APPS, NAME, NO_KERNEL, support
-from cwndlab.testbeds.live import clock, collect, samples, summary
-from cwndlab.testbeds.live.path import PathReport
+from cwndlab.testbeds.live.observation import samples
+from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
-from cwndlab.testbeds.live.summary import Observed
-from cwndlab.testbeds.ssh.agents import batches
+from cwndlab.testbeds.live.summary import collection, summary
+from cwndlab.testbeds.live.summary.summary import Observed
+from cwndlab.testbeds.live.traffic import clock
+from cwndlab.testbeds.ssh.traffic.agents import batches
+from cwndlab.testbeds.tables import SCHEMAS
 
 
 class KernelGuest:
@@ -110,7 +112,7 @@ class KernelGuest:
             reports={(flow["flow"], flow["role"]): flow for flow in report["flows"]},
             starts=starts,
         )
-        collect.write(writer, run_id, observed, (rows[0], rows[1]), {})
+        collection.write(writer, run_id, observed, (rows[0], rows[1]), {})
         return Outcome(
             summary=summary.summary(observed),
             facts={"kernel": report["kernel"], "start_skew_ns": summary.opening_skew_ns(observed)},
@@ -154,7 +156,7 @@ def _seed(scenario: Scenario) -> int:
 
 def _rows(left: Mapping[str, bytes], role: str, end_ns: int) -> pa.Table:
     tables = [table for _, table in batches(left.get(f"samples-{role}", b""))]
-    return collect.until(pa.concat_tables(tables).sort_by("t_ns"), end_ns) if tables else pa.table({})
+    return collection.until(pa.concat_tables(tables).sort_by("t_ns"), end_ns) if tables else pa.table({})
 
 
 def _path(run_id: int, scenario: Scenario, report: Mapping[str, Any]) -> PathReport:

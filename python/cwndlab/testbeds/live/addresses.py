@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.contract.scenario import Host, Scenario
-from cwndlab.scenario.queries import CLIENT_PORT
+from cwndlab.experiment.scenario.queries import CLIENT_PORT
 from cwndlab.testbeds.live import user_programs
 
 SERVER_PORT = 5201

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cwndlab.contract.scenario import Flow, Host, Scenario
 from cwndlab.testbeds.live.addresses import Addresses, Ends
-from cwndlab.testbeds.live.path import PathBackend
+from cwndlab.testbeds.live.path.backend import PathBackend
 
 
 class Process(Protocol):

@@ -10,17 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from cwndlab.errors import CwndlabError, RunError
-from cwndlab.scenario import exceeded
-from cwndlab.scenario.queries import base_rtt_ns
+from cwndlab.experiment.scenario import rate_check
+from cwndlab.experiment.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
-from cwndlab.testbeds.live import agents, clock, collect, host_state, samples, summary
-from cwndlab.testbeds.live.host_state import Change
 from cwndlab.testbeds.live.lab import HostSystem, Lab, Sampler, Traffic
-from cwndlab.testbeds.live.path import PathBackend, PathReport
+from cwndlab.testbeds.live.observation import host_state, samples
+from cwndlab.testbeds.live.observation.host_state import Change
+from cwndlab.testbeds.live.observation.snapshot import FILE, Snapshot
+from cwndlab.testbeds.live.path.backend import PathBackend, PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
-from cwndlab.testbeds.live.snapshot import FILE, Snapshot
-from cwndlab.testbeds.live.summary import LoadSession, Observed
-from cwndlab.testbeds.live.traffic import load, tools
+from cwndlab.testbeds.live.summary import collection, summary
+from cwndlab.testbeds.live.summary.summary import LoadSession, Observed
+from cwndlab.testbeds.live.traffic import agents, clock, load, tools
 
 PINGS, PING_NS = 5, 20_000_000
 """Echoes of the idle ping to each destination, and the time between two."""
@@ -135,7 +136,7 @@ class _Run:
         time.sleep(max(0.0, settled - time.monotonic()))
         stopping.pop_all()
         observed, rows = self._observed(zero, rows, answers, path.stop())
-        collect.write(writer, self._run_id, observed, rows, answers)
+        collection.write(writer, self._run_id, observed, rows, answers)
         for name, text in logged.items():
             writer.attach(f"{name}.txt", text)
         writer.attach(FILE, snapshot.document(changed))
@@ -145,7 +146,7 @@ class _Run:
             facts={**self._facts(observed, idle), "machine": snapshot.facts},
             warnings=[
                 *self._warnings(observed, sampler, idle, changed),
-                *exceeded.warnings(observed.scenario, counted),
+                *rate_check.warnings(observed.scenario, counted),
             ],
         )
 
@@ -227,7 +228,7 @@ class _Run:
         self, zero: int, rows: tuple[pa.Table, pa.Table], answers: Answers, carried: PathReport
     ) -> tuple[Observed, tuple[pa.Table, pa.Table]]:
         """Everything that was seen, and the samplers' rows up to the end."""
-        senders, receivers = (collect.until(table, self._end_ns) for table in rows)
+        senders, receivers = (collection.until(table, self._end_ns) for table in rows)
         observed = Observed(
             scenario=self._scenario,
             senders=samples.frame(senders),

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Scenario
-from cwndlab.scenario.queries import of_engine
+from cwndlab.experiment.scenario.queries import of_engine
 from cwndlab.testbeds.live.addresses import flow_keys
-from cwndlab.testbeds.live.path import PathReport
+from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.netns.layout import Layout
 from cwndlab.testbeds.netns.network import Network, emulated_end
 

@@ -21,12 +21,12 @@ from pyroute2.netlink.rtnl.tcmsg import plugins, sched_pfifo
 from cwndlab.contract.scenario import Link, Scenario
 from cwndlab.contract.summary import LinkSummary
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.scenario.moment import ETHERNET_HEADER
-from cwndlab.tables import SCHEMAS
-from cwndlab.testbeds.live.path import PathReport
+from cwndlab.experiment.scenario.path_state import ETHERNET_HEADER
+from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.netns import machine, namespaces
 from cwndlab.testbeds.netns.layout import Layout
 from cwndlab.testbeds.netns.network import Network, netlink
+from cwndlab.testbeds.tables import SCHEMAS
 
 plugins.setdefault(
     "bfifo", sched_pfifo

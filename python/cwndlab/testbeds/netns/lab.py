@@ -8,12 +8,12 @@ from threading import Timer
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
-from cwndlab.testbeds.live.agents import PROGRAM, Agents
 from cwndlab.testbeds.live.lab import Process
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
-from cwndlab.testbeds.live.path import PathBackend
+from cwndlab.testbeds.live.path.backend import PathBackend
 from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.traffic.agents import PROGRAM, Agents
 from cwndlab.testbeds.live.user_programs import LOG_END_S
 from cwndlab.testbeds.netns import network, reaper
 from cwndlab.testbeds.netns.emulator import Emulator

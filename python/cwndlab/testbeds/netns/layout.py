@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.contract.scenario import Link, Scenario
-from cwndlab.scenario.queries import CLIENT_PORT
-from cwndlab.scenario.topology import Routes
+from cwndlab.experiment.scenario.queries import CLIENT_PORT
+from cwndlab.experiment.scenario.topology import Routes
 from cwndlab.testbeds.live import addresses
 from cwndlab.testbeds.live.addresses import Addresses
 

@@ -9,25 +9,26 @@ from typing import Any
 
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import RunError
-from cwndlab.scenario.queries import base_rtt_ns
+from cwndlab.experiment.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.live import addresses
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.lab import Process, Reach, Sampler
 from cwndlab.testbeds.live.linux import tc
-from cwndlab.testbeds.live.path import PathBackend
+from cwndlab.testbeds.live.path.backend import PathBackend
 from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.user_programs import LOG_END_S
-from cwndlab.testbeds.ssh import agents, preflight
-from cwndlab.testbeds.ssh.agents import AgentSampler, AgentTraffic
-from cwndlab.testbeds.ssh.emulated import EmulatedLinks
-from cwndlab.testbeds.ssh.machine import Clock, Machine
-from cwndlab.testbeds.ssh.path import MadeLink, MadeLinks
-from cwndlab.testbeds.ssh.sampler import BUSY, Samplers, SsSampler
-from cwndlab.testbeds.ssh.siftr import SiftrSampler
-from cwndlab.testbeds.ssh.site import Site
-from cwndlab.testbeds.ssh.systems import Systems
-from cwndlab.testbeds.ssh.traffic import ToolTraffic
+from cwndlab.testbeds.ssh.checks import preflight
+from cwndlab.testbeds.ssh.machines.host_systems import Systems
+from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
+from cwndlab.testbeds.ssh.machines.site import Site
+from cwndlab.testbeds.ssh.observation.sampler import BUSY, Samplers, SsSampler
+from cwndlab.testbeds.ssh.observation.siftr import SiftrSampler
+from cwndlab.testbeds.ssh.path.backend import MadeLink, MadeLinks
+from cwndlab.testbeds.ssh.path.emulator import EmulatedLinks
+from cwndlab.testbeds.ssh.traffic import agents
+from cwndlab.testbeds.ssh.traffic.agents import AgentSampler, AgentTraffic
+from cwndlab.testbeds.ssh.traffic.tools import ToolTraffic
 
 LEAD_NS, LEAD_PER_FLOW_NS = 1_000_000_000, 50_000_000
 """Time to tell all machines when the run begins: they start programs by their own clocks."""

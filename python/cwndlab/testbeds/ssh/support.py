@@ -38,7 +38,8 @@ def support(lab: Path | None) -> Support:
 def _catalogue(lab: Path | None) -> Catalogue:
     if lab is None:
         raise InputError(NO_LAB)
-    from cwndlab.testbeds.ssh import site, stacks  # asks the machines
+    from cwndlab.testbeds.ssh import stacks  # asks the machines
+    from cwndlab.testbeds.ssh.machines import site
 
     return stacks.known(own.catalogue for own in site.of(lab).driven().values())
 

@@ -12,9 +12,10 @@ from cwndlab.testbeds.base import Control, Outcome, RunWriter
 from cwndlab.testbeds.live import session
 from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
-from cwndlab.testbeds.ssh import preflight, site
+from cwndlab.testbeds.ssh.checks import preflight
 from cwndlab.testbeds.ssh.lab import SshLab
-from cwndlab.testbeds.ssh.site import Site
+from cwndlab.testbeds.ssh.machines import site
+from cwndlab.testbeds.ssh.machines.site import Site
 from cwndlab.testbeds.ssh.support import NAME, NO_LAB, support
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cwndlab.testbeds.live.by_shell import NOW
+from cwndlab.testbeds.live.shell import NOW
 
 
 @dataclass(frozen=True)

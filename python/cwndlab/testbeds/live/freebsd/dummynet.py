@@ -13,10 +13,10 @@ from typing import Any
 
 from cwndlab.contract.scenario import Link
 from cwndlab.testbeds.live.freebsd import commands, rules
-from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.freebsd.commands import Change
+from cwndlab.testbeds.live.freebsd.shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
-from cwndlab.testbeds.live.links import Look
+from cwndlab.testbeds.live.path.links import Look
 
 RULE_STEP = 100
 """From one rule's number to the next."""

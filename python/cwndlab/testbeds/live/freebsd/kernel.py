@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from cwndlab.experiment import catalogue
 from cwndlab.experiment.catalogue import Catalogue, Machine, Stack, Sysctl
-from cwndlab.testbeds.live.by_shell import SECRETS, Shell
 from cwndlab.testbeds.live.freebsd import commands
+from cwndlab.testbeds.live.shell import SECRETS, Shell
 
 CHOSEN = "net.inet.tcp.cc.algorithm"
 FUNCTIONS = "net.inet.tcp.functions_default"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cwndlab.contract.scenario import Host
 from cwndlab.testbeds.live.addresses import HEADERS, Addresses, ports
 from cwndlab.testbeds.live.freebsd import commands
-from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.freebsd.commands import Change
+from cwndlab.testbeds.live.freebsd.shell import ByShell
 
 FIRST = 11
 """Number of the first rule: links have those from 100 on."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host
-from cwndlab.scenario.queries import is_datagrams
+from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Addresses
 from cwndlab.testbeds.live.freebsd import commands, kernel, rules
-from cwndlab.testbeds.live.freebsd.by_shell import ByShell
 from cwndlab.testbeds.live.freebsd.kernel import Kernel
+from cwndlab.testbeds.live.freebsd.shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
 
 HOST_CACHE = ({"net.inet.tcp.hostcache.enable": "0"}, {"net.inet.tcp.hostcache.expire": "1"})

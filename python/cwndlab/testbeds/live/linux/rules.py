@@ -6,9 +6,9 @@ from typing import Any
 
 from cwndlab.contract.scenario import Host
 from cwndlab.testbeds.live.addresses import HEADERS, Addresses, ports
-from cwndlab.testbeds.live.by_shell import unless_gone
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux.trial import Trials
+from cwndlab.testbeds.live.shell import unless_gone
 
 _BILLION = 10**9
 """What probabilities count in (parts per billion), and the range of the random numbers drawn."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host, Scenario
-from cwndlab.scenario.queries import is_datagrams
+from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import kernel, rules, settings

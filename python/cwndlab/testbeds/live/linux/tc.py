@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Egress, Link, Loss
-from cwndlab.testbeds.live.by_shell import unless_gone
 from cwndlab.testbeds.live.lab import Reach
-from cwndlab.testbeds.live.links import Look
 from cwndlab.testbeds.live.linux.trial import DEVICE, Trials
+from cwndlab.testbeds.live.path.links import Look
+from cwndlab.testbeds.live.shell import unless_gone
 
 NETEM_LIMIT = 1_000_000
 """Packets that netem holds at most, far more than are on their way: its own default of 1000 drops packets of

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Flow, Scenario
-from cwndlab.scenario.queries import is_datagrams
+from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Ends
 
 DEFAULT_NS = 10_000_000

@@ -16,7 +16,7 @@ from typing import Any
 
 from cwndlab import _native
 from cwndlab.testbeds import programs
-from cwndlab.testbeds.live.by_shell import SECRETS
+from cwndlab.testbeds.live.shell import SECRETS
 
 _SIOCETHTOOL, _SIOCGIFMTU, _SIOCGIFTXQLEN = 0x8946, 0x8921, 0x8942
 """linux/sockios.h."""

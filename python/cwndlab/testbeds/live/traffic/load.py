@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Scenario
-from cwndlab.scenario.queries import app_of
+from cwndlab.experiment.scenario.queries import app_of
 from cwndlab.testbeds.live.addresses import Ends
 
 INTERVAL_NS = 20_000_000

@@ -1,0 +1,173 @@
+"""Holds our metrics of a recording against the recorded ones: how far off, and whether within the bound."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cwndlab.analysis.fidelity.recordings import Kind, Recording
+
+Metrics = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Within `relative` of the recorded metric, or within `absolute` of it, whichever is wider."""
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+    def margin(self, recorded: float, factor: float) -> float:
+        """The widest difference allowed; `factor` widens the bounds of proxies."""
+        return max(abs(recorded) * self.relative, self.absolute) * factor
+
+    def words(self, factor: float) -> str:
+        """The bound as a reader wants it."""
+        parts = []
+        if self.relative:
+            parts.append(f"{self.relative * factor * 100:g} %")
+        if self.absolute:
+            parts.append(f"{self.absolute * factor:g}")
+        return " or ".join(parts) or "equal"
+
+
+BOUNDS: dict[Kind, dict[str, Bound]] = {
+    "module": {"equal": Bound(absolute=0.01), "worst": Bound(absolute=1.0)},
+    "bulk": {
+        "goodput": Bound(relative=0.01),
+        "period": Bound(relative=0.03),
+        "peak": Bound(relative=0.02),
+        "trough": Bound(relative=0.02),
+        "drops": Bound(relative=0.10, absolute=3.0),
+        "rtos": Bound(),
+    },
+    "noise": {"goodput": Bound(relative=0.10)},
+    "cdg": {"utilisation": Bound(absolute=0.03), "interval": Bound(relative=0.20)},
+    "share": {"share": Bound()},
+    "rest": {"goodput": Bound(relative=0.03), "drops": Bound(relative=0.10, absolute=3.0), "rtos": Bound()},
+    "gigabit": {"goodput": Bound(relative=0.10), "drops": Bound(relative=0.25)},
+    "lan": {"goodput": Bound(relative=0.15)},
+    "linux": {
+        "goodput": Bound(relative=0.01),
+        "period": Bound(relative=0.05),
+        "retransmits": Bound(relative=0.15),
+    },
+}
+"""What is compared of each kind of recording, and how far off it may be."""
+
+DRAWS: dict[Kind, int] = {
+    "module": 1,
+    "bulk": 5,
+    "noise": 8,
+    "cdg": 5,
+    "share": 20,
+    "rest": 5,
+    "gigabit": 3,
+    "lan": 3,
+    "linux": 5,
+}
+"""Runs of the model behind a row, each with draws of its own: losses, clock phases, initial sequence numbers,
+and of two flows the start of the second."""
+
+PROXY_FACTOR = 2.0
+"""How much wider bounds are where a recording stands for another version."""
+
+BY_EYE = ("linux c100",)
+"""Recordings too disturbed to be compared by metrics; they are shown."""
+
+UNITS = {
+    "equal": "share of events",
+    "worst": "segments",
+    "goodput": "Mb/s",
+    "period": "s",
+    "interval": "s",
+    "peak": "bytes",
+    "trough": "bytes",
+    "drops": "packets",
+    "rtos": "",
+    "retransmits": "packets",
+    "utilisation": "",
+    "share": "",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One metric of a row."""
+
+    name: str
+    recorded: float
+    ours: float
+    low: float
+    """The smallest and largest metric of ours over the draws; of two flows, the 5th and 95th percentile."""
+    high: float
+    bound: str
+    within: bool
+
+    @property
+    def deviation(self) -> str:
+        """How far ours is from the recorded metric, in a few characters."""
+        if self.name == "share":
+            return f"{self.low:.2f}-{self.high:.2f}"
+        if self.name == "equal":
+            return f"{self.ours * 100:.2f}%"
+        if self.name in ("drops", "rtos", "worst"):
+            return f"{self.ours - self.recorded:+g}"
+        if self.name == "utilisation":
+            return f"{self.ours - self.recorded:+.3f}"
+        if self.recorded == 0:
+            return "=" if self.ours == 0 else f"{self.ours:+.3g}"
+        return f"{(self.ours / self.recorded - 1) * 100:+.2f}%"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recording with its verdict."""
+
+    recording: Recording
+    checks: tuple[Check, ...]
+    note: str | None
+    error: str | None = None
+    """Why it could not be run: a line."""
+
+    @property
+    def by_eye(self) -> bool:
+        """It is shown and not judged."""
+        return self.recording.key in BY_EYE
+
+    @property
+    def within(self) -> bool:
+        """Every metric is within its bound."""
+        return self.error is None and all(check.within for check in self.checks)
+
+
+def compare(recording: Recording, draws: Sequence[Metrics], note: str | None) -> Row:
+    """The row of a recording, from our metrics in each draw."""
+    factor = PROXY_FACTOR if recording.proxy else 1.0
+    checks = []
+    for name, bound in BOUNDS[recording.kind].items():
+        recorded = recording.metrics.get(name)
+        if recorded is None:
+            continue
+        ours = sorted(metrics[name] for metrics in draws)
+        if recording.kind == "share":
+            low, high = percentile(ours, 5), percentile(ours, 95)
+            middle, within, words = statistics.median(ours), low <= recorded <= high, "5th to 95th percentile"
+        else:
+            low, high = ours[0], ours[-1]
+            chance = recording.kind in ("noise", "cdg")
+            middle = statistics.fmean(ours) if chance else statistics.median(ours)
+            # A metric is not off by what floating-point division adds to it.
+            off = abs(middle - recorded)
+            within = off <= bound.margin(recorded, factor) * (1 + 1e-9)
+            words = bound.words(factor)
+        checks.append(Check(name, recorded, middle, low, high, words, within))
+    return Row(recording, tuple(checks), note)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The percentile of values in order, interpolated between neighbours."""
+    place = (len(ordered) - 1) * percent / 100
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

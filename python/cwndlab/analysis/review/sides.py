@@ -1,0 +1,125 @@
+"""The two sides of a review: what OLD and NEW name, compiled, and the stack that runs both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cwndlab import testbeds
+from cwndlab.analysis.review import patches
+from cwndlab.errors import InputError, one_of, unknown
+from cwndlab.experiment.catalogue import Catalogue, Stack
+from cwndlab.foreign import Module, compilation, sources
+from cwndlab.testbeds import loader
+
+BUILT_IN = "builtin:"
+"""In front of the name of a congestion control of the engine's own."""
+
+NAMES = ("old", "new")
+"""What the sides are called everywhere, and the names that their modules run under."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two."""
+
+    name: str
+    given: str
+    """As the command line named it."""
+    cc: str
+    """What flows call it."""
+    modules: tuple[Module, ...]
+    """None of a built-in one; several where it runs on several families."""
+
+    @property
+    def about(self) -> str:
+        """What it is, for readers."""
+        if not self.modules:
+            return f"{self.given}, as cwndlab models it"
+        first = self.modules[0]
+        given = self.given.partition(",")[0].rpartition("/")[2]
+        return f"{given} ({first.abi}, sha256 {first.sha256[:12]})"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both, and what runs them."""
+
+    old: Side
+    new: Side
+    stack: Stack
+    patched: tuple[str, ...] = ()
+    """What a patch changes besides, which is not judged."""
+    change: str = ""
+    """How the sources differ, as `diff -u` says it; empty where they are private, built in or unlike."""
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """Those that are no built-in ones."""
+        return (*self.old.modules, *self.new.modules)
+
+
+def sides(
+    old: str, new: str | None, *, stack: str | None = None, patch: Path | None = None, private: bool = False
+) -> Sides:
+    """Compile what OLD and NEW name; with `patch`, NEW is OLD with that patch applied.
+
+    Each is what follows `NAME=` in `--cc`, or `builtin:NAME`. The stack is the one of that name, or the one
+    that the modules' interface names, or the newest of their family. Raises InputError.
+    """
+    if (new is None) == (patch is None):
+        raise InputError("review: give OLD and NEW, or OLD and --patch FILE")
+    besides: tuple[str, ...] = ()
+    if patch is None:
+        pair = _side("old", old, private), _side("new", str(new), private)
+    elif old.startswith(BUILT_IN):
+        raise InputError(f"review: --patch changes a file, and {old} is built in")
+    else:
+        with patches.patched(compilation.Request.of(f"old={old}"), patch) as (request, besides):
+            built = replace(compilation.build(replace(request, name="new"), private=private), name="new")
+        patched = old.partition(",")[0].rpartition("/")[2]
+        pair = _side("old", old, private), Side("new", f"{patched} with {patch.name}", "new", (built,))
+    chosen = _stack(pair, stack)
+    for side in pair:
+        if not side.modules and side.cc not in (*chosen.cc, *chosen.cc_alias):
+            raise unknown(f"review: {side.given}: congestion control of {chosen.name}", side.cc, chosen.cc)
+        families = [module.family for module in side.modules]
+        if side.modules and chosen.family not in families:
+            problem = f"is for {' and '.join(families)}, and {chosen.name} is of {chosen.family}"
+            raise InputError(f"review: {side.given}: {problem}")
+    return Sides(pair[0], pair[1], chosen, besides, _change(pair))
+
+
+def _side(name: str, given: str, private: bool) -> Side:
+    if given.startswith(BUILT_IN):
+        return Side(name, given, given.removeprefix(BUILT_IN), ())
+    return Side(name, given, name, sources.build(f"{name}={given}", private=private))
+
+
+def _stack(pair: tuple[Side, Side], wanted: str | None) -> Stack:
+    known = _catalogue()
+    if wanted is not None:
+        found = known.stack(wanted)
+        if found is None:
+            raise unknown("--stack", wanted, known.stack_names())
+        return found
+    for side in reversed(pair):
+        if len(side.modules) == 1:
+            (module,) = side.modules
+            if found := known.stack(module.abi) or known.stack(module.family):
+                return found
+    raise InputError(f"review: say on which system with --stack ({one_of(known.newest)})")
+
+
+def _catalogue() -> Catalogue:
+    return loader.support(testbeds.MODEL).catalogue()
+
+
+def _change(pair: tuple[Side, Side]) -> str:
+    """The difference of what both were made of, where their files have the same names, or are one each."""
+    old, new = (dict(side.modules[0].sources) if side.modules else {} for side in pair)
+    if len(old) == len(new) == 1:
+        return patches.difference(*old.values(), *new.values())
+    if old.keys() != new.keys():
+        return ""
+    return "".join(patches.difference(old[name], new[name]) for name in old)

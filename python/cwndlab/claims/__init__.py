@@ -1,7 +1,0 @@
-"""What the publications say, as claims that are decided by our runs: agree, differ, or cannot tell."""
-
-from cwndlab.claims.causes import causes, known
-from cwndlab.claims.claim import Claim, Expectation, claims
-from cwndlab.claims.judge import Judgement, judge
-
-__all__ = ["Claim", "Expectation", "Judgement", "causes", "claims", "judge", "known"]

@@ -1,0 +1,257 @@
+"""From flows of the experiment file to those of the Scenario, and their applications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+from dataclasses import replace
+from typing import cast
+
+from cwndlab.contract import scenario as contract
+from cwndlab.contract.app import App
+from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment import draws, units
+from cwndlab.experiment.catalogue import DATAGRAMS, Stack
+from cwndlab.experiment.draws import Drawn
+from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.scenario import companion_files, rates, topology
+from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver
+from cwndlab.experiment.scenario.topology import Topology, Wire, origin
+from cwndlab.experiment.schema import Flow, Host
+from cwndlab.experiment.units import BadValue
+
+DATAGRAM_HEADERS = 28
+"""Bytes of an IPv4 and a UDP header, or of an ICMP echo's."""
+MAX_FLOWS = 100_000
+"""Most flows of one run, copies included."""
+
+
+class _Ways:
+    """Routes of a topology, each found once."""
+
+    def __init__(self, net: Topology) -> None:
+        self.wires = {wire.name: wire for wire in net.wires}
+        self.routes = topology.Routes((wire.name, wire.from_, wire.to) for wire in net.wires)
+        self.found: dict[tuple[str, str], tuple[Wire, ...]] = {}
+
+    def way(self, start: str, end: str, path: Path) -> tuple[Wire, ...]:
+        if (start, end) not in self.found:
+            way = self.routes.way(start, end)
+            if way is None:
+                raise Misplaced(path, BadValue(problem=f"no links lead from {shown(start)} to {shown(end)}"))
+            self.found[start, end] = tuple(self.wires[name] for name in way)
+        return self.found[start, end]
+
+
+class Flows(Resolver):
+    """Resolves flows."""
+
+    def flows(self, net: Topology, everyone: MappingType[str, Host]) -> list[PlannedFlow]:
+        """Return all flows of the run, copies and connections of loadlatency scenarios included."""
+        ways = _Ways(net)
+        flows: list[PlannedFlow] = []
+        names: set[str] = set()
+        for index, model in enumerate(self.spec.flows):
+            path: Path = ("flows", index)
+            name = model.name or f"f{index + 1}"
+            if name in names:
+                raise Misplaced(
+                    (*path, "name"), BadValue(f"{shown(name)} again", "a name of its own for each flow")
+                )
+            names.add(name)
+            self.check_flow(model, path)
+            pairs = [pair for pair in self.pairs(model, path, everyone) for _ in range(model.count)]
+            if len(flows) + len(pairs) > MAX_FLOWS:
+                raise Misplaced((*path, "count"), BadValue(f"more than {MAX_FLOWS} flows", "fewer"))
+            for number, (from_, to) in enumerate(pairs):
+                start = model.start + number * model.stagger
+                if start >= self.spec.duration:
+                    self.beyond(start, (*path, "stagger" if number else "start"))
+                flow = PlannedFlow(
+                    name if len(pairs) == 1 else f"{name}.{number + 1}",
+                    model, path, from_, to, start, ways.way(from_, to, path), ways.way(to, from_, path),
+                )  # fmt: skip
+                parts = self.load(flow) if model.app.kind == "loadlatency" else [flow]
+                for part in parts:
+                    self.check_packet_size(part, everyone)
+                flows += parts
+        return flows
+
+    def load(self, flow: PlannedFlow) -> list[PlannedFlow]:
+        """Return the connections of a loadlatency scenario: the pinger, and after ``idle`` the data.
+
+        Uploads are sent by the flow's ``from``, the client; downloads by its ``to``.
+        """
+        app = flow.model.app
+        idle: int = self.catalogue.apps[app.kind].param("idle").resolved(app.given("idle"))
+        begins = flow.start_ns + idle
+        if begins >= (self.spec.duration if flow.model.stop is None else flow.model.stop):
+            bad = BadValue(
+                shown(units.format_time(idle)),
+                "a time that leaves some for the load before the flow ends",
+                key="idle",
+            )
+            raise Misplaced((*flow.path, "app"), bad)
+        uploads, downloads = self.catalogue.load_scenarios[app.given("scenario") - 1]
+        up = replace(flow, start_ns=begins, load=(flow.name, "upload"))
+        down = replace(
+            up,
+            from_=flow.to,
+            to=flow.from_,
+            forward=flow.back,
+            back=flow.forward,
+            load=(flow.name, "download"),
+        )
+        data = [
+            replace(part, name=f"{flow.name}.{way}{number}")
+            for number in range(1, max(uploads, downloads) + 1)
+            for part, way, count in ((up, "up", uploads), (down, "down", downloads))
+            if number <= count
+        ]
+        return [replace(flow, load=(flow.name, "pinger")), *data]  # in the tool's own order
+
+    def check_flow(self, flow: Flow, path: Path) -> None:
+        """Refuse times, bytes and applications that a flow cannot have."""
+        if flow.stop is not None and flow.stop > self.spec.duration:
+            self.beyond(flow.stop, (*path, "stop"))
+        if flow.stop is not None and flow.stop <= flow.start + (flow.count - 1) * flow.stagger:
+            raise Misplaced(
+                (*path, "stop"), BadValue(shown(units.format_time(flow.stop)), "a time after every start")
+            )
+        kind = flow.app.kind
+        if kind not in self.catalogue.apps:
+            problem = f"app {kind} is not supported by testbed {self.support.testbed} yet"
+            raise Misplaced((*path, "app"), BadValue(problem=problem, key="kind"))
+        if flow.bytes is not None and flow.app.kind != "bulk":
+            raise Misplaced((*path, "bytes"), BadValue(f"bytes with app {kind}", "bytes with app bulk only"))
+
+    def pairs(self, flow: Flow, path: Path, everyone: MappingType[str, Host]) -> list[tuple[str, str]]:
+        """Return the ends of a flow, one pair for each copy of its hosts."""
+        froms = self.ends(flow.from_, (*path, "from"), everyone)
+        tos = self.ends(flow.to, (*path, "to"), everyone)
+        if len(froms) > 1 and len(tos) > 1 and len(froms) != len(tos):
+            bad = BadValue(
+                f"{len(tos)} copies of {shown(flow.to)}", f"1 or {len(froms)}, as of {shown(flow.from_)}"
+            )
+            raise Misplaced((*path, "to"), bad)
+        size = max(len(froms), len(tos))
+        pairs = list(zip(froms * (size // len(froms)), tos * (size // len(tos)), strict=True))
+        if any(one == other for one, other in pairs):
+            raise Misplaced((*path, "to"), BadValue(shown(flow.to), "another host than from"))
+        return pairs
+
+    def ends(self, name: str, path: Path, everyone: MappingType[str, Host]) -> list[str]:
+        """Return the hosts that a name stands for: one, or the copies of one."""
+        if name in everyone:
+            return [name]
+        if name in self.spec.hosts:
+            return topology.copies(name, self.spec.hosts[name])
+        raise Misplaced(
+            path, BadValue(shown(name), f"a host: {one_of(self.spec.hosts)}", nearest(name, self.spec.hosts))
+        )
+
+    def check_packet_size(self, flow: PlannedFlow, everyone: MappingType[str, Host]) -> None:
+        """Refuse a path whose MTU cannot carry the segments the two ends agree on: nothing fragments here."""
+        mss = min(
+            everyone[end].mss or wires[0].link.mtu - HEADERS
+            for end, wires in ((flow.from_, flow.forward), (flow.to, flow.back))
+        )
+        app = flow.model.app
+        if app.kind in DATAGRAMS:
+            payload = self.catalogue.apps[app.kind].param("payload").resolved(app.given("payload"))
+            packet = payload + DATAGRAM_HEADERS
+            for wire in (*flow.forward, *(flow.back if app.kind == "ping" else ())):
+                if wire.link.mtu < packet:
+                    most = wire.link.mtu - DATAGRAM_HEADERS
+                    bad = BadValue(
+                        f"a payload of {packet - DATAGRAM_HEADERS}",
+                        f"at most {most}, as {wire.name} has an MTU of {wire.link.mtu}",
+                        key="payload",
+                    )
+                    raise Misplaced((*flow.path, "app"), bad)
+            return
+        for wire in flow.forward:
+            if wire.link.mtu < mss + HEADERS:
+                bad = BadValue(
+                    f"an MTU of {wire.link.mtu} on {wire.name}",
+                    f"at least {mss + HEADERS} for segments of {mss} bytes",
+                    f"set mss: {wire.link.mtu - HEADERS} on a host",
+                )
+                raise Misplaced(wire.at("mtu"), bad)
+
+    def flow(self, flow: PlannedFlow) -> contract.Flow:
+        """Return a flow of the Scenario."""
+        sender = self.spec.hosts[origin(flow.from_, self.spec.hosts)]
+        stack = self.stack(origin(flow.from_, self.spec.hosts))
+        sndbuf, rcvbuf = self.buffers(flow)
+        if flow.model.cc:
+            cc = self.cc(flow.model.cc, stack, (*flow.path, "cc"))
+        elif sender.cc:
+            cc = self.cc(sender.cc, stack, ("hosts", origin(flow.from_, self.spec.hosts), "cc"))
+        else:
+            cc = self.default_cc(flow, stack)
+        resolved: contract.Flow = {
+            "name": flow.name,
+            "from": flow.from_,
+            "to": flow.to,
+            "app": self.app(flow),
+            "start_ns": flow.start_ns,
+            "stop_ns": flow.model.stop,
+            "cc": cc,
+            "sndbuf": sndbuf,
+            "rcvbuf": rcvbuf,
+        }
+        constants = self.constants(flow, cc, stack)
+        if constants is not None:
+            resolved["cc_params"] = constants
+        return resolved
+
+    def constants(self, flow: PlannedFlow, cc: str, stack: Stack) -> contract.CcParams | None:
+        """Return the constants of its congestion control that a flow changes, or else its host.
+
+        Those of a host are for the host's own congestion control, not for one that the flow names.
+        """
+        host = origin(flow.from_, self.spec.hosts)
+        if flow.model.cc_params is not None:
+            return self.cc_params(flow.model.cc_params, cc, stack, (*flow.path, "cc_params"))
+        own = self.spec.hosts[host].cc_params
+        if own is None or flow.model.cc or flow.model.app.kind in DATAGRAMS:
+            return None
+        return self.cc_params(own, cc, stack, ("hosts", host, "cc_params"))
+
+    def app(self, flow: PlannedFlow) -> App:
+        """Return the application of a flow, with all its parameters."""
+        app = flow.model.app
+        resolved = self.parameters(app, self.catalogue.apps[app.kind], (*flow.path, "app"))
+        for key, value in resolved.items():
+            if isinstance(value, Drawn):
+                resolved[key] = self.drawn(key, value, (*flow.path, "app", key))
+        if app.kind == "bulk":
+            resolved["bytes"] = flow.model.bytes
+        if flow.load is not None:
+            resolved["group"], resolved["part"] = flow.load
+        if app.kind == "incast":
+            resolved["group"] = flow.model.name or f"f{int(flow.path[-1]) + 1}"
+        if app.kind in {"rate-limited", "on-off"} and app.given("rate") is not None:
+            default = resolved["write_bytes"]
+            resolved["write_bytes"] = rates.write_bytes(app, app.given("rate"), default, flow.path)
+        return cast(App, resolved)  # its keys are those of the catalogue
+
+    def drawn(self, key: str, drawn: Drawn, path: Path) -> dict[str, object]:
+        """Return a distribution as the Scenario has it, of a file what it holds."""
+        if drawn.scenario["kind"] != draws.FILE:
+            return drawn.scenario
+        rows = self.companion(companion_files.datagrams, drawn.scenario["name"], path)
+        return {"kind": "list", "values": [row[0 if key == "interval" else 1] for row in rows]}
+
+    def default_cc(self, flow: PlannedFlow, stack: Stack) -> str:
+        """Return the congestion control of a flow for which neither it nor its host names one."""
+        host = origin(flow.from_, self.spec.hosts)
+        if flow.model.app.kind not in DATAGRAMS:
+            senders = self.unnamed.setdefault(stack.name, [])
+            senders += [host] if host not in senders else []
+            if stack.default_cc not in stack.cc:
+                problem = (
+                    f"names no cc, and this kernel lacks {stack.default_cc}, the default of {stack.name}"
+                )
+                raise Misplaced(("hosts", host), BadValue(problem=f"{problem}; it has {one_of(stack.cc)}"))
+        return stack.default_cc

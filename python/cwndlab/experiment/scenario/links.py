@@ -1,0 +1,217 @@
+"""From networks of the experiment file to the links of the Scenario, their switches and schedules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping as MappingType
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from cwndlab.contract import scenario as contract
+from cwndlab.contract.queue import Queue
+from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment import units
+from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.scenario import companion_files
+from cwndlab.experiment.scenario.path_state import Moment, check_room, limiting_rate, overhead, tx_queue
+from cwndlab.experiment.scenario.queues import Queues
+from cwndlab.experiment.scenario.resolver import PlannedFlow
+from cwndlab.experiment.scenario.topology import Topology, Wire
+from cwndlab.experiment.schema import (
+    PFIFO,
+    Link,
+    Settings,
+    Switch,
+)
+from cwndlab.experiment.schema.section import told_apart
+from cwndlab.experiment.units import BadValue, Bdp
+
+
+class Links(Queues):
+    """Resolves links."""
+
+    def switches(self) -> dict[str, tuple[Switch, Path]]:
+        """Return the switches by the name of their node, with their places in the file."""
+        network = self.spec.network
+        if network.star is not None:
+            return {"star.switch": (network.star.switch, ("network", "star", "switch"))}
+        return {name: (switch, ("network", "switch_of", name)) for name, switch in network.switch_of.items()}
+
+    def check_switches(self, net: Topology) -> None:
+        """Refuse switches that are no nodes, and what a shared buffer does not go with."""
+        for name, (switch, path) in self.switches().items():
+            if name not in net.nodes:
+                bad = BadValue(shown(name), f"a node: {one_of(net.nodes)}", nearest(name, net.nodes))
+                raise Misplaced(path, bad)
+            if switch.pause and (switch.buffer is None or not switch.shared):
+                expected = "pause frames with a buffer that is shared"
+                raise Misplaced((*path, "pause"), BadValue("true without a shared buffer", expected))
+            for wire in net.wires if self.shared_memory(name) else ():
+                for key in ("duplicate", "jitter", "schedule"):
+                    if wire.from_ == name and getattr(wire.link, key):
+                        problem = f"not possible on {wire.name}, which leaves a switch with a shared buffer"
+                        raise Misplaced(wire.at(key), BadValue(problem=problem))
+
+    def shared_memory(self, node: str) -> contract.Switch | None:
+        """Return the memory that the output queues of a node share, if they do."""
+        switch, _ = self.switches().get(node, (None, ()))
+        if switch is None or switch.buffer is None or not switch.shared:
+            return None
+        pause: contract.Pause = {"stop_bytes": switch.buffer * 3 // 4, "go_bytes": switch.buffer // 2}
+        return {"buffer_bytes": switch.buffer, "pause": pause if switch.pause else None}
+
+    def links(self, net: Topology, start: Moment) -> list[contract.Link]:
+        """Return all links of the Scenario, the bottlenecks among them marked."""
+        carried = Counter(wire.name for flow in start.flows for wire in flow.forward)
+        bottlenecks = _bottlenecks(net, start.flows, carried)
+        return [self._known(wire, start, wire.name in bottlenecks) for wire in net.wires]
+
+    def _known(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
+        """Return a link of the Scenario, the same object in all cells in which it is the same."""
+        queue = wire.link.queue
+        if queue is not None and any(isinstance(value, Bdp) for _, value in queue.written()):
+            # Its limit follows from the whole network.
+            self.link_keys.append((self.cell, wire.name))
+            return self.link(wire, start, bottleneck)
+        switch, _ = self.switches().get(wire.from_, (None, ()))
+        of = (wire.link, wire.host.nic if wire.host else None, switch)
+        key = (wire.name, wire.from_, wire.to, bottleneck, *map(told_apart, of))
+        self.link_keys.append(key)
+        return self.known_links.of(key, lambda: self.link(wire, start, bottleneck))
+
+    def link(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
+        """Return a link of the Scenario."""
+        link = wire.link
+        shaper = self.shaper(link, wire.at("shaper"))
+        if link.rate is not None and link.has_trace:
+            bad = BadValue(
+                f"a rate of {units.format_rate(link.rate)} on {wire.name}, which has a trace",
+                "one or the other: a trace is the link's rate",
+            )
+            raise Misplaced(wire.at("rate"), bad)
+        return {
+            "name": wire.name,
+            "from": wire.from_,
+            "to": wire.to,
+            "rate_bps": link.rate,
+            "delay_ns": link.delay,
+            "queue": self.queue(wire, start),
+            "loss": self.loss(link.loss, wire.at("loss")),
+            "duplicate_ppb": link.duplicate,
+            "corrupt_ppb": link.corrupt,
+            "jitter": self.jitter(link.jitter, wire.at("jitter")),
+            "shaper": shaper,
+            "mtu": link.mtu,
+            "overhead": overhead(link),
+            "observe": bottleneck,
+            "bottleneck": bottleneck,
+        }
+
+    def queue(self, wire: Wire, start: Moment) -> Queue:
+        """Return the queue at a wire's sending end: the host's transmit queue, or the link's discipline."""
+        queue = wire.link.queue
+        nic = wire.host.nic if wire.host else None
+        if nic is not None and (queue is None or nic.tx_queue is not None):
+            return {"kind": "pfifo", "limit_packets": tx_queue(nic)}
+        switch, _ = self.switches().get(wire.from_, (None, ()))
+        if queue is None and switch is not None and switch.buffer is not None:
+            return {"kind": "bfifo", "limit_bytes": switch.buffer}
+        return self.discipline(queue or PFIFO, wire.at("queue"), wire, start)
+
+    def shaper(self, link: Link, path: Path) -> contract.Shaper | None:
+        """Return what limits a link besides its rate."""
+        shaper = link.shaper
+        if shaper is None:
+            return None
+        needed = {"file"} if shaper.kind == "trace" else {"rate", "burst"}
+        for key in ("rate", "burst", "file"):
+            value = getattr(shaper, key)
+            if value is None and key in needed:
+                raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
+            if value is not None and key not in needed:
+                raise Misplaced((*path, key), BadValue(f"{key} of a {shaper.kind}", one_of(sorted(needed))))
+        if shaper.file is not None:
+            opportunities, period = self.companion(companion_files.trace, shaper.file, (*path, "file"))
+            return {
+                "kind": "trace",
+                "opportunities_ns": opportunities,
+                "period_ns": period,
+                "bytes": companion_files.TRACE_BYTES,
+            }
+        rate, burst = shaper.rate or 0, shaper.burst or 0
+        check_room(burst, link, (*path, "burst"))
+        if shaper.kind == "tbf":
+            return {"kind": "token-bucket", "rate_bps": rate, "burst_bytes": burst}
+        return {"kind": "policer", "rate_bps": rate, "burst_bytes": burst}
+
+    def schedule(self, net: Topology, start: Moment) -> list[contract.Change]:
+        """Return all changes in order of time, each for links as all changes until then leave them."""
+        planned = []
+        for wire in net.wires:
+            for index, change in enumerate(wire.link.schedule):
+                path: Path = (*wire.at("schedule"), index)
+                if change.at >= self.spec.duration:
+                    self.beyond(change.at, (*path, "at"))
+                self.check_change(wire, change.set, (*path, "set"))
+                planned.append((change.at, wire, change.set, (*path, "set")))
+        planned.sort(key=lambda entry: entry[0])
+        changes: list[contract.Change] = []
+        moment = replace(start, links=dict(start.links))
+        for at, together in groupby(planned, key=lambda entry: entry[0]):
+            moment.at = at
+            now = list(together)
+            for _, wire, new, _ in now:
+                self.note_shaper(wire, new, at)
+                kept = {key: value for key, value in new.written() if key in {"rate", "delay", "queue"}}
+                moment.links[wire.name] = moment.links[wire.name].model_copy(update=kept)
+            changes += [self.change(at, wire, new, path, moment) for _, wire, new, path in now]
+        return changes
+
+    def check_change(self, wire: Wire, new: Settings, path: Path) -> None:
+        """Refuse a change that changes nothing, or the rate of a trace."""
+        if not new.model_fields_set:
+            raise Misplaced(path, BadValue("nothing", one_of(new.known_keys())))
+        if new.rate is not None and wire.link.has_trace:
+            expected = f"no rate, as {wire.name} has a trace, which is its rate"
+            raise Misplaced((*path, "rate"), BadValue(shown(units.format_rate(new.rate)), expected))
+
+    def note_shaper(self, wire: Wire, new: Settings, at: int) -> None:
+        """Say where a link's new rate is none, as its shaper is not what changes."""
+        shaper = wire.link.shaper
+        if new.rate is not None and shaper is not None and shaper.rate is not None and new.rate > shaper.rate:
+            self.notes.append(
+                f"{wire.name}: from {units.format_time(at)} on, its rate is {units.format_rate(new.rate)}"
+                f" and that of its {shaper.kind} still {units.format_rate(shaper.rate)}"
+            )
+
+    def change(self, at: int, wire: Wire, new: Settings, path: Path, moment: Moment) -> contract.Change:
+        """Return a change of a link at a moment."""
+        return {
+            "at_ns": at,
+            "link": wire.name,
+            "rate_bps": new.rate,
+            "delay_ns": new.delay,
+            "loss": self.loss(new.loss, (*path, "loss")),
+            "queue": self.discipline(new.queue, (*path, "queue"), wire, moment) if new.queue else None,
+            "down": new.down,
+        }
+
+
+def _bottlenecks(net: Topology, flows: Sequence[PlannedFlow], carried: MappingType[str, int]) -> set[str]:
+    """Return the wires whose utilisation counts: those the topology names that carry data.
+
+    A flow that passes none of these has the slowest wire of its way as bottleneck; among equals the one
+    that carries most flows, then the one nearest to the receiver.
+    """
+    named = {wire.name for wire in net.wires if wire.bottleneck and wire.name in carried}
+    chosen = set(named)
+    for flow in flows:
+        limiting = [
+            (-rate, carried[wire.name], place, wire.name)
+            for place, wire in enumerate(flow.forward)
+            if (rate := limiting_rate(wire.link)) is not None and wire.bottleneck is not False
+        ]
+        if limiting and not any(wire.name in named for wire in flow.forward):
+            chosen.add(max(limiting)[3])
+    return chosen

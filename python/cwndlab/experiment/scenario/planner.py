@@ -1,0 +1,164 @@
+"""From an experiment to its plan: every cell that the testbed takes part in, checked and resolved."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from cwndlab.contract.scenario import Scenario
+from cwndlab.errors import ExperimentError, Place
+from cwndlab.experiment import locate, sweep, yaml_nodes
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.experiment import Experiment
+from cwndlab.experiment.locate import Misplaced
+from cwndlab.experiment.plan import MAX_RUNS, Hashes, Plan, PlannedRun
+from cwndlab.experiment.scenario import notes
+from cwndlab.experiment.scenario.notes import Notes
+from cwndlab.experiment.scenario.resolve import Resolved, Resolving, resolve
+from cwndlab.experiment.schema import Spec
+from cwndlab.experiment.sections import Sections
+from cwndlab.experiment.subset import Subset
+from cwndlab.experiment.support import Support
+from cwndlab.experiment.sweep import Axis
+from cwndlab.experiment.units import BadValue
+from cwndlab.experiment.yaml_nodes import Mapping
+
+
+def make(experiment: Experiment, told: Callable[[int, int], None] | None = None) -> Plan:
+    """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused.
+
+    ``told`` is told of each cell how many runs of how many are planned.
+    """
+    schema, repeat = type(experiment.spec), experiment.spec.repeat
+    catalogue = experiment.support.catalogue()
+    part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
+    count = repeat * prod(len(axis.rows) for axis in part.axes)
+    if count > MAX_RUNS:
+        raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
+    runs: list[PlannedRun] = []
+    hashes, found = Hashes(), Notes(catalogue)
+    for values, resolved in _resolved(part, schema, catalogue, experiment.support):
+        if isinstance(resolved, ExperimentError):
+            raise resolved
+        key = (*resolved.keys.values(), resolved.scenario["duration_ns"]) if resolved.keys else None
+        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario, key))
+        for number in range(repeat):
+            scenario: Scenario = {**resolved.scenario, "repeat": number}
+            runs.append(
+                PlannedRun(
+                    len(runs),
+                    number,
+                    values,
+                    scenario,
+                    hashes.of(scenario, resolved.keys),
+                    said,
+                    resolved.warnings,
+                    resolved.limit,
+                )
+            )
+        if told is not None:
+            told(len(runs), count)
+    keys = tuple(column for axis in part.axes for column in axis.columns)
+    alike = _levels_alike(part, runs[::repeat])
+    if alike:
+        runs = [replace(run, notes=(*run.notes, *alike)) for run in runs]
+    return Plan(experiment.name, keys, repeat, runs)
+
+
+def errors(experiment: Experiment, cells: int, most: int) -> list[ExperimentError]:
+    """Return what is wrong with the first `cells` combinations, each fault once, as they come.
+
+    It ends when so many (`most`) were found, or as many combinations were refused.
+    """
+    schema, catalogue = type(experiment.spec), experiment.support.catalogue()
+    part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
+    found: dict[str, ExperimentError] = {}
+    refused = 0
+    each = _resolved(part, schema, catalogue, experiment.support)
+    for _, resolved in itertools.islice(each, cells):
+        if isinstance(resolved, ExperimentError):
+            refused += 1
+            found |= {str(error): error for error in resolved.all}
+            if max(refused, len(found)) >= most:
+                break
+    return list(found.values())
+
+
+def _levels_alike(part: Subset, runs: Sequence[PlannedRun]) -> list[str]:
+    """Return what is to be said of levels that make the same runs, of which one of each cell is given."""
+    rows = [[", ".join(part.values(axis, row).values()) for row in axis.rows] for axis in part.axes]
+    return notes.of_levels([axis.columns for axis in part.axes], rows, [run.scenario_hash for run in runs])
+
+
+def _resolved(
+    part: Subset, schema: type[Spec], catalogue: Catalogue, support: Support
+) -> Iterator[tuple[dict[str, str], Resolved | ExperimentError]]:
+    """Yield the values of each cell, and its Scenario or what is wrong with it.
+
+    What is wrong with a cell is said by resolving that cell alone. Raises `ExperimentError` if that is the
+    first.
+    """
+    first = next(part.cells())
+    sections = Sections(locate.check(schema, first.tree), part)
+    resolving = Resolving(first.tree.place.file, catalogue, support)
+    looked_at: set[tuple[str, tuple[int, ...]]] = set()
+    known = schema.known_keys()
+    labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
+    for combination in itertools.product(*(range(len(axis.rows)) for axis in part.axes)):
+        values: dict[str, str] = {}
+        for rows, row in zip(labels, combination, strict=True):
+            values |= rows[row]
+        resolved: Resolved | ExperimentError
+        try:
+            content = sections.content(combination)
+            new = {(key, content.rows.get(key, ())) for key in known} - looked_at
+            refused = next(support.refused(content.spec, only={key for key, _ in new}), None)
+            if refused is not None:
+                raise Misplaced(refused, BadValue(problem="not supported"))
+            looked_at |= new
+            resolved = resolving.resolve(content.spec, content.rows)
+        except (ExperimentError, Misplaced):
+            tree = part.cell(combination)
+            try:
+                resolved = resolve(locate.check(schema, tree), tree, catalogue, support)
+            except ExperimentError as error:
+                resolved = error
+        yield values, resolved
+
+
+def check(experiment: Experiment) -> None:
+    """Raise `ExperimentError` for what is wrong without the sweep, or with its first cell where only that
+    makes the file complete."""
+    schema, catalogue = type(experiment.spec), experiment.support.catalogue()
+    part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
+    base = next(sweep.cells(part.tree, ()))
+    # Where the testbed takes part in some rows only, what stands outside the sweep may be another system.
+    spec = None if part.notes else locate.check_partly(schema, base.tree)
+    if spec is None:
+        base = next(part.cells())
+        spec = locate.check(schema, base.tree)
+    resolve(spec, base.tree, catalogue, experiment.support)
+
+
+def subset(
+    source: Mapping, axes: tuple[Axis, ...], schema: type[Spec], support: Support, catalogue: Catalogue
+) -> Subset:
+    """Return what the testbed carries out of a file: all but the testbeds' sections, unless its own says
+    otherwise.
+
+    Raises `ExperimentError` for a section that is wrong, also for one of another testbed.
+    """
+    sections = {key: model for key, model in schema.of_testbeds.items() if key in source.items}
+    if not sections:
+        return Subset(source, axes)
+    given = {key: locate.check_at(model, source, (key,)) for key, model in sections.items()}
+    own = yaml_nodes.copy(source)
+    assert isinstance(own, Mapping)  # a copy of a mapping
+    for key in sections:
+        del own.items[key]
+    whole = Subset(own, axes)
+    if support.subset is None or support.testbed not in given:
+        return whole
+    return support.subset(whole, given[support.testbed], source, catalogue)

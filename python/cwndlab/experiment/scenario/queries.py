@@ -1,0 +1,62 @@
+"""What others ask of a Scenario: which flows are datagrams, how far hosts are apart, what is the engine's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cwndlab.contract.queue import Queue
+from cwndlab.contract.scenario import Flow, Link, Scenario
+from cwndlab.experiment.catalogue import DATAGRAMS
+from cwndlab.experiment.scenario import topology
+from cwndlab.experiment.scenario.topology import Routes
+
+CLIENT_PORT = 10_000
+"""Port of flow 0 at its sender, in captures; flow n has this + n. Of a loadlatency scenario, whose
+connections the client opens, at the client."""
+
+
+def app_of(flow: Flow) -> Mapping[str, Any]:
+    """A flow's application; nothing of one that another tool carried out."""
+    app = flow.get("app")
+    return app if isinstance(app, Mapping) else {}
+
+
+def is_datagrams(flow: Flow) -> bool:
+    """Whether a flow of a Scenario is without a connection."""
+    return app_of(flow).get("kind") in DATAGRAMS
+
+
+def of_engine(scenario: Scenario) -> dict[str, Any]:
+    """The Scenario without what only live testbeds know."""
+    return {key: value for key, value in scenario.items() if key != "live"}
+
+
+def base_rtt_ns(scenario: Scenario, one: str, other: str) -> int:
+    """The base RTT between two hosts."""
+    ways = Routes((link["name"], link["from"], link["to"]) for link in scenario["links"])
+    delays: dict[str, int] = {link["name"]: link["delay_ns"] for link in scenario["links"]}
+    taken = (delays[name] for way in (ways.way(one, other), ways.way(other, one)) for name in way or ())
+    egresses = (host["egress"] for host in scenario["hosts"] if host["name"] in (one, other))
+    return topology.base_rtt_ns(taken, (egress["delay_ns"] if egress else None for egress in egresses))
+
+
+def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
+    """The least of a link's own rate, that of its token bucket or policer, and CAKE's bandwidth."""
+    # RED's bandwidth is no rate that it keeps to.
+    shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
+    limits = (rate, shaper.get("rate_bps"), shaped)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def rate_of(link: Link) -> int | None:
+    """The least rate of a link as it is at the start; None where nothing limits it."""
+    return least_rate(link["rate_bps"], link["shaper"] or {}, link["queue"])
+
+
+def full_ns(link: Link) -> float | None:
+    """How long a packet waits in the queue when it is full of full-size packets, ns."""
+    rate, queue = rate_of(link), dict(link["queue"])
+    size: Any = queue.get("limit_bytes") or queue.get("memlimit_bytes")
+    if queue.get("limit_packets") is not None:
+        packets: Any = queue["limit_packets"]
+        size = packets * (link["mtu"] + link["overhead"])
+    return None if rate is None or size is None else size * 8e9 / rate

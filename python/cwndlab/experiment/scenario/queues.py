@@ -1,0 +1,156 @@
+"""From queue disciplines of the experiment file to those of the Scenario, limits in BDP included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from cwndlab.contract.queue import Queue
+from cwndlab.errors import shown
+from cwndlab.experiment import units
+from cwndlab.experiment.catalogue import Param
+from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.scenario.path_state import (
+    ETHERNET_HEADER,
+    TX_QUEUE,
+    Moment,
+    check_room,
+    limiting_rate,
+    overhead,
+)
+from cwndlab.experiment.scenario.resolver import Resolver
+from cwndlab.experiment.scenario.topology import Wire
+from cwndlab.experiment.schema import AnyQueue, Link
+from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
+
+_EXAMPLES = {"packets": "packets such as 90p", "bytes": "bytes such as 125KB"}
+_OTHER_FIFO = {"pfifo": "bfifo counts bytes", "bfifo": "pfifo counts packets"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """What a queue limit limits: a parameter of a kind of queue, at a place in the file, on a wire."""
+
+    param: Param
+    kind: str
+    path: Path
+    wire: Wire
+
+
+class Queues(Resolver):
+    """Resolves queue disciplines."""
+
+    def discipline(self, queue: AnyQueue, path: Path, wire: Wire, moment: Moment) -> Queue:
+        """Return a queue discipline that a wire has from some moment on, with all its parameters."""
+        kind = self.catalogue.queues.get(queue.kind)
+        if kind is None:
+            problem = f"queue {queue.kind} is not supported by testbed {self.support.testbed} yet"
+            raise Misplaced(path, BadValue(problem=problem, key="kind"))
+        resolved = self.parameters(queue, kind, path)
+        for param in kind.params:
+            value = resolved.get(param.field)
+            if isinstance(value, Packets | Bytes | Bdp):
+                of = _Limited(param, kind.kind, (*path, param.name), wire)
+                resolved[param.field] = self.limit(value, of, moment)
+        _derive(resolved, wire.link)
+        _check(resolved, path, wire.link)
+        return cast(Queue, resolved)  # its keys are those of the catalogue
+
+    def limit(self, limit: Limit, of: _Limited, moment: Moment) -> int:
+        """Return a queue limit in the parameter's unit, packets or bytes."""
+        unit, wire = of.param.unit, of.wire
+        if isinstance(limit, Bdp):
+            packet = wire.link.mtu + overhead(wire.link)
+            rate, rtt = self.product(limit, wire, moment, of.path)
+            size = limit.multiple * rate * rtt / (8 * 10**9)
+            count = max(1, int(size / packet)) if unit == "packets" else max(packet, int(size))
+            since = f"from {units.format_time(moment.at)} on, " if moment.at else ""
+            self.notes.append(
+                f"{wire.name}: {since}queue limit {limit} is {count} {unit}"
+                f" ({units.format_rate(rate)} x {units.format_time(rtt)} base RTT, packets of {packet} B)"
+            )
+            return count
+        if isinstance(limit, Packets) != (unit == "packets"):
+            expected = f"{_EXAMPLES[unit]}, or 2bdp, for queue {of.kind}"
+            raise Misplaced(of.path, BadValue(shown(str(limit)), expected, _OTHER_FIFO.get(of.kind)))
+        if limit.count == 0:
+            raise Misplaced(of.path, BadValue(shown(str(limit)), "a limit above 0"))
+        return limit.count
+
+    def product(self, limit: Bdp, wire: Wire, moment: Moment, path: Path) -> tuple[int, int]:
+        """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to.
+
+        The base RTT is the sum of delays there and back, the longest of all flows that send data through
+        the wire; where none does, of those whose acknowledgements take it.
+        """
+        rate = limiting_rate(moment.links[wire.name])
+        if rate is None:
+            raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as this link has no rate"))
+        data = [flow for flow in moment.flows if any(wire.name == way.name for way in flow.forward)]
+        acks = [flow for flow in moment.flows if any(wire.name == way.name for way in flow.back)]
+        if not data and not acks:
+            raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as no flow takes this link"))
+        rtt = max(map(moment.base_rtt_ns, data or acks))
+        if rtt == 0:
+            expected = "packets or bytes, as no flow over this link has any delay"
+            raise Misplaced(path, BadValue(shown(str(limit)), expected))
+        return rate, rtt
+
+
+def _derive(queue: dict[str, Any], link: Link) -> None:
+    """Fill in what Linux and tc derive where it is not given.
+
+    From the device (net/sched/sch_*.c), and of RED from the limit (iproute2 tc/q_red.c).
+    """
+    packet = link.mtu + overhead(link)
+    match queue:
+        case {"kind": "bfifo", "limit_bytes": None}:
+            # fifo_init: the transmit queue's length times psched_mtu(), which is with the Ethernet header.
+            queue["limit_bytes"] = TX_QUEUE * (link.mtu + ETHERNET_HEADER)
+        case {"quantum_bytes": None}:
+            queue["quantum_bytes"] = packet  # fq_codel_init, fq_pie_init: psched_mtu()
+        case {"kind": "cake", "memlimit_bytes": None}:
+            queue["memlimit_bytes"] = _cake_memory(queue["bandwidth_bps"], queue["rtt_ns"], packet)
+        case {"kind": "red"}:
+            if queue["max_bytes"] is None:
+                queue["max_bytes"] = (
+                    3 * queue["min_bytes"] if queue["min_bytes"] else queue["limit_bytes"] // 4
+                )
+            if queue["min_bytes"] is None:
+                queue["min_bytes"] = queue["max_bytes"] // 3
+            if queue["burst_packets"] is None:
+                weighed = 2 * queue["min_bytes"] + queue["max_bytes"]
+                queue["burst_packets"] = weighed // (3 * queue["avpkt_bytes"])
+
+
+def _check(queue: dict[str, Any], path: Path, link: Link) -> None:
+    """Refuse what has to hold besides the ranges."""
+    match queue["kind"]:
+        case "cake":
+            check_room(queue["memlimit_bytes"], link, (*path, "memlimit"))
+        case "red":
+            check_room(queue["limit_bytes"], link, (*path, "limit"))
+            _check_thresholds(queue, path)
+
+
+def _check_thresholds(red: dict[str, Any], path: Path) -> None:
+    if red["min_bytes"] >= red["max_bytes"]:
+        found, most = (units.format_size(red[key]) for key in ("min_bytes", "max_bytes"))
+        raise Misplaced(path, BadValue(found, f"less than max, {most}", key="min"))
+    fewest = -(-red["min_bytes"] // red["avpkt_bytes"])
+    if red["burst_packets"] < fewest:
+        expected = f"at least min / avpkt, {fewest}p, or the average has no weight"
+        raise Misplaced(path, BadValue(f"{red['burst_packets']}p", expected, key="burst"))
+    if red["nodrop"] and not red["ecn"]:
+        # red_validate_flags says the same.
+        raise Misplaced(path, BadValue("true", "false, or ecn: true beside it", key="nodrop"))
+
+
+def _cake_memory(bandwidth: int | None, rtt: int, packet: int) -> int:
+    """Return CAKE's memory in bytes: four intervals at its bandwidth (b/s, ns), at least 4 MiB, and at most
+    10240 packets (cake_reconfigure)."""
+    most = 10_240 * packet
+    if bandwidth is None:
+        return most
+    rate = max(bandwidth // 8, 64)  # bytes per second (cake_set_rate)
+    return min(max(4 * rate * rtt // 10**9, 4 << 20), most)

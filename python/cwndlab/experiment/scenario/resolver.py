@@ -1,0 +1,189 @@
+"""What resolving asks in several places: stacks, congestion controls, impairments, files beside the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from cwndlab.contract import scenario as contract
+from cwndlab.errors import nearest, one_of, shown
+from cwndlab.experiment import hints, units
+from cwndlab.experiment.catalogue import Catalogue, Kind, Stack
+from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.scenario import companion_files
+from cwndlab.experiment.scenario.memo import Memo
+from cwndlab.experiment.scenario.topology import Wire, origin
+from cwndlab.experiment.schema import (
+    Flow,
+    Jitter,
+    Loss,
+    Match,
+    Spec,
+)
+from cwndlab.experiment.schema.cc_params import Constants
+from cwndlab.experiment.schema.parameters import Kinded
+from cwndlab.experiment.support import Support
+from cwndlab.experiment.units import BadValue
+
+_T = TypeVar("_T")
+HEADERS = 40
+"""Bytes of an IPv4 and a TCP header without options: MTU less MSS (RFC 879, RFC 6691)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFlow:
+    """One flow of the run: its model, where it stands, its ends and the wires it takes there and back."""
+
+    name: str
+    model: Flow
+    path: Path
+    from_: str
+    to: str
+    start_ns: int
+    forward: tuple[Wire, ...]
+    back: tuple[Wire, ...]
+    load: tuple[str, str] | None = None
+    """Of a connection of a loadlatency scenario: the name of its pinger, and its part."""
+
+
+@dataclass(slots=True)
+class Resolver:
+    """What is resolved: a cell of an experiment, for a testbed."""
+
+    spec: Spec
+    file: str
+    catalogue: Catalogue
+    support: Support
+    notes: list[str] = field(default_factory=list)
+    cell: Hashable = None
+    """What tells the cell's network, and what it asks of hosts and flows, apart from other cells'."""
+    known_links: Memo[contract.Link] = field(default_factory=Memo)
+    """Links of other cells."""
+    link_keys: list[Hashable] = field(default_factory=list)
+    """What tells each link of the Scenario apart from other cells'."""
+    unnamed: dict[str, list[str]] = field(default_factory=dict)
+    """Hosts that send and name no congestion control, by stack."""
+
+    def stack(self, host: str) -> Stack:
+        """Return the stack of a host of the file."""
+        name = self.spec.hosts[host].stack
+        stack = self.catalogue.stack(name)
+        if stack is None:
+            names = self.catalogue.stack_names()
+            bad = BadValue(shown(name) if name else "nothing", one_of(names), nearest(name, names))
+            raise Misplaced(("hosts", host, "stack"), bad)
+        return stack
+
+    def cc(self, name: str, stack: Stack, path: Path) -> str:
+        """Return a congestion control by its own name; refuse one that a stack does not have."""
+        own = stack.cc_alias.get(name, name)
+        if own not in stack.cc:
+            hint = hints.word(name, stack.cc)
+            if hint is None and self.support.live is not None and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
+                hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
+            raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
+        return own
+
+    def cc_params(self, section: Constants, cc: str, stack: Stack, path: Path) -> contract.CcParams:
+        """Return the constants of a congestion control as the Scenario has them; refuse one without them."""
+        if self.support.live is not None:
+            problem = f"not supported by testbed {self.support.testbed}: real kernels have them as constants"
+            raise Misplaced(path, BadValue(problem=problem))
+        kind = self.catalogue.cc_params.get(cc)
+        if kind is None or stack.family not in {"freebsd", "linux"}:
+            known = one_of(name for name in self.catalogue.cc_params if name in stack.cc)
+            problem = f"{cc} on {stack.name} has no constants that an experiment changes; {known} has"
+            raise Misplaced(path, BadValue(problem=problem))
+        names = [param.name for param in kind.params]
+        for key, _ in section.written():
+            if key not in names:
+                raise Misplaced((*path, key), BadValue(f"the constant {key} of {cc}", one_of(names)))
+        values = {param.field: param.resolved(getattr(section, param.name)) for param in kind.params}
+        return cast(contract.CcParams, {"kind": cc, **values})  # its keys are those of the catalogue
+
+    def buffers(self, flow: PlannedFlow) -> tuple[int | None, int | None]:
+        """Return SO_SNDBUF of a flow's sender and SO_RCVBUF of its receiver, None for autotuning."""
+        sender, receiver = (self.spec.hosts[origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
+        return buffer(flow.model.sndbuf or sender.sndbuf), buffer(flow.model.rcvbuf or receiver.rcvbuf)
+
+    def parameters(self, section: Kinded, kind: Kind, path: Path) -> dict[str, Any]:
+        """Return a queue discipline or an app as the Scenario has it; refuse what nobody carries out."""
+        what = f"{section.section} {kind.kind}"
+        known = {"kind", *(param.name for param in kind.known())}
+        for key, _ in section.written():
+            if key not in known:
+                problem = f"{key} of {what} is not supported by testbed {self.support.testbed} yet"
+                raise Misplaced((*path, key), BadValue(problem=problem))
+        given = {
+            param.field: param.resolved(section.given(param.name)) for param in kind.params if param.field
+        }
+        return {"kind": kind.kind, **given}
+
+    def beyond(self, time: int, path: Path) -> None:
+        """Refuse a time that lies behind the end of the run."""
+        expected = f"a time within the duration, {units.format_time(self.spec.duration)}"
+        raise Misplaced(path, BadValue(shown(units.format_time(time)), expected))
+
+    def loss(self, loss: Loss | None, path: Path) -> contract.Loss | None:
+        """Return a loss model."""
+        if loss is None:
+            return None
+        ((kind, value),) = loss.written()
+        if kind not in self.catalogue.losses:
+            problem = f"not supported by testbed {self.support.testbed} yet"
+            raise Misplaced((*path, kind), BadValue(problem=problem))
+        if loss.random is not None:
+            return {"kind": "random", "probability_ppb": loss.random}
+        if loss.nth is not None:
+            nth, match = loss.nth, loss.nth.match or Match()
+            return {
+                "kind": "nth",
+                "every": nth.every,
+                "packet": nth.packet,
+                "min_payload": max(nth.min_payload, match.min_payload or 0),
+                "dport": match.dport,
+                "sport": match.sport,
+            }
+        if loss.gilbert is not None:
+            chain = loss.gilbert
+            return {
+                "kind": "gilbert",
+                "p_ppb": chain.p,
+                "r_ppb": chain.r,
+                "loss_bad_ppb": chain.loss_bad,
+                "loss_good_ppb": chain.loss_good,
+            }
+        if value != sorted(set(value)):
+            raise Misplaced(
+                (*path, "list"), BadValue("a list out of order", "packets in ascending order, each once")
+            )
+        return {"kind": "list", "packets": value}
+
+    def jitter(self, jitter: Jitter | None, path: Path) -> contract.Jitter | None:
+        """Return the variation of a delay."""
+        if jitter is None:
+            return None
+        for key, needed in (("sd", True), ("file", jitter.kind == "file")):
+            if needed and getattr(jitter, key) is None:
+                raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
+        table = None
+        if jitter.file is not None:
+            if jitter.kind != "file":
+                raise Misplaced((*path, "file"), BadValue(f"a file with kind {jitter.kind}", "kind: file"))
+            table = self.companion(companion_files.deviations, jitter.file, (*path, "file"))
+        kind = cast(contract.JitterKind, "table" if table else jitter.kind)
+        return {"kind": kind, "sd_ns": jitter.sd or 0, "reorder": jitter.reorder, "table": table}
+
+    def companion(self, read: Callable[[str, str], _T], name: str, path: Path) -> _T:
+        """Return the content of a file beside the experiment."""
+        try:
+            return read(self.file, name)
+        except BadValue as bad:
+            raise Misplaced(path, bad) from None
+
+
+def buffer(value: int | str) -> int | None:
+    """Return the size of a socket buffer, None for autotuning."""
+    return value if isinstance(value, int) else None

@@ -1,0 +1,102 @@
+"""Runs the experiments of a bundle again, and says of each whether the same came out, byte for byte."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from cwndlab.errors import InputError
+from cwndlab.execution import faults, runner
+from cwndlab.execution.executor import Observer
+from cwndlab.formats.bundle.archive import expected
+from cwndlab.formats.bundle.reader import Entry
+from cwndlab.results.resultset import ResultSet
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the runs that were made here compare with those of the bundle."""
+
+    name: str
+    runs: int
+    alike: int
+    """Runs whose every row and counter is the same."""
+    first: str | None
+    """The first run that differs."""
+    files: int
+    other: tuple[str, ...]
+    """Files that hold the same and have other bytes, or differ as their runs do."""
+    versions: tuple[str, ...]
+    """What made the bundle's that is another here, in words."""
+
+    @property
+    def same(self) -> bool:
+        """Whether every run came out as it was bundled."""
+        return self.alike == self.runs
+
+    def __str__(self) -> str:
+        """One line for a reader, with what may explain a difference."""
+        if self.same and not self.other:
+            said = f"{self.name}: byte for byte the same: {self.runs} runs, {self.files} files"
+        elif self.same:
+            said = (
+                f"{self.name}: the same rows in all {self.runs} runs; {len(self.other)} of {self.files} files"
+                f" have other bytes, the first {self.other[0]} (another version of what writes them)"
+            )
+        else:
+            said = f"{self.name}: {self.runs - self.alike} of {self.runs} runs differ, the first {self.first}"
+        return "\n".join([said, *(f"  {text}" for text in self.versions)])
+
+
+def reproduce(
+    entry: Entry, out: Path, jobs: int, cc: Sequence[str] = (), observer: Observer | None = None
+) -> Outcome:
+    """Carry out one experiment of a bundle into `out`, and compare.
+
+    Code of a bundle is never executed: `cc` is what the caller trusts, as for `cwndlab run`. Raises
+    InputError, before anything is run, for results that are damaged, for an experiment that is not that of
+    the results, and where code is needed that was not given.
+    """
+    theirs = ResultSet(entry.results)
+    theirs.verify()
+    if entry.experiment.read_bytes() != theirs.experiment.encode():
+        raise InputError(
+            f"{entry.experiment}: is not the experiment that the results in {entry.results} are of; not run"
+        )
+    if (entry.results / "modules").is_dir() and not cc:
+        names = ", ".join(sorted(path.name for path in (entry.results / "modules").iterdir()))
+        raise InputError(
+            f"{entry.name}: was run with code of its author ({names}), which is not executed; read"
+            f" {entry.results / 'modules'}, and if you trust it give it with --cc"
+        )
+    experiment = faults.load(entry.experiment, cc=cc)
+    ours = runner.run(experiment, out=out, jobs=jobs, observer=observer)
+    return compare(entry.name, theirs, ours)
+
+
+def compare(name: str, theirs: ResultSet, ours: ResultSet) -> Outcome:
+    """Two directories of the same experiment, run by run and file by file."""
+    alike, first = 0, None
+    for a, b in zip_longest(theirs.records(), ours.records()):
+        if a is not None and b is not None and _gave(a) == _gave(b):
+            alike += 1
+        elif first is None:
+            first = str((a or b).run_id) if a or b else None
+    sums, here = expected(theirs.path), expected(ours.path)
+    other = tuple(sorted(file for file in sums | here if sums.get(file) != here.get(file)))
+    made, makes = theirs.header.versions, ours.header.versions
+    versions = tuple(
+        f"{what}: bundled {made.get(what, 'none')}, here {makes.get(what, 'none')}"
+        for what in sorted(made | makes)
+        if made.get(what) != makes.get(what)
+    )
+    return Outcome(name, max(theirs.runs.height, ours.runs.height), alike, first, len(sums), other, versions)
+
+
+def _gave(record: object) -> dict[str, object]:
+    """What a run gave: all its record says but clocks, the machine, and where in a file its rows lie."""
+    apart = ("started", "wall_s", "machine", "versions", "facts", "tables")
+    said = {key: value for key, value in vars(record).items() if key not in apart}
+    return said | {
+        "rows": {name: (table.rows, table.sha256) for name, table in vars(record)["tables"].items()}
+    }

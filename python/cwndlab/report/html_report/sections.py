@@ -1,0 +1,439 @@
+"""Writes the report: gathers what the results hold and puts it into one HTML page."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from markupsafe import Markup
+
+from cwndlab.analysis import answer, verdict
+from cwndlab.analysis.comparison import Comparison, Kind
+from cwndlab.analysis.effects import Answer, Effect
+from cwndlab.analysis.numeric import mean_interval
+from cwndlab.errors import InputError
+from cwndlab.report.html_report import publication
+from cwndlab.report.html_report.facts import (
+    MAX_ROWS,
+    Facts,
+    capital,
+    distinct,
+    key_cell,
+    rounded,
+    varying_metrics,
+    with_interval,
+)
+from cwndlab.report.html_report.headline import headline, totals
+from cwndlab.report.html_report.html import Table, page
+from cwndlab.report.html_report.setup import provenance, testbed
+from cwndlab.report.html_report.viewer import box_keys, data, series, viewer
+from cwndlab.report.plots.selection import floats
+from cwndlab.results import (
+    columns,
+    expectations,
+    files,
+    inferred_models,
+    limits,
+    loadlatency,
+    questions,
+    user_metrics,
+)
+from cwndlab.results.keys import distinguishing
+from cwndlab.results.metrics import Value
+from cwndlab.results.resultset import ResultSet
+from cwndlab.results.summary import CARRIED_OUT
+
+MAX_SENTENCES = 6
+"""Comparisons by a key that get a sentence each; more get a count, and a table."""
+
+MAX_UNPROVEN = 2
+"""Comparisons that prove nothing which get a sentence each; more get a count, and a table."""
+
+MAX_METRICS = 11
+"""Metrics in the table of combinations, those that get room first; the table of runs has all."""
+
+FEW_FLOWS = 16
+"""Flows that get a sentence each about what limited them; more are counted."""
+
+
+def write(results: ResultSet, path: str | Path) -> Path:
+    """Write the report of `results` to the file `path` and return it.
+
+    All text is escaped, and the page's own policy allows its one script and nothing from elsewhere. Raises
+    InputError if the results are damaged or the file cannot be written.
+    """
+    target = Path(path)
+    page = render(results)
+    try:
+        files.save(target, page.encode())
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+    return target
+
+
+def render(results: ResultSet) -> str:
+    """Return the report as HTML."""
+    facts = Facts(results)
+    shown, runs = series(facts)
+    judged, classic = _verdicts(facts), loadlatency.classic(results)
+    sections = [
+        ("results", "Results", _results(facts)),
+        ("expectations", "Is it as expected?", expectations.text(expectations.outcomes(results))),
+        ("loadlatency", "Scenarios of loadlatency", _load(facts, classic)),
+        ("verdicts", "Is there a difference?", judged),
+        ("published", "Beside the publication", _published(facts)),
+        ("time", "Over time", viewer(facts, runs)),
+        ("by-parameter", "By parameter", box_keys(facts)),
+        ("testbed", "Testbed", testbed(facts)),
+        ("provenance", "Provenance", provenance(facts)),
+    ]
+    return page(
+        "report.html",
+        title=results.header.experiment,
+        question=questions.of(results).text,
+        **headline(facts, classic),
+        **_glance(facts),
+        sections=[section for section in sections if section[2]],
+        series=shown,
+        data=data(facts, runs),
+    )
+
+
+def _glance(facts: Facts) -> dict[str, object]:
+    statuses = facts.results.runs["status"].to_list()
+    missing = sum(status not in CARRIED_OUT for status in statuses)
+    doubtful = statuses.count("unreliable")
+    runs = f"{len(statuses) - missing} complete" + (f", {missing} not" if missing else "")
+    incomplete = (
+        f"{missing} of {len(statuses)} runs failed or are missing: what follows covers the others only."
+    )
+    names = inferred_models.of_rows(facts.results.summary)
+    return {
+        "glance": [
+            ("runs", runs + (f", {doubtful} unreliable (its warnings say why)" if doubtful else "")),
+            ("testbed", facts.results.header.testbed),
+            ("stacks", ", ".join(distinct(facts.summary["stack"]))),
+            ("congestion control", ", ".join(distinct(facts.summary["cc"]))),
+            ("duration of a run", f"{facts.duration_s:g} s"),
+        ],
+        "inferred": inferred_models.note(names) if names else "",
+        "incomplete": incomplete if missing else "",
+    }
+
+
+def _results(facts: Facts) -> dict[str, object]:
+    repeated = facts.complete.height and facts.summary["repeat"].n_unique() > 1
+    return {
+        "cells": _cells(facts) if repeated else None,
+        "runs": _runs(facts),
+        "totals": _totals(facts),
+        **_limits(facts),
+    }
+
+
+def _totals(facts: Facts) -> Table | None:
+    """What the flows of each run carried together."""
+    names, rows = totals(facts)
+    if not rows:
+        return None
+    heads = ["run", *(facts.short.get(key, key) for key in facts.telling), "repeat", "flows"]
+    heads += [columns.describe(name).label for name in names]
+    return Table(heads, rows[:MAX_ROWS], f"{len(rows)} runs.", sortable=True, row_heads=1)
+
+
+_LOAD = (
+    "load_scenario",
+    "upload_kib_s",
+    "download_kib_s",
+    "goodput_mbps",
+    "rtt_p50_ms",
+    "rtt_p95_ms",
+    "one_way_p50_ms",
+    "one_way_p95_ms",
+    "responsiveness_hz",
+    "smoothness_hz",
+    "rpm",
+)
+"""What a scenario of loadlatency measures."""
+
+
+def _load(facts: Facts, classic: str) -> dict[str, object]:
+    """The metrics of each scenario of loadlatency, and the tool's own lines."""
+    if not classic:
+        return {}
+    names = [name for name in _LOAD if name in facts.complete.columns and facts.complete[name].count()]
+    rows: list[list[object]] = []
+    for row in facts.complete.filter(pl.col("load_scenario").is_not_null()).iter_rows(named=True):
+        cells: list[object] = [key_cell(row[key]) for key in facts.telling]
+        for name in names:
+            value = row[name]
+            factor = columns.describe(name).factor
+            cells.append(("", math.nan) if value is None else (rounded(value * factor), value * factor))
+        rows.append(cells)
+    heads = [facts.short.get(key, key) for key in facts.telling]
+    heads += [columns.describe(name).label for name in names]
+    scenarios = Table(heads, rows, f"{len(rows)} scenarios.", sortable=True, row_heads=1) if rows else None
+    return {"scenarios": scenarios, "lines": classic}
+
+
+def _limits(facts: Facts) -> dict[str, object]:
+    """What limited the connections: a sentence for each, or for many how often each was the main limit.
+
+    Only those count of which some limit was measured: datagrams have none.
+    """
+    known = [row for row in facts.complete.iter_rows(named=True) if limits.shares(row)]
+    sentences = _of_flows(facts, known, lambda row: f"limited {limits.sentence(row)}.")
+    round_trips = _of_flows(facts, known, limits.round_trips)
+    mains = [limits.main(row) for row in known]
+    counts = sorted(((mains.count(kind), kind or "") for kind in dict.fromkeys(mains)), reverse=True)
+    summed = [f"{count} of {len(mains)} TCP flows were limited {_mostly(kind)}." for count, kind in counts]
+    many = len(known) > FEW_FLOWS
+    if many and round_trips:
+        summed.append(f"TCP's round trips are not the path's in {len(round_trips)} of them. {round_trips[0]}")
+    return {"limits": sentences + round_trips, "limits_summed": summed if many else []}
+
+
+def _of_flows(
+    facts: Facts, rows: Sequence[Mapping[str, Value]], say: Callable[[Mapping[str, Value]], str]
+) -> list[str]:
+    """Return what is said of each flow, behind its name; once where it is the same in all repeats."""
+    keys = [*facts.telling, "stack", "cc"]
+    runs = facts.complete.unique("run_id", keep="first", maintain_order=True)
+    telling = distinguishing(runs, [*keys, "repeat"])
+    alike: dict[tuple[object, ...], list[Mapping[str, Value]]] = {}
+    for row in rows:
+        alike.setdefault((*(row[key] for key in keys), row["flow"]), []).append(row)
+    found = []
+    for group in alike.values():
+        said = [say(row) for row in group]
+        once = len(group) > 1 and len(set(said)) == 1
+        shown = [key for key in telling if key != "repeat" or not once]
+        for row, words in list(zip(group, said, strict=True))[: 1 if once else None]:
+            repeats = f"all {len(group)} repeats" if once else ""
+            name = [facts.results.labels.words(row, shown), repeats, str(row["flow"])]
+            found += [f"{', '.join(filter(None, name))}: {words}"] if words else []
+    return found
+
+
+def _mostly(kind: str) -> str:
+    if kind in limits.WORDS:
+        return f"by {limits.WORDS[kind]} for more than half of the time"
+    return "by none of these for more than half of the time"
+
+
+def _cells(facts: Facts) -> Table:
+    measured = varying_metrics(facts.complete)
+    shown = user_metrics.shown(facts.results.header.metrics or ())
+    names = [name for name in shown if name in measured][:MAX_METRICS]
+    keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
+    groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
+    rows = []
+    for values, rows_of in groups:
+        cells: list[object] = [key_cell(value) for value in values]
+        cells.append(rows_of.height)
+        for name in names:
+            mean, half = mean_interval(floats(rows_of[name]) * columns.describe(name).factor)
+            cells.append((with_interval(mean, half), mean))
+        rows.append(cells)
+    heads = [
+        *(facts.short.get(key, key) for key in keys),
+        "runs",
+        *(columns.describe(name).label for name in names),
+    ]
+    note = (
+        "± is the 95 % confidence interval of the mean (Student's t over runs); none where runs cannot vary."
+    )
+    caption = f"{len(rows)} combinations. {note}"
+    return Table(heads, rows, caption, sortable=True, row_heads=len(keys), titles=[*keys, "", *names])
+
+
+def _runs(facts: Facts) -> Table:
+    measured = varying_metrics(facts.summary)
+    # A metric that is the same in every row is said once, above the table.
+    same = [name for name in measured if facts.summary.height > 1 and _same(facts.summary[name])]
+    names = [name for name in measured if name not in same]
+    constant = [name for name in ("stack", "cc") if facts.summary[name].n_unique() == 1]
+    words = [name for name in ("repeat", "stack", "cc") if name not in constant]
+    words += ["app"] if facts.summary["app"].n_unique() > 1 else []
+    constant = [name for name in constant if facts.summary[name][0] is not None]
+    if facts.summary["repeat"].n_unique() == 1:
+        words.remove("repeat")
+    # A sweep over hosts.a.cc says what the column cc would repeat.
+    words = [name for name in words if not any(key.endswith(f".{name}") for key in facts.telling)]
+    heads = ["run", *(["flow"] if len(facts.flows) > 1 else []), *facts.telling, *words]
+    packed = set(facts.packed_runs)
+    rows = []
+    for row in facts.summary.head(MAX_ROWS).iter_rows(named=True):
+        cells = [_run_cell(str(row["run_id"]), pick=row["run_id"] in packed)]
+        cells += [key_cell(row[name]) for name in heads[1:]]
+        for name in names:
+            value = row[name]
+            factor = columns.describe(name).factor
+            cells.append(("", math.nan) if value is None else (rounded(value * factor), value * factor))
+        cells.append(row["status"])
+        rows.append(cells)
+    shown = [facts.short.get(name, name) for name in heads] + [columns.describe(name).label for name in names]
+    sentences = [f"{facts.summary.height} rows; press a run's number to show it over time."]
+    if facts.summary.height > MAX_ROWS:
+        sentences[0] = f"The first {MAX_ROWS} of {facts.summary.height} rows; all are in summary.csv."
+    said = [f"{name} {facts.summary[name][0]}" for name in constant]
+    for name in same:
+        shown_as = columns.describe(name)
+        amount = rounded(facts.summary[name].drop_nulls()[0] * shown_as.factor)
+        said.append(f"{shown_as.words} {amount} {shown_as.unit}".rstrip())
+    if said:
+        sentences.append(f"The same in all rows: {', '.join(said)}.")
+    return Table(
+        [*shown, "status"],
+        rows,
+        " ".join(sentences),
+        sortable=True,
+        row_heads=1,
+        titles=[*heads, *names, ""],
+        filterable=len(rows) > 12,
+    )
+
+
+def _same(values: pl.Series) -> bool:
+    """Whether every row has the same value."""
+    return not values.null_count() and values.n_unique() == 1
+
+
+def _run_cell(run_id: str, *, pick: bool) -> object:
+    number = run_id.partition("-")[0]
+    order = float(number) if number.isdigit() else 0.0
+    if not pick:
+        return number, order
+    return _PICK.format(run_id, number), order
+
+
+_PICK = Markup(
+    '<button type="button" class="pick" data-run="{}" aria-pressed="false" title="Show over time">{}</button>'
+)
+
+
+def _verdicts(facts: Facts) -> list[dict[str, object]]:
+    """What each swept key changes, with how sure that is.
+
+    Nothing of the scenarios of loadlatency, which are different loads on one path.
+    """
+    if facts.results.header.testbed == loadlatency.TOOL:
+        return []
+    parts: list[dict[str, object]] = []
+    for key in facts.telling:
+        if loadlatency.is_scenario(key):
+            continue
+        comparisons, answers = answer.by_key(facts.results, key, answer.aims(facts.results, key))
+        if answers:
+            notes = comparisons[0].notes  # the others are of the same runs
+            parts.append(
+                {
+                    "name": facts.short.get(key, key),
+                    **_verdict(answers),
+                    "notes": capital("; ".join(notes)) + "." if notes else "",
+                    "command": f"cwndlab compare {facts.directory} --by {shlex.quote(key)}",
+                }
+            )
+    return parts
+
+
+def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
+    """What one key changes: sentences over all combinations, then what these do not say of each."""
+    over = [each for each in answers if _is_over(each)]
+    over, others = (
+        over[:MAX_SENTENCES],
+        [*over[MAX_SENTENCES:], *(each for each in answers if not _is_over(each))],
+    )
+    # Without a test a comparison says nothing that the smallest, the largest and the typical change do not.
+    rest = [
+        (effect, [found for found in effect.each if found.test is not None or place >= len(over)])
+        for place, of in enumerate([*over, *others])
+        for effect in of.effects
+    ]
+    open_ = [found.kind in _OPEN for _, each in rest for found in each]
+    # Many that prove nothing are told together.
+    few = open_.count(False) <= MAX_SENTENCES and open_.count(True) <= MAX_UNPROVEN
+    kinds = set(Kind) if few else set(Kind) - _OPEN if open_.count(False) <= MAX_SENTENCES else set()
+    said = [" ".join([each.lead(), *each.details()]) for each in over]
+    for effect, each in rest:
+        lines = [verdict.sentence(found) for found in each if found.kind in kinds]
+        lines += verdict.tally([found for found in each if found.kind not in kinds])
+        said += [_renamed(line, effect) for line in lines]
+    every = [(effect, found) for effect, _ in rest for found in effect.each]
+    whole = few and len(every) == len(open_)
+    return {"said": said, "each": None if whole else _verdict_table(every)}
+
+
+def _is_over(found: Answer) -> bool:
+    """Whether an answer says more than the sentence of its one comparison."""
+    return found.combinations > 1 or any(each.alone for each in found.effects)
+
+
+def _renamed(line: str, effect: Effect) -> str:
+    """A sentence that begins with a metric, as that is called here."""
+    words = columns.describe(effect.metric).words
+    return capital(effect.called + line.removeprefix(words) if effect.called else line)
+
+
+_OPEN = {Kind.NONE, Kind.TOO_SMALL, Kind.SINGLE}
+"""Verdicts that prove nothing."""
+
+
+def _verdict_table(found: Sequence[tuple[Effect, Comparison]]) -> Table:
+    """A row for each comparison."""
+    names = list(dict.fromkeys(name for _, each in found for name in each.contrast.where))
+    metrics = ["metric"] if len({effect.words for effect, _ in found}) > 1 else []
+    heads = [*metrics, *names, "of", "against", "difference", "95 % interval", "p, corrected", "verdict"]
+    rows = [[*(effect.words for _ in metrics), *_verdict_row(each)] for effect, each in found]
+    return Table(heads, rows, f"{len(rows)} comparisons.", sortable=True, row_heads=len(names) + len(metrics))
+
+
+def _verdict_row(found: Comparison) -> list[object]:
+    """A row of the table of comparisons."""
+    share = found.share(found.difference)
+    difference = (verdict.difference(found), math.nan if share is None else 100 * share)
+    p = found.corrected_p
+    return [
+        *found.contrast.where.values(),
+        found.b.label,
+        found.a.label,
+        difference,
+        verdict.interval(found),
+        ("", math.nan) if p is None else (f"{p:.2g}", p),
+        found.kind.value,
+    ]
+
+
+def _published(facts: Facts) -> dict[str, object] | None:
+    """What was published beside ours: each finding with a verdict, and values of combinations."""
+    suite = publication.suite_of(facts.results)
+    if suite is None:
+        return None
+    said, findings = publication.findings(suite, facts.results)
+    compared = publication.compare(suite.published(), facts.results.summary, facts.results.labels)
+    values = None
+    if compared:
+        heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
+        known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
+        caption = f"{len(compared)} published values"
+        if known:
+            caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
+        rows = [_comparison(row) for row in compared]
+        values = Table(heads, rows, f"{caption}.", sortable=True, row_heads=1)
+    if findings is None and values is None:
+        return None
+    return {"source": suite.source, "said": said, "findings": findings, "compared": values}
+
+
+def _comparison(row: publication.Comparison) -> list[object]:
+    ours: object = ("not run", math.nan)
+    if row.ours is not None:
+        low, high = row.ours
+        ours = (rounded(low) if low == high else f"{rounded(low)} to {rounded(high)}", low)
+    difference = row.difference_pct
+    shown = ("", math.nan) if difference is None else (f"{difference:+.1f}", difference)
+    return [row.metric, (rounded(row.published), row.published), ours, row.unit, shown, row.source, row.note]

@@ -1,0 +1,62 @@
+"""The plot kind `bar`: the mean of a column for each value of one to four keys, with its interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.patches import Patch
+
+from cwndlab.analysis.numeric import mean_interval
+from cwndlab.errors import InputError
+from cwndlab.report.plots import colours, groups, paint
+from cwndlab.report.plots.paint import Plot
+from cwndlab.report.plots.selection import Selection
+from cwndlab.results import columns
+
+
+def draw(selection: Selection) -> Plot:
+    """Return the plot: mean of `value` (`goodput_mbps`) over the keys of `by`, the last as colours.
+
+    The bracket is Student's t interval of the mean at `confidence`, over runs; a group that does not vary, or
+    is a single run, has none. `value` must be a column of the summary: samples inside a run depend on each
+    other, so an interval over them would be too narrow. Raises InputError otherwise.
+    """
+    options = selection.options
+    column = options.value or "goodput_mbps"
+    if selection.locate(column)[0] is not None:
+        raise InputError(f"value: {column} is a series; bars need a column of the summary, one value per run")
+    keys = selection.apart(selection.group_keys(most=4), column)
+    panels, keys = groups.panels(selection, column, keys)
+    layout = groups.layout(selection, panels, keys)
+    figure, axes = paint.canvas(options, len(panels))
+    bracket: dict[str, Any] = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
+    # Edges of many narrow bars would leave nothing of them.
+    edge = min(0.8, 12 / (len(layout.places) * max(1, len(layout.series))))
+    for axis, panel in zip(axes, panels, strict=True):
+        for group in panel.groups:
+            x, wide, place = layout.slot(group)
+            mean, half = mean_interval(group.values, options.confidence)
+            axis.bar(x, mean, wide, edgecolor="white", linewidth=edge, **colours.fill(place))
+            if not np.isnan(half):
+                # What is never negative is not shown to be, however little few runs tell.
+                below = min(half, mean) if np.min(group.values) >= 0 else half
+                axis.errorbar(x, mean, yerr=[[below], [half]], color="#202020", **bracket)
+        axis.grid(visible=False, axis="x")
+        axis.set_xlim(-0.6, len(layout.places) - 0.4)
+        paint.heading(axis, panel.heading)
+    groups.label_axes(figure, axes, list(layout.places.values()))
+    shown = columns.describe(column)
+    paint.outer(options, axes, x=groups.in_words(keys[:-1] or keys), y=shown.label)
+    figure.data = groups.table(
+        panels,
+        keys,
+        mean=lambda group: mean_interval(group.values, options.confidence)[0],
+        half_interval=lambda group: mean_interval(group.values, options.confidence)[1],
+    )
+    entries = {name: Patch(**colours.fill(layout.colours[value])) for value, name in layout.series.items()}
+    paint.legend(figure, entries, options)
+    over = f" over {groups.in_words(keys)}" if keys else ""
+    note = f"mean and {100 * options.confidence:g} % interval over runs"
+    paint.finish(figure, axes, options, f"{shown.words}{over}", note)
+    return figure

@@ -1,0 +1,30 @@
+"""The plot kind `rtt`: round-trip time over time, sampled or smoothed, or another kind of sample."""
+
+from __future__ import annotations
+
+from cwndlab.errors import unknown
+from cwndlab.report.plots import timelines
+from cwndlab.report.plots.paint import Plot
+from cwndlab.report.plots.selection import Selection
+from cwndlab.results.columns import describe
+
+VALUES = ("rtt_ms", "srtt_ms")
+
+
+def draw(selection: Selection) -> Plot:
+    """Return the plot, in ms: `value` is `rtt_ms` (newest sample, the default) or `srtt_ms` (smoothed).
+
+    Or `samples.KIND`, such as `samples.spp-rtt`, for what the samples of a run hold of that kind.
+    """
+    column = selection.options.value or "rtt_ms"
+    table, _, kind = column.rpartition(".")
+    shown = describe(kind)
+    flows = list(timelines.flows_of(selection))
+    if table == "samples":
+        selection.locate(column)
+        lines = [timelines.sample_line(selection, run, flow, kind, shown.factor) for run, flow in flows]
+    elif column in VALUES:
+        lines = [timelines.tcp_line(selection, run, flow, kind, shown.factor) for run, flow in flows]
+    else:
+        raise unknown("value", column, (*VALUES, "samples.KIND"))
+    return timelines.draw(selection, lines, title=shown.words, ylabel=shown.label, steps=False)

@@ -1,0 +1,57 @@
+"""What samplers saw of connections, as the tables `tcp` and `tcp_info`, and as the summary needs it."""
+
+import polars as pl
+import pyarrow as pa
+
+from cwndlab.testbeds.tables import SCHEMAS
+
+
+def split(senders: pa.Table, receivers: pa.Table, headers: int) -> dict[str, list[pa.RecordBatch]]:
+    """The senders' rows as the tables that are stored: `tcp` as every testbed has it, `tcp_info` with the
+    rest.
+
+    What only the receiving host knows is from its newest row. It counts segments that arrive, not their
+    bytes: each has as much payload as the connection's have on average, and `headers` bytes besides.
+    """
+    if not senders.num_rows:
+        return {}
+    tcp, more = (senders.select(SCHEMAS[table].names) for table in ("tcp", "tcp_info"))
+    if receivers.num_rows:
+        found = _of_receivers(frame(senders), frame(receivers), headers)
+        for name in found.columns:
+            place = tcp.schema.get_field_index(name)
+            tcp = tcp.set_column(place, tcp.schema.field(place), found[name].to_arrow())
+    return {"tcp": tcp.to_batches(), "tcp_info": more.to_batches()}
+
+
+def _of_receivers(senders: pl.DataFrame, receivers: pl.DataFrame, headers: int) -> pl.DataFrame:
+    """For each row of the senders: what had arrived, and the receiving host's window and buffer."""
+    ends = ["flow", "local_port", "remote_port"]
+    flow = pl.col("flow").cast(pl.String)
+    there = receivers.select(
+        "t_ns",
+        flow,
+        pl.col("remote_port").alias("local_port"),
+        pl.col("local_port").alias("remote_port"),
+        "received_segments",
+        "receive_window_bytes",
+        "receive_buffer_bytes",
+    ).sort("t_ns")
+    payload = (pl.col("sent_bytes").last() / pl.col("sent_segments").last()).over(ends)
+    here = senders.select("t_ns", flow, "local_port", "remote_port", payload=payload).with_row_index()
+    joined = (
+        here.sort("t_ns")
+        .join_asof(there, on="t_ns", by=ends, strategy="backward", check_sortedness=False)
+        .sort("index")
+    )
+    arrived = (pl.col("received_segments") * (pl.col("payload").fill_nan(0) + headers)).round()
+    return joined.select(
+        arrived.cast(pl.UInt64).alias("arrived_bytes"), "receive_window_bytes", "receive_buffer_bytes"
+    )
+
+
+def frame(rows: pa.Table) -> pl.DataFrame:
+    """Rows as a data frame."""
+    made = pl.from_arrow(rows)
+    assert isinstance(made, pl.DataFrame)  # of a table
+    return made

@@ -1,0 +1,82 @@
+"""The settings of the machines and hosts of a run, before and after it."""
+
+import gzip
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from cwndlab.testbeds.live.lab import HostSettings, Reach
+from cwndlab.testbeds.live.observation import host_state
+from cwndlab.testbeds.live.observation.host_state import Change
+
+FILE = "hosts.json.gz"
+"""What is kept of a run: the settings before it, and what changed; some 8 KB."""
+ALONE = "machine"
+"""The name of a machine that is around all hosts."""
+FACTS = ("uname", "kernel", "cpu", "clock", "modules")
+"""What of a machine is worth keeping with the run's facts."""
+
+
+class Snapshot:
+    """What a machine and the places on it are set to now, to be held against what they are later."""
+
+    def __init__(
+        self,
+        system: HostSettings,
+        places: Mapping[str, Reach],
+        machines: Mapping[str, Reach],
+        *,
+        own_changes: bool,
+    ) -> None:
+        """Read everything. `own_changes`: the run itself changes queue disciplines as it goes."""
+        self._system, self._places, self._reaches, self._own_changes = system, places, machines, own_changes
+        self._settings, self._machines = self._read()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Of each machine in short: its system, processors, clock and the parameters of TCP's modules.
+
+        Of the one that is `machine`, these by themselves.
+        """
+        facts = {
+            name: {key: machine[key] for key in FACTS if key in machine}
+            for name, machine in self._machines.items()
+        }
+        return facts.get(ALONE, facts)
+
+    def changes(self) -> list[Change]:
+        """What is set otherwise now."""
+        settings, machines = self._read()
+        found: list[Change] = []
+        for name, machine in self._machines.items():
+            settable = self._settable(self._reaches[name])
+            found += host_state.changes(name, machine, machines[name], settable)
+        for place, before in self._settings.items():
+            settable = self._settable(self._places[place])
+            found += host_state.changes(place, before, settings[place], settable)
+        return [change for change in found if not (self._own_changes and change.what.endswith(" qdiscs"))]
+
+    def document(self, changed: Sequence[Change]) -> bytes:
+        """The file of everything that is kept: JSON, compressed."""
+        differences = [
+            {"where": each.where, "what": each.what, "before": each.before, "after": each.after}
+            for each in changed
+        ]
+        machines: dict[str, Any] = (
+            {ALONE: self._machines[ALONE]} if ALONE in self._machines else {"machines": self._machines}
+        )
+        kept = {**machines, **host_state.compact(self._settings), "changed": differences}
+        return gzip.compress(json.dumps(kept, separators=(",", ":")).encode(), mtime=0)
+
+    def _settable(self, reach: Reach) -> Callable[[str], bool]:
+        return partial(self._system.is_setting, reach)
+
+    def _read(self) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+        settings = {place: self._system.settings(reach) for place, reach in self._places.items()}
+        some: Mapping[str, str] = next(iter(settings.values()))["sysctls"]
+        machines = {
+            name: self._system.machine(reach, settings[name]["sysctls"] if name in settings else some)
+            for name, reach in self._reaches.items()
+        }
+        return settings, machines

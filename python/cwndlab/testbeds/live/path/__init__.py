@@ -1,0 +1,1 @@
+"""Links between live hosts: what carries packets, and what makes links."""

@@ -1,0 +1,1 @@
+"""The end of a live run: tables, the summary, and what to doubt."""

@@ -1,0 +1,40 @@
+"""The time of a live run: when it begins, told to everybody a little ahead, and waiting for its end."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+
+from cwndlab import _native
+from cwndlab.experiment.scenario.queries import base_rtt_ns, of_engine
+from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.traffic import tools
+
+STEP_S = 0.03
+"""Between two looks at whether the run is cancelled."""
+
+
+def start_times(scenario: LiveScenario) -> dict[str, int]:
+    """When each flow opens, ns of the run: what the engine draws, so that the model begins as we do."""
+    starts = _native.start_times(json.dumps(of_engine(scenario)))
+    return {flow["name"]: start for flow, start in zip(scenario["flows"], starts, strict=True)}
+
+
+def choose_zero(scenario: LiveScenario, starts: Mapping[str, int], lead_ns: int) -> int:
+    """CLOCK_MONOTONIC at t = 0: everybody is told of it so much before, and tools are started before that."""
+    tool_of = {name: flow["tool"] for name, flow in scenario["live"]["flows"].items()}
+    early = max(
+        tools.lead_ns(tool_of[flow["name"]], base_rtt_ns(scenario, flow["from"], flow["to"]))
+        - starts[flow["name"]]
+        for flow in scenario["flows"]
+    )
+    return time.monotonic_ns() + lead_ns + max(0, early)
+
+
+def wait(zero: int, duration_ns: int, look: Callable[[], None], progress: Callable[[int], None]) -> None:
+    """Wait for the end of a run that begins at `zero`; `look` raises where it is to be given up."""
+    end = zero + duration_ns
+    while (left := end - time.monotonic_ns()) > 0:
+        look()
+        progress(max(0, time.monotonic_ns() - zero))
+        time.sleep(min(left / 1e9, STEP_S))
+    progress(duration_ns)

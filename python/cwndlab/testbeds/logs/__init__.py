@@ -1,0 +1,1 @@
+"""What the kernels' loggers write of connections, read: SIFTR, siftr2, `ss`."""

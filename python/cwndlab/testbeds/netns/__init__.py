@@ -1,0 +1,1 @@
+"""Testbed netns: network namespaces of this machine."""

@@ -1,0 +1,1 @@
+"""Checks of a lab and of what is asked of it, before anything starts."""

@@ -1,0 +1,116 @@
+"""The systems that testbed ssh drives, and what each has of its own: settings, links, programs, looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.testbeds.live.freebsd import commands, dummynet
+from cwndlab.testbeds.live.freebsd import kernel as freebsd_kernel
+from cwndlab.testbeds.live.freebsd import shell as freebsd_shell
+from cwndlab.testbeds.live.freebsd.system import FreeBSD
+from cwndlab.testbeds.live.lab import HostSettings, Reach
+from cwndlab.testbeds.live.linux import kernel as linux_kernel
+from cwndlab.testbeds.live.linux import shell as linux_shell
+from cwndlab.testbeds.live.linux import tc
+from cwndlab.testbeds.live.linux.system import Linux
+from cwndlab.testbeds.live.path.links import LinkMaker
+from cwndlab.testbeds.live.shell import Shell
+
+HZ = 250
+"""Ticks per second of Debian's kernels; how many a Linux machine has nobody asks, as it is not set."""
+
+SIFTR = ("siftr2", "siftr")
+"""Modules that log the state of FreeBSD's connections, the better one first."""
+
+
+class Kernel(Protocol):
+    """What is asked of a machine's kernel."""
+
+    @property
+    def release(self) -> str:
+        """As `uname -r` says."""
+
+    @property
+    def stack(self) -> str:
+        """The name of its stack."""
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """Every name that an experiment file may have for its stacks."""
+
+    @property
+    def congestion_controls(self) -> tuple[str, ...]:
+        """Those that flows may use."""
+
+    @property
+    def sysctls(self) -> Mapping[str, str]:
+        """Those that can be set."""
+
+    def has(self, sysctl: str) -> bool:
+        """Whether it has a sysctl."""
+
+
+@dataclass(frozen=True)
+class Driven:
+    """A machine's system."""
+
+    reach: Reach
+    kernel: Kernel
+    system: HostSettings
+    catalogue: Catalogue
+    links: LinkMaker
+    link_program: str
+    """What makes links."""
+    programs: tuple[str, ...]
+    """What runs need at a host."""
+    busy: str
+    """A script that prints the processors' times once a second, as /proc/stat has them."""
+    siftr: str | None = None
+    """The module that logs connections, where sockets cannot be asked."""
+    asks_sockets: bool = True
+    """Whether `ss`, or our agent, tells of sockets that others have opened."""
+
+
+def driven(name: str, shell: Shell) -> Driven:
+    """What a machine runs; raises ValueError, one line, for a system that is not driven."""
+    told = shell.run(["uname", "-sr"]).split()
+    match told[0]:
+        case "Linux":
+            return _linux(shell)
+        case "FreeBSD":
+            return _freebsd(shell, told[1])
+    raise ValueError(f"{name}: runs {told[0]}; testbed ssh drives Linux and FreeBSD")
+
+
+def _linux(shell: Shell) -> Driven:
+    reach = linux_shell.ByShell(shell)
+    own = linux_kernel.read(reach, load=False)
+    return Driven(
+        reach=reach,
+        kernel=own,
+        system=Linux(own),
+        catalogue=linux_kernel.known(own, HZ),
+        links=tc,
+        link_program="tc",
+        programs=("timeout", "awk", "tee", "ethtool"),
+        busy=linux_shell.BUSY_LOOP,
+    )
+
+
+def _freebsd(shell: Shell, release: str) -> Driven:
+    own = freebsd_kernel.read(shell, release)
+    return Driven(
+        reach=freebsd_shell.ByShell(shell),
+        kernel=own,
+        system=FreeBSD(own),
+        catalogue=freebsd_kernel.known(own),
+        links=dummynet,
+        link_program="ipfw",
+        programs=("timeout", "awk", "tee", "sysctl", "kldload", "ifconfig"),
+        busy=commands.BUSY_LOOP,
+        siftr=next((module for module in SIFTR if module in own.modules), None),
+        asks_sockets=False,
+    )

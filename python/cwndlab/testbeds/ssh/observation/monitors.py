@@ -1,0 +1,155 @@
+"""What runs at the machines beside the traffic: captures by tcpdump, and the kernels' counters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cwndlab.contract.scenario import Scenario
+from cwndlab.testbeds.ssh import lab_file
+from cwndlab.testbeds.ssh.machines.machine import Machine
+
+COUNTERS = "counters.json"
+"""What is kept of the counters."""
+FLUSH_S = 5.0
+"""Seconds that tcpdump has to write what it holds."""
+LINK_HEADER = 14
+"""Bytes of a packet before its IP header on Ethernet."""
+
+_DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
+
+
+class Captures:
+    """tcpdump at hosts, and at the interfaces by which links leave that machines make."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        machines: Mapping[str, Machine],
+        made: Mapping[str, tuple[Machine, str]],
+        limit_s: float,
+    ) -> None:
+        """Nothing runs yet."""
+        self._limit_s = limit_s
+        self._wanted = {
+            point: (*place(point, machines, made), snaplen) for point, snaplen in points(scenario).items()
+        }
+        self._jobs: dict[str, tuple[Machine, str]] = {}
+        self._directory: TemporaryDirectory[str] | None = None
+        self.warnings: list[str] = []
+
+    def start(self) -> None:
+        """Start all of them, and wait until they listen."""
+        for point, (machine, interface, leaving, snaplen) in self._wanted.items():
+            words = command(interface, snaplen, lab_file.parts(machine.described.ssh)[2], leaving=leaving)
+            self._jobs[point] = machine, machine.start(words, self._limit_s)
+        for point, (machine, job) in self._jobs.items():
+            machine.shell(LISTENS, machine.path(f"{job}.err"))
+            if "listening on" not in (said := machine.complained(job)):
+                raise OSError(f"{machine.name}: tcpdump for {point}: {' '.join(said.split())}")
+
+    def stop(self) -> dict[str, Path]:
+        """End them, and fetch what they wrote."""
+        for machine, job in self._jobs.values():
+            machine.signal([job], "INT")
+        if self._jobs:
+            self._directory = TemporaryDirectory(prefix="cwndlab-")
+        files = {}
+        for number, (point, (machine, job)) in enumerate(self._jobs.items()):
+            assert self._directory is not None  # there are some
+            if not machine.wait([job], FLUSH_S):
+                self.warnings.append(f"{machine.name}: tcpdump for {point} did not end")
+            files[point] = Path(self._directory.name, f"{number}.pcap")
+            machine.save(f"{job}.out", files[point])
+            dropped = _DROPPED.search(machine.complained(job))
+            if dropped and int(dropped[1]):
+                self.warnings.append(f"{machine.name}: tcpdump for {point} lost {dropped[1]} packets")
+        self._jobs.clear()
+        return files
+
+
+LISTENS = r"""
+left=5000
+while [ "$left" -gt 0 ] && ! grep -qE 'listening on|:.*(rror|denied|No such)' "$1"; do
+    sleep 0.05; left=$((left - 50))
+done
+"""
+"""Wait until tcpdump says that it listens, or why not; argument: file of what it says."""
+
+
+def points(scenario: Scenario) -> dict[str, int]:
+    """Where packets are captured, and bytes kept of each from the IP header on."""
+    return {capture["at"]: capture["snaplen"] for capture in scenario["record"]["pcap"]}
+
+
+def place(
+    point: str, machines: Mapping[str, Machine], made: Mapping[str, tuple[Machine, str]]
+) -> tuple[Machine, str, bool]:
+    """Machine, interface, and whether only packets that leave by it count."""
+    if point in made:
+        return *made[point], True
+    return machines[point], machines[point].interface(), False
+
+
+def command(interface: str, snaplen: int, control: int, *, leaving: bool) -> list[str]:
+    """tcpdump's, whose packets go to its standard output; not those of the port by which we are there."""
+    way = ["-Q", "out"] if leaving else []
+    words = ["tcpdump", "-i", interface, "-n", "-p", "-B", "8192", "-s", str(LINK_HEADER + snaplen)]
+    return [*words, *way, "-w", "-", f"ip and not tcp port {control}"]
+
+
+READ = r"""
+if [ -r /proc/net/snmp ]; then cat /proc/net/snmp /proc/net/netstat; else netstat -sp tcp; fi
+"""
+
+
+class Counters:
+    """The kernels' own counters of TCP and IP, before and after."""
+
+    def __init__(self, machines: Mapping[str, Machine]) -> None:
+        """Nothing is read yet."""
+        self._machines = machines
+        self._before: dict[str, dict[str, int]] = {}
+
+    def start(self) -> None:
+        """Read them."""
+        self._before = self._read()
+
+    def stop(self) -> bytes:
+        """Read them again; returns the JSON text of those that changed: before and after, by host."""
+        after = self._read()
+        changed = {
+            host: {
+                name: [self._before[host].get(name, 0), value]
+                for name, value in own.items()
+                if value != self._before[host].get(name, 0)
+            }
+            for host, own in after.items()
+        }
+        return json.dumps(changed, indent=1).encode()
+
+    def _read(self) -> dict[str, dict[str, int]]:
+        return {name: counters(machine.shell(READ)) for name, machine in self._machines.items()}
+
+
+def counters(text: str) -> dict[str, int]:
+    """Counters of Linux's /proc/net/snmp and netstat by names such as `TcpExt.TCPTimeouts`, or those of
+    `netstat -sp tcp` by their words."""
+    lines = text.splitlines()
+    found = {}
+    for names, values in pairwise(lines):
+        table, colon, rest = names.partition(":")
+        if colon and values.startswith(f"{table}:") and not rest.split()[0].lstrip("-").isdigit():
+            numbers = values.partition(":")[2].split()
+            pairs = zip(rest.split(), numbers, strict=True)
+            found.update({f"{table}.{name}": int(number) for name, number in pairs})
+    if found:
+        return found
+    for line in lines:
+        if match := re.match(r"\s+(\d+) (.+)", line):
+            found[re.sub(r"\s*\([^)]*\d[^)]*\)", "", match[2]).strip()] = int(match[1])
+    return found

@@ -1,0 +1,158 @@
+"""What carries packets between the machines: the real path, with the links that machines make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cwndlab.contract.scenario import Link, Scenario
+from cwndlab.contract.summary import LinkSummary
+from cwndlab.errors import RunError
+from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.path.backend import PathBackend, PathReport
+from cwndlab.testbeds.live.path.links import LinkMaker
+from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
+from cwndlab.testbeds.ssh.observation.monitors import COUNTERS, Captures, Counters
+from cwndlab.testbeds.tables import SCHEMAS
+
+INTERVAL_S = 0.05
+"""Between two looks at a queue."""
+
+
+@dataclass(frozen=True)
+class MadeLink:
+    """A link that a machine makes."""
+
+    machine: Machine
+    reach: Reach
+    maker: LinkMaker
+    interface: str
+    """By which its packets leave."""
+    number: int
+    """Which of the machine's links it is, from 1."""
+    emulated: bool
+    """Our emulator makes it, not `maker`."""
+
+
+class MadeLinks:
+    """The links that machines of the lab make, and their counters over time; those of our emulator it has
+    from there."""
+
+    def __init__(
+        self,
+        run_id: int,
+        scenario: Scenario,
+        *,
+        hosts: Mapping[str, Machine],
+        made: Mapping[str, MadeLink],
+        emulated: PathBackend | None,
+        clocks: Mapping[str, Clock],
+        limit_s: float,
+    ) -> None:
+        """Nothing is in place; `made` are by link, `clocks` are known when it stops."""
+        self._captures = Captures(
+            scenario, hosts, {name: (each.machine, each.interface) for name, each in made.items()}, limit_s
+        )
+        self._counters = Counters(hosts)
+        self._hosts = hosts
+        self._emulated = emulated
+        by_kernel = {name: each for name, each in made.items() if not each.emulated}
+        self._run_id, self._made, self._clocks, self._limit_s = run_id, by_kernel, clocks, limit_s
+        self._links: dict[str, Link] = {link["name"]: link for link in scenario["links"]}
+        self._jobs: dict[str, str] = {}
+        self._zero: int | None = None
+
+    def start(self) -> None:
+        """Put the queue disciplines in place, and look at them from then on."""
+        for name, made in self._made.items():
+            link = self._links[name]
+            made.maker.make(made.reach, link, made.interface, made.number)
+            words = made.maker.watch(link, made.interface, made.number, INTERVAL_S)
+            self._jobs[name] = made.machine.start(words, self._limit_s)
+        if self._emulated is not None:
+            self._emulated.start()
+        self._captures.start()
+        self._counters.start()
+
+    def mark_start(self, zero_ns: int) -> None:
+        """The run begins: what was counted before is not of it."""
+        self._zero = zero_ns
+        if self._emulated is not None:
+            self._emulated.mark_start(zero_ns)
+
+    def stop(self) -> PathReport:
+        """Take the counters and captures; the queue disciplines go with the run."""
+        if not all(machine.connection.is_open for machine in self._hosts.values()):
+            return PathReport([], [])  # the run has failed, and what is left goes with it
+        files, counters = self._captures.stop(), self._counters.stop()
+        own = self._emulated.stop() if self._emulated is not None else PathReport([], [])
+        links: list[LinkSummary] = []
+        rows: list[tuple[int, str, int, int, int]] = []
+        for name, job in self._jobs.items():
+            machine = self._made[name].machine
+            machine.signal([job], "TERM")
+            if self._zero is None or machine.name not in self._clocks:
+                continue
+            zero = self._zero + self._clocks[machine.name].offset_ns
+            looks = self._made[name].maker.looks(machine.said(job))
+            if not looks or looks[-1][0] < zero:
+                raise RunError(f"{machine.name}: shows no counters of link {name} since the run began")
+            first = next((leaf for at, leaf in reversed(looks) if at < zero), looks[0][1])
+            last = looks[-1][1]
+            links.append(
+                {
+                    "link": name,
+                    "packets": last.packets - first.packets,
+                    "bytes": last.bytes - first.bytes,
+                    "drops": last.drops - first.drops,
+                    "ce_marks": None,
+                    "busy_ns": None,
+                }
+            )
+            if self._links[name]["observe"]:
+                rows += [
+                    (
+                        at - zero,
+                        name,
+                        leaf.backlog_bytes,
+                        leaf.backlog_packets,
+                        max(0, leaf.drops - first.drops),
+                    )
+                    for at, leaf in looks
+                    if at >= zero
+                ]
+        self._jobs.clear()
+        seen = [("queue", _queue_rows(self._run_id, sorted(rows)))] if rows else []
+        return PathReport(
+            [*seen, *own.batches],
+            [*links, *own.links],
+            flows=own.flows,
+            health={**own.health, "zero_by_clock_ns": self._zeros()},
+            captures=files,
+            attachments={COUNTERS: counters},
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What captures did not see, after the end."""
+        return self._captures.warnings
+
+    def _zeros(self) -> dict[str, int]:
+        """t = 0 by each machine's clock, by which its captures are, ns since 1970."""
+        zero = self._zero
+        return {} if zero is None else {name: zero + clock.offset_ns for name, clock in self._clocks.items()}
+
+
+def _queue_rows(run_id: int, rows: list[tuple[int, str, int, int, int]]) -> pa.RecordBatch:
+    columns = [
+        pa.array([run_id] * len(rows), pa.uint32()),
+        pa.array([row[0] for row in rows], pa.uint64()),
+        pa.array([row[1] for row in rows], pa.utf8()).dictionary_encode(),
+        pa.array([row[2] for row in rows], pa.uint64()),
+        pa.array([row[3] for row in rows], pa.uint32()),
+        pa.array([row[4] for row in rows], pa.uint64()),
+        pa.nulls(len(rows), pa.uint64()),
+    ]
+    return pa.record_batch(columns, names=SCHEMAS["queue"].names)

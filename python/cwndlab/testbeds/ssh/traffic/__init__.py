@@ -1,0 +1,1 @@
+"""Traffic between machines: our agent at each, or common tools where it is not."""

@@ -1,0 +1,146 @@
+"""The models against a part of the recordings, and that the comparison can tell a wrong one."""
+
+import gzip
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cwndlab.analysis import fidelity
+from cwndlab.analysis.fidelity.compare import BOUNDS, Bound, Row, compare, percentile
+from cwndlab.analysis.fidelity.recordings import Recording, Run, discover
+from cwndlab.cli import main
+from cwndlab.errors import InputError
+from cwndlab.report import fidelity_page
+
+pytestmark = pytest.mark.slow
+
+RECORDINGS = fidelity.GROUNDTRUTH
+
+SAMPLE = (
+    "freebsd11-cubic",
+    "freebsd13-newreno",
+    "fn-cubic-rfc9438hdr",
+    "f11_newreno_10m_40ms_b90",
+    "f11_cubic_10m_40ms_b90",
+    "f13_newreno_2m_40ms_b50",
+    "f13_cubic_10m_40ms_b90",
+    "f13_newreno_10m_40ms_ecn30_abe",
+    "f13_newreno_10m_40ms_outage_pipe6675",
+    "f13_newreno_100m_40ms_b350",  # its reassembly queue overflows
+    "f13_newreno_lan0.6ms_nth33_pipe6675",
+    "f11_cdg_2m_40ms_b50",
+    "linux r2q50",
+)
+"""A row or more of each kind that takes a second or two and has always been within its bounds."""
+
+
+@pytest.fixture(scope="module")
+def recordings() -> dict[str, Recording]:
+    return {recording.key: recording for recording in discover(RECORDINGS)}
+
+
+@pytest.fixture(scope="module")
+def rows(recordings: dict[str, Recording]) -> list[Row]:
+    return fidelity.evaluate([recordings[key] for key in SAMPLE])
+
+
+def test_every_recording_is_found(recordings: dict[str, Recording]) -> None:
+    tables = [RECORDINGS / "freebsd" / folder / "summary.csv" for folder in ("stack", "stack2")]
+    names = {line.split(",")[0] for table in tables for line in table.read_text().splitlines()[1:]}
+    covered = {key.split(" as ")[0] for key in recordings}
+    assert len(names) > 70
+    assert not {name for name in names if name not in covered}, "rows of the table that nothing compares"
+    assert {recording.kind for recording in recordings.values()} == set(BOUNDS)
+
+
+@pytest.mark.parametrize("key", SAMPLE)
+def test_the_sample_is_within_its_bounds(rows: list[Row], key: str) -> None:
+    row = next(row for row in rows if row.recording.key == key)
+    assert row.checks
+    assert row.within, fidelity_page.text([row])
+
+
+def test_a_recording_that_differs_is_marked(recordings: dict[str, Recording]) -> None:
+    true = recordings["f13_newreno_2m_40ms_b50"]
+    for name, bound in BOUNDS["bulk"].items():
+        off = true.metrics[name] * (1 + 1.5 * bound.relative) + 1.5 * bound.absolute + (name == "rtos")
+        wrong = replace(true, metrics={**true.metrics, name: off})
+        row = compare(wrong, [true.metrics], None)
+        assert [check.name for check in row.checks if not check.within] == [name]
+        assert "*" in fidelity_page.text([row])
+        assert "**" in fidelity_page.markdown([row], "here")
+
+
+def test_another_stack_is_outside(recordings: dict[str, Recording]) -> None:
+    true = recordings["f13_cubic_10m_40ms_b90"]
+    assert isinstance(true.what, Run)
+    swapped = replace(true, what=replace(true.what, ccs=("newreno",)))
+    (row,) = fidelity.evaluate([swapped])
+    assert not row.within
+
+
+def test_another_rate_of_growth_is_outside_in_the_events(tmp_path: Path) -> None:
+    source = RECORDINGS / "freebsd" / "cc-vectors" / "freebsd13-newreno.jsonl.gz"
+    folder = tmp_path / "freebsd" / "cc-vectors"
+    folder.mkdir(parents=True)
+    text = gzip.decompress(source.read_bytes()).decode().replace('"cwnd":17400', '"cwnd":20320')
+    (folder / source.name).write_bytes(gzip.compress(text.encode()))
+    (row,) = fidelity.run(tmp_path)
+    assert not row.within
+
+
+def test_proxies_have_twice_the_bounds(recordings: dict[str, Recording]) -> None:
+    true = recordings["f13_newreno_2m_40ms_b50"]
+    metrics = {**true.metrics, "goodput": true.metrics["goodput"] * 1.015}
+    assert not compare(true, [metrics], None).within
+    assert compare(replace(true, proxy=True), [metrics], None).within
+
+
+def test_two_flows_are_judged_by_percentiles(recordings: dict[str, Recording]) -> None:
+    key = next(key for key, recording in recordings.items() if recording.kind == "share")
+    share = recordings[key].metrics["share"]
+    around = [{"share": share + step / 100} for step in range(-10, 10)]
+    above = [{"share": share + step / 100} for step in range(1, 21)]
+    assert compare(recordings[key], around, None).within
+    assert not compare(recordings[key], above, None).within
+    assert percentile([0.0, 1.0], 5) == pytest.approx(0.05)
+
+
+def test_bounds_are_said_in_words() -> None:
+    assert Bound(relative=0.10, absolute=3).words(2) == "20 % or 6"
+    assert Bound().words(1) == "equal"
+
+
+def test_the_table_fits_eighty_columns(recordings: dict[str, Recording], rows: list[Row]) -> None:
+    everything = [compare(each, [dict(each.metrics)], None) for each in recordings.values()]
+    assert max(len(line) for line in fidelity_page.text(everything).splitlines()) <= 80
+    assert "13 of 13 rows are within their bounds" in fidelity_page.text(rows)
+
+
+def test_no_directory_and_bad_files_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such directory"):
+        discover(tmp_path / "nothing")
+    with pytest.raises(InputError, match="no recordings"):
+        discover(tmp_path)
+    shutil.copytree(RECORDINGS / "linux-6.18", tmp_path / "linux-6.18")
+    (tmp_path / "linux-6.18" / "c10q50.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="c10q50"):
+        discover(tmp_path)
+
+
+def test_notes_name_rows_that_exist(recordings: dict[str, Recording]) -> None:
+    assert set(fidelity.notes()) <= set(recordings)
+
+
+def test_an_installed_package_says_where_the_recordings_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fidelity, "GROUNDTRUTH", tmp_path / "groundtruth")
+    with pytest.raises(SystemExit) as ended:
+        main(["fidelity", "-o", str(tmp_path / "fidelity.md")])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "not of the installed package" in said and "--against" in said
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,105 @@
+"""What a plan says that it will take, beside what runs took."""
+
+import json
+import re
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from cwndlab import load
+from cwndlab.errors import InputError
+from cwndlab.execution import estimate
+from experiments import dumbbell
+
+LINUX, FREEBSD = "stack: linux-6.8, cc: cubic", "stack: freebsd-15-current, cc: newreno"
+
+
+def text(bottleneck: str, a: str = LINUX, record: str = "", **more: str) -> str:
+    stated = {
+        "duration": "10s",
+        "access": "40gbit",
+        "more": f"record: {{{record}}}\n" if record else "",
+    } | more
+    return dumbbell("x", a=a, bottleneck=bottleneck, **stated)
+
+
+FILES = {
+    "a full link": text("rate: 100mbit, delay: 10ms, queue: {kind: pfifo, limit: 200p}", record="pcap: true"),
+    "every ACK": text("rate: 200mbit, delay: 20ms, queue: {kind: pfifo, limit: 1bdp}", record="tcp: per-ack"),
+    "a window": text("rate: 1gbit, delay: 50ms", a=f"{LINUX}, rcvbuf: 256KB, sndbuf: 256KB"),
+    "random loss": text("rate: 1gbit, delay: 20ms, loss: {random: 0.1%}", duration="60s"),
+    "loss on FreeBSD": text("rate: 100mbit, delay: 20ms, loss: {random: 1%}", a=FREEBSD, duration="60s"),
+    "a file": text(
+        "rate: 100mbit, delay: 10ms", record="pcap: true", flow="name: f1, from: a, to: b, bytes: 20MB"
+    ),
+    "datagrams": text(
+        "rate: 100mbit",
+        record="pcap: true",
+        flow="name: f1, from: a, to: b, app: {kind: udp-cbr, rate: 5mbit}",
+    ),
+    "many flows": text(
+        "rate: 200mbit, delay: 10ms, queue: fq_codel", flow="name: f, from: a, to: b, count: 50"
+    ),
+    "slow start only": text("rate: 10gbit, delay: 100ms", duration="1s"),
+    "bursts and a short queue": text(
+        "rate: 40gbit, delay: 1ms, queue: {kind: pfifo, limit: 1000p}",
+        duration="1s",
+        a="stack: linux-6.18, cc: cubic, sndbuf: 1GB, rcvbuf: 1GB",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_packets_and_disk_are_right_within_a_factor_of_three(name: str, tmp_path: Path) -> None:
+    experiment = load(FILES[name])
+    (cost,) = (json.loads(line)["cost"] for line in estimate.as_json(experiment.plan()).splitlines())
+    results = experiment.run(out=tmp_path / "x")
+    part = tmp_path / "x" / "runs" / "0-0"
+    summary = json.loads((part / "runs.jsonl").read_text())["summary"]
+    sent = sum(flow["segments_sent"] for flow in summary["flows"])
+    written = sum(file.stat().st_size for file in part.iterdir())
+    assert results.complete
+    assert 1 / 3 < cost["packets"] / sent < 3
+    assert 1 / 3 < cost["disk_bytes"] / written < 3
+
+
+def test_windows_and_applications_bound_what_is_sent() -> None:
+    def packets(written: str) -> int:
+        cost = json.loads(estimate.as_json(load(written).plan()))["cost"]
+        return int(cost["packets"])
+
+    full = packets(text("rate: 1gbit, delay: 10ms"))
+    assert full > 700_000
+    assert packets(text("rate: 1gbit, delay: 10ms", a=f"{LINUX}, rcvbuf: 64KB")) < full / 10
+    assert packets(text("rate: 1gbit, delay: 10ms", flow="from: a, to: b, bytes: 1MB")) < 1000
+    assert packets(text("rate: 1gbit, delay: 10ms", flow="from: a, to: b, start: 9s")) < full / 5
+
+
+def test_what_the_disk_has_no_room_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**12, 10**12 - 10**6, 10**6))
+    much = text("rate: 1gbit, delay: 10ms", record="tcp: per-ack, pcap: true")
+    with pytest.raises(InputError) as refused:
+        load(much).run(out=tmp_path / "x")
+    assert re.search(
+        r"x: results take about \d+ MB, and the disk has 1 MB free; record less: record\.pcap at fewer"
+        r" places, with a smaller snaplen, or false \(\d+ MB\); record\.tcp 10ms instead of per-ack"
+        r" \(2\.\d MB\)",
+        str(refused.value),
+    )
+    assert not (tmp_path / "x").exists()
+    assert "warning: results take about" in estimate.as_text(load(much).plan(), 1)
+
+
+def test_a_limit_that_is_reached_is_said(tmp_path: Path) -> None:
+    little = text("rate: 10mbit, delay: 10ms", record="pcap: [a], limit: 10KB", duration="1s")
+    results = load(little).run(out=tmp_path / "x")
+    (brief,) = results.briefs
+    assert any(said.startswith("table tcp ends at 0.") for said in brief.warnings)
+    assert any(
+        said.startswith("the capture at a ends early, at its limit of 10000 B") for said in brief.warnings
+    )
+    assert (tmp_path / "x" / "runs" / "0-0" / "0-a.pcap").stat().st_size <= 10_000

@@ -1,0 +1,144 @@
+"""The summary of a run on the real kernel, made of what was seen without one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from cwndlab import load
+from cwndlab.testbeds.live.path.backend import PathReport
+from cwndlab.testbeds.live.summary import limits, summary
+
+TEXT = """\
+experiment: x
+duration: 2s
+hosts: {a: {stack: linux}, b: {stack: linux}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit}}}
+flows: [{name: f, from: a, to: b, app: APP}]
+"""
+SECOND = 10**9
+
+
+def end(role: str, **seen: Any) -> dict[str, Any]:
+    """What an agent tells of an end of the flow that saw nothing else."""
+    nothing = {"opened_ns": None, "ended_ns": None, "error": None, "read": 0, "read_in_window": 0}
+    counts = {"sent_in_window": 0, "missing_in_window": 0, "samples": [], "seconds": []}
+    return {"flow": "f", "role": role, **nothing, **counts, **seen}
+
+
+def drops(app: str, sent: int, came: int, missing: int, changes: Sequence[str] = (), **known: Any) -> Any:
+    """What the summary says of datagrams or echoes of which so many came and so many before those did not."""
+    scenario = load(TEXT.replace("APP", app), changes).plan().runs[0].scenario
+    found = {"read": 200 * came, "read_in_window": 200 * came, "missing_in_window": missing}
+    ends = [end("to", **found), end("from", opened_ns=0, sent_in_window=sent)]
+    if app == "ping":
+        ends = [end("from", opened_ns=0, sent_in_window=sent, **found)]
+    carried = PathReport([], [], {"f": known} if known else {})
+    observed = summary.Observed(scenario, pl.DataFrame(), pl.DataFrame(), carried)
+    observed.reports = {("f", one["role"]): one for one in ends}
+    observed.starts = {"f": 0}
+    (flow,) = summary.summary(observed)["flows"]
+    return flow["drops"]
+
+
+@pytest.mark.parametrize("app", ["voip", "{kind: udp-cbr, rate: 1mbit}", "ping"])
+def test_datagrams_and_echoes_that_did_not_come_are_drops(app: str) -> None:
+    assert drops(app, 8, came=4, missing=2) == 2
+    assert drops(app, 4, came=4, missing=0) == 0
+    assert drops(app, 4, came=0, missing=0) == 4
+
+
+def test_drops_that_the_path_counted_are_its_own() -> None:
+    assert drops("voip", 8, 4, 2, drops=7) == 7
+    # It sees nothing of what a rule drops behind it, which passes echoes.
+    rule = ["hosts.b.ingress={after_gro: {loss: {random: 1%}}}"]
+    assert drops("voip", 8, 4, 2, rule, drops=1) == 2
+    assert drops("ping", 8, 4, 2, rule, drops=1) == 1
+
+
+@pytest.mark.parametrize("counts", [[0, 0, 1, 3, 3, 4], [None] * 6])
+def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
+    counts: list[int | None],
+) -> None:
+    states = ["slow-start", "avoidance", "recovery", "recovery", "avoidance", "avoidance"]
+    scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
+    sent = pl.DataFrame(
+        {
+            "t_ns": range(0, 600, 100),
+            "state": states,
+            "recoveries": counts,
+            "flow": ["f"] * 6,
+            "timeouts": None,
+        },
+        schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
+    )
+    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
+    observed.starts = {"f": 0}
+    seen = list(summary._Flow(observed, scenario["flows"][0]).transitions())
+    began = [at for at, kind in seen if kind == "recovery-in"]
+    # Two more within one sample, and one too short for the samples of the state.
+    assert began == ([200] if counts[0] is None else [200, 300, 300, 500])
+    assert sum(kind == "recovery-out" for _, kind in seen) == len(began)
+
+
+@pytest.mark.parametrize("counts", [[0, 1, 1, 3, 3, 4], [None] * 6])
+def test_timeouts_that_follow_each_other_are_counted_where_the_kernel_counts(
+    counts: list[int | None],
+) -> None:
+    states = ["slow-start", "loss", "loss", "loss", "avoidance", "avoidance"]
+    scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
+    sent = pl.DataFrame(
+        {
+            "t_ns": range(0, 600, 100),
+            "state": states,
+            "recoveries": None,
+            "flow": ["f"] * 6,
+            "timeouts": counts,
+        },
+        schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
+    )
+    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
+    observed.starts = {"f": 0}
+    flow = summary._Flow(observed, scenario["flows"][0])
+    expired = [at for at, kind in flow.transitions() if kind == "rto"]
+    # Two more that are backed off, and one too short for the samples of the state.
+    assert expired == ([100] if counts[0] is None else [100, 300, 300, 500])
+
+
+def limited(rwnd_ms: int, delivered_mbit: float, path: str = "rate: 10mbit") -> Any:
+    """What limited a flow of two seconds that had data all the time, of which the window held it so much."""
+    text = TEXT.replace("APP", "bulk").replace("rate: 10mbit", path)
+    scenario = load(text).plan().runs[0].scenario
+    steps = range(21)
+    rows = pl.DataFrame(
+        {
+            "t_ns": [step * SECOND // 10 for step in steps],
+            "local_port": [1] * 21,
+            "remote_port": [2] * 21,
+            "busy_ns": [step * SECOND // 10 for step in steps],
+            "rwnd_limited_ns": [step * rwnd_ms * 1_000_000 // 20 for step in steps],
+            "sndbuf_limited_ns": [0] * 21,
+            "delivered_bytes": [round(step * delivered_mbit * 1e6 / 80) for step in steps],
+            "mss_bytes": [1448] * 21,
+            "srtt_ns": [20_000_000] * 21,
+        }
+    )
+    return limits.limited(rows, scenario, "f", 2 * SECOND, 66)
+
+
+def test_a_full_window_is_the_limit_only_while_the_path_has_room() -> None:
+    assert limited(2000, 5)["rwnd"] == 2 * SECOND
+    full = limited(2000, 9.5)
+    assert (full["path"], full["rwnd"], full["cwnd"]) == (2 * SECOND, 0, 0)
+    half = limited(1000, 9.5)
+    assert (half["path"], half["cwnd"]) == (SECOND, SECOND)
+
+
+def test_what_a_kernel_does_not_tell_is_not_known() -> None:
+    found = limited(2000, 5)
+    assert found["host"] is None
+    assert found["pacing"] is None
+    unrated = limited(2000, 5, "delay: 1ms")
+    assert unrated["path"] is None
+    assert unrated["rwnd"] == 2 * SECOND
