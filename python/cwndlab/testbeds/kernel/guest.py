@@ -43,6 +43,15 @@ MOST_BYTES = 1 << 30
 """The largest file that is read of what a guest left."""
 
 
+class KernelFailedError(RunError):
+    """A kernel that failed, with all that it said."""
+
+    def __init__(self, console: bytes) -> None:
+        """What it complained of first is the message."""
+        super().__init__(f"the kernel failed: {failure(console.decode(errors='replace'))}")
+        self.console = console
+
+
 def ready() -> str | None:
     """What this machine lacks of what guests need, in one line; None where it lacks nothing."""
     if sys.platform != "linux":
@@ -169,7 +178,7 @@ def _left(code: int, root: Path, place: Path) -> dict[str, bytes]:
         raise RunError(error.read_text(encoding="utf-8", errors="replace")[:2000])
     names = [name for name in OUTPUTS if (root / name).is_file()]
     if code or not names:
-        raise RunError(f"the kernel failed: {failure(console.decode(errors='replace'))}")
+        raise KernelFailedError(console)
     names += sorted(path.name for path in root.glob("samples-*"))
     found = {CONSOLE: console}
     for name in names:

@@ -101,7 +101,11 @@ class KernelGuest:
             if control.cancelled():
                 raise CancelledError
 
-        left = guest.boot(self._own, told, seed=_seed(scenario), look=look, progress=control.progress)
+        try:
+            left = guest.boot(self._own, told, seed=_seed(scenario), look=look, progress=control.progress)
+        except guest.KernelFailedError as failed:
+            writer.attach(guest.CONSOLE, failed.console)
+            raise
         report = json.loads(left["report.json"])
         rows = [_rows(left, role, scenario["duration_ns"]) for role in plan.ROLES]
         observed = Observed(
