@@ -78,20 +78,20 @@ impl Trace {
             self.lap = self.lap.saturating_add(laps.saturating_mul(self.period));
             self.left = self.bytes;
         }
-        while self.left == 0 || self.time() < from {
+        while (self.left == 0 || self.time() < from) && self.time() < NEVER {
             self.next();
         }
-        self.time()
+        self.time().max(from)
     }
 
-    /// When the last of `len` bytes leaves that start at the current opportunity.
-    pub(super) fn take(&mut self, mut len: u32) -> Nanos {
-        while len > self.left {
+    /// When the last of `len` bytes leaves that start at the current opportunity, at `start`.
+    pub(super) fn take(&mut self, start: Nanos, mut len: u32) -> Nanos {
+        while len > self.left && self.time() < NEVER {
             len -= self.left;
             self.next();
         }
-        self.left -= len;
-        self.time()
+        self.left = self.left.saturating_sub(len);
+        self.time().max(start)
     }
 
     fn time(&self) -> Nanos {
@@ -129,17 +129,20 @@ mod tests {
         let ms = 1_000_000;
         let mut trace = Trace::new(&[ms, ms, 4 * ms], 5 * ms, 1500);
         assert_eq!(trace.ready(0), ms);
-        assert_eq!(trace.take(1000), ms);
+        assert_eq!(trace.take(ms, 1000), ms);
         // The rest of the opportunity, then the next, both at 1 ms.
-        assert_eq!(trace.take(1500), ms);
-        assert_eq!(trace.take(1500), 4 * ms);
+        assert_eq!(trace.take(ms, 1500), ms);
+        assert_eq!(trace.take(ms, 1500), 4 * ms);
         // 500 bytes were left at 4 ms, but that has passed; then the trace starts again at 5 ms.
         assert_eq!(trace.ready(4 * ms + 1), 6 * ms);
-        assert_eq!(trace.take(4000), 9 * ms);
+        assert_eq!(trace.take(6 * ms, 4000), 9 * ms);
         // A packet that needs more laps than time has.
         let mut slow = Trace::new(&[ms], u64::MAX / 100, 1);
-        assert_eq!(slow.take(1500), NEVER);
+        assert_eq!(slow.take(0, 1500), NEVER);
         assert_eq!(slow.ready(NEVER), NEVER);
+        // What comes later than time is counted passes at once.
+        assert_eq!(slow.ready(NEVER + 1), NEVER + 1);
+        assert_eq!(slow.take(NEVER + 1, 1500), NEVER + 1);
         // Many laps later.
         assert_eq!(trace.ready(5_000_002 * ms), 5_000_004 * ms);
     }

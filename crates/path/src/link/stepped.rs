@@ -335,7 +335,7 @@ impl<P: Packet + 'static> Stepped<P> {
     fn transmit(&mut self, start: Nanos, item: Queued<P>, out: &mut impl Output<P>) {
         let depart = match &mut self.shaper {
             Shaper::Trace(trace) => {
-                let depart = trace.take(item.len);
+                let depart = trace.take(start, item.len);
                 self.server.occupy(depart);
                 depart
             }
