@@ -431,7 +431,7 @@ def test_a_path_that_is_another_than_described_is_refused(found: int | None, sai
 
 
 def test_what_ss_says_becomes_columns() -> None:
-    (sample,) = ss.samples("1700000000.250000000\n" + SS, sampler.LATEST_NS)
+    (sample,) = ss.samples(["1700000000.250000000\n" + SS], sampler.LATEST_NS)
     time_ns, ends, details = sample
     assert time_ns == 1_700_000_000_250_000_000
     assert ends == ("10.78.0.1", "10000", "10.78.1.1", "5201")

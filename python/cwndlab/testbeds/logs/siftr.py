@@ -221,7 +221,7 @@ def sessions(source: Source) -> Iterator[Session]:
 
     Raises ValueError for one whose header makes no sense.
     """
-    places = spans(source())
+    places = [span for span in spans(source()) if span.until > span.start]
     cursor = Cursor(source())
     surveys = [_survey(lines(cursor.upto(span.until))) for span in places]
     cursor = Cursor(source())
