@@ -17,7 +17,7 @@ FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
 with (ROOT / "docs" / "pages.yml").open(encoding="utf-8") as table:
     SECTIONS: dict[str, dict[str, str]] = yaml.safe_load(table)
-LAB = ROOT / "python" / "cwndlab" / "web" / "page"
+LAB = ROOT / "python/cwndlab/report/live_page/page"
 """The live lab: static files, which `make web` completes."""
 
 FRAME = (

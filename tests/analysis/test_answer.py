@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from test_comparison import simulated, values
 
+import cwndlab
 from cwndlab import testbeds
 from cwndlab.analysis import amounts, answer, comparison, contrasts, effects, verdict
 from cwndlab.analysis.comparison import Contrast, Options, RunSet
@@ -215,7 +216,7 @@ def test_one_ack_a_round(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demonstration(tmp_path: Path) -> None:
-    demo = (Path(interface.__file__).parent / "experiment" / "demo.yaml").read_text()
+    demo = (Path(cwndlab.__file__).parent / "experiment" / "demo.yaml").read_text()
     (found,) = answer.answers(interface.load(demo).run(out=tmp_path / "out", jobs=2))
     assert found.lead().startswith(
         "bbr against cubic, typically over 2 combinations: 95th percentile RTT 52.3 % lower, "

@@ -262,6 +262,6 @@ def test_a_worker_that_was_not_told_to_runs_none(cwndlab, cluster):
     assert (refused.code, refused.out) == (2, "")
     assert re.fullmatch(
         r"error: --cluster: the worker tcp://\S+: it was not started to run congestion controls from outside"
-        r" \(dask worker \.\.\. --preload cwndlab\.worker --allow-foreign\)\n",
+        r" \(dask worker \.\.\. --preload cwndlab\.execution\.worker --allow-foreign\)\n",
         refused.err,
     )

@@ -340,7 +340,7 @@ def on_a_terminal(code, **environment):
 
 
 PROGRESS = """
-from cwndlab import progress
+from cwndlab.execution import progress
 progress.QUIET_S = -1
 with progress.ProgressDisplay() as display:
     display.start(4, 400)
