@@ -591,10 +591,17 @@
     return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\"'\"'")}'`;
   }
 
+  // Width of the widest of some names, in px, in the font of class "tick".
+  function widest(names) {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    return Math.max(...names.map((name) => pen.measureText(name).width));
+  }
+
   // Boxes stand side by side; where their names would not fit below them, they lie one below the other.
   function boxFigure(holder, figure, over, groups, where) {
     const width = holder.clientWidth || 560;
-    const longest = Math.max(...groups.map((group) => group.name.length)) * 7.2;
+    const longest = widest(groups.map((group) => group.name));
     const lying = longest > (width - 72) / groups.length - 6;
     const named = lying && longest < 0.45 * width ? "beside" : lying ? "above" : "below";
     const slot = { beside: 26, above: 44, below: (width - 72) / groups.length }[named];

@@ -342,7 +342,7 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
 
 
 def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
-    """What one key changes: sentences over all combinations, then what these do not say of each."""
+    """What one key changes: sentences over all combinations, each with its details, then what they do not say."""
     over = [each for each in answers if _is_over(each)]
     over, others = (
         over[:MAX_SENTENCES],
@@ -358,11 +358,11 @@ def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
     # Many that prove nothing are told together.
     few = open_.count(False) <= MAX_SENTENCES and open_.count(True) <= MAX_UNPROVEN
     kinds = set(Kind) if few else set(Kind) - _OPEN if open_.count(False) <= MAX_SENTENCES else set()
-    said = [" ".join([each.lead(), *each.details()]) for each in over]
+    said = [(each.lead(), each.details()) for each in over]
     for effect, each in rest:
         lines = [verdict.sentence(found) for found in each if found.kind in kinds]
         lines += verdict.tally([found for found in each if found.kind not in kinds])
-        said += [_renamed(line, effect) for line in lines]
+        said += [(_renamed(line, effect), []) for line in lines]
     every = [(effect, found) for effect, _ in rest for found in effect.each]
     whole = few and len(every) == len(open_)
     return {"said": said, "each": None if whole else _verdict_table(every)}
