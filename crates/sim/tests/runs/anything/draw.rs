@@ -23,8 +23,8 @@ const SIZE: u64 = 1 << 50;
 const PPB: u32 = 1_000_000_000;
 
 /// The scenario that the choices lead to. Smaller choices, and 0 for those that are missing, lead to simpler scenarios.
-pub(super) fn scenario(choices: &[u64]) -> Scenario {
-    Draw(choices.to_vec().into_iter()).scenario()
+pub(super) fn scenario(choices: Vec<u64>) -> Scenario {
+    Draw(choices.into_iter()).scenario()
 }
 
 struct Draw(std::vec::IntoIter<u64>);
