@@ -356,7 +356,7 @@ def test_analogues_of_another_systems_sysctls_are_labelled(tmp_path: Path, cwndl
     assert ran.returncode == 0, ran.stderr
     results = api.open(out)
     assert results.summary.height == 3
-    assert results.summary["hosts.a.sysctl"].str.starts_with("analogue {net.ipv4.tcp_wmem.max: ").all()
+    assert results.summary["sysctls"].str.starts_with("analogue test ").all()
     sysctls = [results.record(run).facts["sysctls"]["a"]["net.ipv4.tcp_wmem"] for run in range(3)]
     assert [text.split()[2] for text in sysctls] == ["2097152", "2097152", "16777216"]
     assert "analogue: net.ipv4.tcp_wmem.max for net.inet.tcp.sendbuf_max" in results.record(0).notes
