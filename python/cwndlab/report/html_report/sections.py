@@ -342,7 +342,7 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
 
 
 def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
-    """What one key changes: sentences over all combinations, each with its details, then what they do not say."""
+    """What one key changes: sentences over all combinations with their details, then what they do not say."""
     over = [each for each in answers if _is_over(each)]
     over, others = (
         over[:MAX_SENTENCES],
