@@ -176,7 +176,7 @@ impl Agent {
         }
     }
 
-    /// What was seen of each end of a flow, and what tools say.
+    /// Returns the samples of each end of a flow, and the reports of tools.
     pub(crate) fn seen(&self) -> (Vec<Seen>, Vec<Report>) {
         let sessions: Vec<_> = self.sessions.iter().map(Session::report).collect();
         let reports = self.programs.iter().filter_map(Program::report).chain(sessions).collect();

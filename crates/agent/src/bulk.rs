@@ -25,7 +25,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Sends `bytes` (None: without an end) from the flow's time on until it is told to stop; then waits for the other end.
 ///
 /// # Errors
-/// What befell the connection.
+/// Any failure of the connection.
 pub(crate) fn send(task: &Task, bytes: Option<u64>, metrics: &Metrics) -> Result<()> {
     metrics.clock.sleep_until(task.start_ns as i64);
     let stream = Arc::new(connect(task, true, metrics)?);
@@ -63,7 +63,7 @@ pub(crate) fn send(task: &Task, bytes: Option<u64>, metrics: &Metrics) -> Result
 /// Receives until the other end has closed, and notes how much came in each second and in the measurement window.
 ///
 /// # Errors
-/// What befell the connection.
+/// Any failure of the connection.
 pub(crate) fn receive(listener: &Listener, metrics: &Metrics) -> Result<()> {
     let stream = Arc::new(listener.accept()?);
     let counted = Arc::new(Counted::default());
@@ -83,7 +83,7 @@ pub(crate) fn receive(listener: &Listener, metrics: &Metrics) -> Result<()> {
     }
 }
 
-/// What was counted so far.
+/// Counts up to now.
 #[derive(Debug, Default)]
 struct Counted {
     bytes: AtomicU64,

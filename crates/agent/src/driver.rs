@@ -51,7 +51,7 @@ impl<E: End> Driven<E> {
     /// Gives it its turns until its connection is over.
     ///
     /// # Errors
-    /// What befell the connection.
+    /// Any failure of the connection.
     pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut woken = Ready::default();
         loop {

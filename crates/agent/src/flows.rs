@@ -36,7 +36,7 @@ pub fn check(app: &App) -> std::result::Result<(), AppRefusal> {
     }
 }
 
-/// Of a bulk transfer, how many bytes it sends (None: without an end); None of anything else.
+/// Number of bytes that a bulk transfer sends, None inside if it has no end. None for any other application.
 #[cfg(target_os = "linux")]
 fn bulk_bytes(app: &App) -> Option<Option<u64>> {
     match *app {

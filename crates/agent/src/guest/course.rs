@@ -27,7 +27,7 @@ use super::queues::Queues;
 
 /// From the end of the settings to the beginning of the run, ns.
 const LEAD_NS: u64 = 100_000_000;
-/// What is seen at the end of the run is noted so much later, ns.
+/// Time from the end of the run to the last samples, in ns.
 const AFTER_NS: u64 = 1_000_000;
 /// How often a run says how far it is.
 const REPORTS: u64 = 100;
@@ -35,7 +35,7 @@ const REPORTS: u64 = 100;
 /// Carries out `plan.json`.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Any setting or link that the kernel refuses.
 pub(super) fn carry_out() -> Result<()> {
     let plan: Plan = serde_json::from_slice(&error::at("plan.json", fs::read("/plan.json"))?)?;
     if plan.inventory {

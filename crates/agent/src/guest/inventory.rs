@@ -1,4 +1,4 @@
-//! What a kernel has: its release, congestion controls, settings.
+//! Inventory of a kernel: its release, congestion controls and settings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use super::node::{FIRST_NODE, Node};
 const SYSCTLS: &str = "/proc/sys/";
 /// The congestion controls that there are.
 const CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-/// As `uname -a` says.
+/// File with the kernel's release and how it was built.
 const VERSION: &str = "/proc/version";
 
-/// What a kernel has.
+/// Inventory that the guest writes.
 #[derive(Debug, Serialize)]
 struct Inventory {
     version: String,

@@ -113,7 +113,7 @@ pub(crate) struct Link {
 /// What was seen of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// As `uname -a` says.
+    /// Release of the kernel and how it was built, as `uname -a` prints it.
     pub kernel: String,
     /// By each end of a flow.
     pub flows: Vec<Seen>,

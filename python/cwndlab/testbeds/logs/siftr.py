@@ -259,7 +259,9 @@ def _survey(texts: Iterator[str]) -> _Survey:
         found = found.filter(fields.is_between(*FIELDS))
         survey.records += len(found)
         survey.hashed += int(found.str.contains(r"^[^,]*,\s*0x").sum())
-        survey.fields = max(survey.fields, int(fields.filter(fields <= FIELDS[1]).max() or 0))  # type: ignore[arg-type]
+        # The stub gives max() the type of any column's values; this column holds whole numbers.
+        longest = int(fields.filter(fields <= FIELDS[1]).max() or 0)  # type: ignore[arg-type]
+        survey.fields = max(survey.fields, longest)
     return survey
 
 
