@@ -11,9 +11,12 @@ fn normal(random: &mut Xoshiro256PlusPlus, mean: Nanos, sd: Nanos) -> Nanos {
     libm::round((mean as f64 + sd as f64 * radius * libm::cos(angle)).max(0.0)) as Nanos
 }
 
-/// At most so many stalls, on average, are drawn one by one in an idle time (a longer one is skipped) and in a packet's
-/// work.
-pub const SKIPPED: u64 = 1000;
+/// Number of stalls that may interrupt the work on a packet, on average.
+pub const STALLS_IN_WORK: u64 = 1000;
+
+/// Number of mean periods after which a host stands still with a probability that its state before no longer moves: what is
+/// left of it is below exp(-4 x 16), as the two rates of the process add up to at least four a period.
+const FORGOTTEN: u64 = 16;
 
 /// Time for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +96,12 @@ impl Processor {
         }
     }
 
-    /// After an idle time of very many stalls, draws whether the host stands still at `at`, and for how long. Neither
+    /// After an idle time of many stalls, draws whether the host stands still at `at`, and for how long. Neither
     /// state remembers how long it has lasted, so the stalls in between need not be drawn.
     fn skip_stalls(&mut self, at: Nanos) {
         let Some((Stalls { every, length }, random)) = &mut self.stalls else { return };
         let period = every.saturating_add(*length);
-        if at.saturating_sub(self.stall.1) / SKIPPED < period {
+        if at.saturating_sub(self.stall.1) / FORGOTTEN < period {
             return;
         }
         if uniform(random) * (period as f64) <= *length as f64 {

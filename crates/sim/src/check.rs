@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use contract::scenario::{Flow, Host, Noise, Sampling, Scenario, VERSION};
-use host::noise::SKIPPED;
+use host::noise::STALLS_IN_WORK;
 use tcp::cc::foreign::Foreign;
 use tcp::profile;
 use tcp::stack::Profile;
@@ -109,7 +109,7 @@ fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Pro
         return Err(HostError::Stall);
     }
     if let Some(Noise { processing: Some(work), stall: Some(stall) }) = host.noise
-        && (work.mean_ns.saturating_add(work.sd_ns)) / SKIPPED >= stall.every_ns
+        && (work.mean_ns.saturating_add(work.sd_ns)) / STALLS_IN_WORK >= stall.every_ns
     {
         return Err(HostError::StallInProcessing(stall.every_ns));
     }

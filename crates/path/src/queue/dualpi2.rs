@@ -47,6 +47,16 @@ const fn gain(name: &'static str) -> Param {
 /// Certainty: probabilities are parts of 2^32.
 const ONE: u64 = 1 << 32;
 
+/// ONE over the square of a second in nanoseconds, in lowest terms: what turns a gain (parts of 10^9, times nanoseconds) into
+/// a step of the probability.
+const DELTA_TIMES: i128 = 1 << 14;
+const DELTA_PER: i128 = 5_i128.pow(18);
+
+/// Step of the base probability for the sum of both gains.
+fn delta(gains: i128) -> i128 {
+    gains * DELTA_TIMES / DELTA_PER
+}
+
 pub(super) struct Dualpi2 {
     config: Dualpi2Config,
     mtu: u32,
@@ -86,29 +96,50 @@ impl Dualpi2 {
         self.credit = i64::from(self.mtu) * (classic - (100 - classic));
     }
 
-    /// Carries out the updates that were due at or before `now` (RFC 9332 appendix A.1, dualpi2_update).
+    /// Carries out the updates that were due at or before `now` (RFC 9332 appendix A.1, dualpi2_update); those that move
+    /// the base probability alike, at once.
     fn catch_up<P>(&mut self, now: Nanos, store: &Store<P>) {
         while self.update_next <= now {
-            let (at, before) = (self.update_next, (self.base, self.delay_old));
+            let at = self.update_next;
             let waited = |queue: &ByteQueue| queue.first(store).map_or(0, |item| at - item.arrived.min(at));
             let delay = waited(&self.classic).max(waited(&self.l4s));
             let away = i128::from(delay) - i128::from(self.config.target_ns);
             let change = i128::from(delay) - i128::from(self.delay_old);
             let gains = away * i128::from(self.config.alpha_ppb) + change * i128::from(self.config.beta_ppb);
-            let delta = gains * i128::from(ONE) / (1_000_000_000 * 1_000_000_000);
-            let most =
-                if self.config.drop_on_overload { ONE } else { ONE / u64::from(self.config.coupling_factor) };
-            self.base = (i128::from(self.base) + delta).clamp(0, i128::from(most)) as u64;
-            self.delay_old = delay;
-            self.update_next += self.config.tupdate_ns;
-            let is_idle = self.waiting() == 0 && (self.base, self.delay_old) == before;
-            if (is_idle || self.base == most && away >= 0) && self.update_next <= now {
-                // It stays there while no packet waits, or the same ones wait longer and longer: the rest of that time at once.
-                let left = (now - self.update_next) / self.config.tupdate_ns;
-                self.update_next += left * self.config.tupdate_ns;
-                self.delay_old += if is_idle { 0 } else { left * self.config.tupdate_ns };
-            }
+            // Each update from here on sees the delay grow by as much: by nothing while no packet waits, or by its own period.
+            let growth = if self.waiting() == 0 { 0 } else { self.config.tupdate_ns };
+            let alike = if change == i128::from(growth) { self.updates_alike(gains, growth) } else { 1 };
+            let times = alike.min((now - at) / self.config.tupdate_ns + 1);
+            let step = delta(gains).clamp(-i128::from(ONE), i128::from(ONE));
+            let base = i128::from(self.base) + step * i128::from(times);
+            self.base = base.clamp(0, i128::from(self.most())) as u64;
+            self.delay_old = delay + growth * (times - 1);
+            self.update_next += times * self.config.tupdate_ns;
         }
+    }
+
+    /// Number of updates, this one included, that move the base probability by as much as this one, or that find it at
+    /// an end of its range and leave it there, when the delay grows by `growth` nanoseconds from one to the next.
+    fn updates_alike(&self, gains: i128, growth: Nanos) -> u64 {
+        let slope = i128::from(growth) * i128::from(self.config.alpha_ppb) * DELTA_TIMES;
+        let delta = delta(gains);
+        if slope == 0 || delta >= 0 && self.base == self.most() {
+            return u64::MAX;
+        }
+        let gains = gains * DELTA_TIMES;
+        // As divisions cut towards zero, a negative delta stays until its own quotient is passed, another until the next one is
+        // reached.
+        let left = match delta {
+            ..0 if self.base == 0 => DELTA_PER - 1 - gains,
+            ..0 => delta * DELTA_PER - gains,
+            _ => (delta + 1) * DELTA_PER - 1 - gains,
+        };
+        u64::try_from(left / slope).map_or(u64::MAX, |more| more.saturating_add(1))
+    }
+
+    /// Largest base probability.
+    fn most(&self) -> u64 {
+        if self.config.drop_on_overload { ONE } else { ONE / u64::from(self.config.coupling_factor) }
     }
 
     /// Packets waiting in both queues.
@@ -199,5 +230,82 @@ impl<P: Packet> Qdisc<P> for Dualpi2 {
 
     fn backlog_packets(&self) -> u32 {
         self.waiting()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    use rand_core::SeedableRng;
+
+    use super::super::Queued;
+    use super::*;
+
+    /// Gains, target, period, first base probability, arrival of a packet that waits (none: the queue is empty).
+    type Drawn = (u64, u64, u64, u64, u64, Option<u64>, bool);
+
+    fn drawn() -> impl Strategy<Value = Drawn> {
+        let gain = || prop_oneof![Just(0), 1..1_000_000_000_u64, 1..256_000_000_000_u64];
+        let arrival = prop::option::of(0..5_000_000_u64);
+        (gain(), gain(), 0..1_000_000_u64, 1_000..100_000_u64, 0..=ONE / 2, arrival, any::<bool>())
+    }
+
+    /// A queue of such parameters, with the packet in it.
+    fn queue((alpha, beta, target, tupdate, base, arrival, overload): Drawn) -> (Dualpi2, Store<()>) {
+        let config = Dualpi2Config {
+            limit_packets: 10,
+            target_ns: target,
+            tupdate_ns: tupdate,
+            alpha_ppb: alpha,
+            beta_ppb: beta,
+            step_thresh_ns: 1_000_000,
+            coupling_factor: 2,
+            drop_on_overload: overload,
+            classic_protection: 10,
+        };
+        let random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut dualpi2 = Dualpi2::new(&config, LinkContext { mtu: 1514, rate_bps: Some(1_000_000), random });
+        dualpi2.base = base;
+        let mut store = Store::default();
+        if let Some(arrived) = arrival {
+            dualpi2.catch_up(arrived, &store);
+            let place = store.put(Queued { packet: (), arrived, len: 1514 });
+            dualpi2.classic.push(place, &mut store);
+        }
+        (dualpi2, store)
+    }
+
+    /// Base probability, delay at the last update and time of the next one after 10 ms; with `each`, asked for at each.
+    fn after(drawn: Drawn, each: bool) -> (u64, Nanos, Nanos) {
+        let (mut dualpi2, store) = queue(drawn);
+        let end = 10_000_000;
+        while each && dualpi2.update_next <= end {
+            dualpi2.catch_up(dualpi2.update_next, &store);
+        }
+        dualpi2.catch_up(end, &store);
+        (dualpi2.base, dualpi2.delay_old, dualpi2.update_next)
+    }
+
+    #[test]
+    fn updates_at_once_do_what_they_do_one_by_one() {
+        let config = Config { cases: 2000, failure_persistence: None, ..Config::default() };
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        runner
+            .run(&drawn(), |drawn| {
+                prop_assert_eq!(after(drawn, false), after(drawn, true));
+                Ok(())
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn updates_of_years_take_no_time() {
+        let years = 100_000_000_000_000_000;
+        for (alpha_ppb, beta_ppb) in [(0, 0), (0, 1), (1, 0), (160_000_000, 3_200_000_000)] {
+            let (mut dualpi2, store) = queue((alpha_ppb, beta_ppb, 15_000_000, 1_000, 0, Some(0), true));
+            dualpi2.catch_up(years, &store);
+            assert!(dualpi2.update_next > years);
+        }
     }
 }
