@@ -287,7 +287,6 @@ HEAVY = {
     "pyarrow",
     "pydantic",
     "matplotlib",
-    "plotly",
     "scipy",
     "yaml",
     "rich",
@@ -306,7 +305,7 @@ def test_a_run_that_prints_its_table_loads_nothing_for_plots_and_frames(tmp_path
     command = ["run", str(tmp_path / "small.yaml"), "--no-report", "-o", str(tmp_path / "out")]
     loaded = loaded_by(f"from cwndlab.cli import main; main({command!r})")
     assert (tmp_path / "out" / "summary.csv").is_file()
-    assert not loaded & {"polars", "matplotlib", "plotly", "scipy", "jinja2"}
+    assert not loaded & {"polars", "matplotlib", "scipy", "jinja2"}
 
 
 def loaded_by(code):
