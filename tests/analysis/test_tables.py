@@ -6,10 +6,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import window_sweep
 
 from cwndlab import load
 from cwndlab.experiment import suites
-from cwndlab.experiment.suites import window_sweep
 
 SCRIPT = Path(__file__).parents[2] / "docs/evidence/suites/tables.py"
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from cwndlab.experiment.suites import window_sweep
+import window_sweep
 
 PAGE = Path(__file__).parents[2] / "docs/evidence/suites/window-sweep.md"
 
