@@ -280,7 +280,7 @@ docs-check: $(STAMPS)/venv docs ## links between the documents, and the site
 
 fidelity: setup ## the models against the recordings of real systems in groundtruth/; rewrites docs/evidence/fidelity.md
 	$(SAY) 'Fidelity'
-	@$(BIN)/cwndlab fidelity
+	@$(BIN)/python -m tools.truth fidelity
 
 bench: setup test-tools ## the engine's benchmarks, captures beside tshark, the comparison with ns-3 (Debian: libns3-dev), disciplines (valgrind)
 	@{ pkg-config --exists ns3-core && command -v valgrind >/dev/null; } || { \

@@ -357,17 +357,3 @@ def packet_text(
     At most `limit` lines; `flights` makes one line of data that follows in sequence. Raises ValueError with
     one line, and whatever `write` raises. Returns the number of lines, and what was passed over.
     """
-
-def replay_cc_vectors(text: str, stack: str, cc: str) -> tuple[int, int, int, int, list[str]]:
-    """Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours.
-
-    Returns events, events after which cwnd and ssthresh are equal to the byte, largest difference of cwnd
-    and of ssthresh in bytes, first differences in words. Raises ValueError, with one line, where the text is
-    no recording.
-    """
-
-def replay_cubic_functions(text: str, header: str) -> tuple[int, int, int, int, list[str]]:
-    """Compare CUBIC's window functions with recorded values of the header called `header`.
-
-    Returns and raises as replay_cc_vectors.
-    """

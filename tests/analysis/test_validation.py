@@ -17,10 +17,10 @@ from cwndlab.errors import InputError
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.suites import suite
-from cwndlab.report import fidelity_page as fidelity
 from cwndlab.report import validation_page
 from cwndlab.results import expectations
 from cwndlab.results.resultset import ResultSet
+from tools.truth.fidelity import page as fidelity
 
 TEXT = """\
 experiment: both

@@ -39,8 +39,6 @@ def masked(text):
         "init",
         "run",
         "watch",
-        "fidelity",
-        "claims",
         "advise",
         "script",
         "suites",
@@ -298,6 +296,13 @@ HEAVY = {
 @pytest.mark.parametrize("code", ["import cwndlab", "from cwndlab.cli import main; main(['--help'])"])
 def test_import_and_help_load_nothing_heavy(code):
     assert not loaded_by(code) & HEAVY
+
+
+@pytest.mark.parametrize("name", ["claims", "fidelity"])
+def test_what_runs_in_a_clone_only_says_so(inside, name):
+    ran = inside(name, "suite", "--out", "x")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert f"python -m tools.truth {name}" in ran.err
 
 
 def test_a_run_that_prints_its_table_loads_nothing_for_plots_and_frames(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import itertools
 import json
 import re
@@ -19,7 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_results import MemoryResults, queue, record, sawtooth, summary_row, sweep
 
+from cwndlab import load
 from cwndlab.errors import InputError
+from cwndlab.execution.runner import run
+from cwndlab.experiment import suites
 from cwndlab.experiment.suites import Metric
 from cwndlab.report import html_report
 from cwndlab.report.html_report import facts, pack, publication, sections
@@ -490,3 +494,15 @@ def test_values_without_a_sentence_of_their_own_are_named_under_the_answer():
     page = rendered(MemoryResults(pl.DataFrame(rows), sweep().tables))
     assert page.count('<p class="answer">') == 3
     assert "Further values that are compared, under “Is there a difference?”: cdg." in page
+
+
+@pytest.mark.slow
+def test_a_report_of_a_suite_has_what_was_published(tmp_path):
+    cut = ["hosts.a.stack=freebsd-13", "hosts.a.cc=newreno", "flows.f1.to=gro", "duration=1s"]
+    source = suites.suite("lro-slow-start")
+    page = rendered(run(load(source.path, cut), out=tmp_path / "lro"))
+    section = html.unescape(page[page.index('id="published"') :].partition("</section>")[0])
+    for metric in source.published():
+        assert metric.note in section and metric.source in section
+    assert "20 s" in section
+    assert "Only 6 of the suite" in section and "duration was" in section

@@ -10,7 +10,7 @@ LINES, FUNCTION = 700, 80
 
 
 def sources() -> Iterator[Path]:
-    for folder in ("python", "tests", "docs", "benches", "crates", "examples", "packaging"):
+    for folder in ("python", "tests", "docs", "benches", "crates", "examples", "packaging", "tools"):
         yield from (ROOT / folder).rglob("*.py")
     yield from (ROOT / "crates").rglob("*.rs")
 

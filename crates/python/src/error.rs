@@ -16,8 +16,6 @@ pub enum Error {
     #[error(transparent)]
     LiveApp(#[from] agent::AppRefusal),
     #[error(transparent)]
-    Replay(#[from] tcp::replay::ReplayError),
-    #[error(transparent)]
     Trace(#[from] trace::Error),
     #[error(transparent)]
     Option(#[from] loadlatency::OptionError),

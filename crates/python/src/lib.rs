@@ -32,8 +32,8 @@ mod _native {
     #[pymodule_export]
     use super::{
         Emulator, RecordBatch, Simulation, TcpSampler, agent, catalogue, check, check_live_app,
-        describe_module, loadlatency_overall, packet_text, replay_cc_vectors, replay_cubic_functions,
-        run_script, schemas, script_needs, set_offloads, start_times, version, watch_modules, watched_module,
+        describe_module, loadlatency_overall, packet_text, run_script, schemas, script_needs, set_offloads,
+        start_times, version, watch_modules, watched_module,
     };
 }
 
@@ -97,20 +97,6 @@ fn agent(py: Python<'_>, arguments: Vec<String>) {
     py.detach(|| ::agent::run(&arguments))
 }
 
-/// Play recorded events of a FreeBSD congestion-control module (JSON Lines) to ours; returns (events, events after which
-/// cwnd and ssthresh are equal to the byte, largest difference of cwnd and of ssthresh in bytes, first differences in
-/// words). Raises ValueError, with one line, where the text is no such recording.
-#[pyfunction]
-fn replay_cc_vectors(py: Python<'_>, text: &str, stack: &str, cc: &str) -> Result<Score> {
-    Ok(score(py.detach(|| tcp::replay::replay(text, stack, cc))?))
-}
-
-/// Compare CUBIC's window functions with recorded values of the header called `header`; returns as replay_cc_vectors.
-#[pyfunction]
-fn replay_cubic_functions(py: Python<'_>, text: &str, header: &str) -> Result<Score> {
-    Ok(score(py.detach(|| tcp::replay::replay_functions(text, header))?))
-}
-
 /// Hand the TCP packets of a capture file to `write` as tcpdump prints them, a line each, at most `limit` lines, some at a
 /// time; `flights` makes one line of data that follows in sequence. Raises ValueError, with one line, when the file cannot be
 /// read to its end, and whatever `write` raises. Returns the number of lines, and what was passed over, as `Capture.skipped`.
@@ -150,12 +136,6 @@ fn packet_text(
 
 /// Bytes of text handed over at a time.
 const PIECE: usize = 1 << 18;
-
-type Score = (usize, usize, u64, u64, Vec<String>);
-
-fn score(score: tcp::replay::Score) -> Score {
-    (score.events, score.equal, score.worst_cwnd, score.worst_ssthresh, score.first)
-}
 
 /// Run the packetdrill script `text`, called `name` in messages, against the modelled stack `stack`, or `live`: this
 /// host's kernel. `tolerance_usecs` takes the place of the script's; with `end_unseen` packets behind the last event are not

@@ -20,7 +20,6 @@ pub mod mutants;
 pub mod profile;
 mod random;
 pub mod receiver;
-pub mod replay;
 mod reset;
 pub mod sender;
 pub mod stack;

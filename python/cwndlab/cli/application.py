@@ -72,8 +72,6 @@ app.command()(watch.watch)
 app.command()(run.merge)
 app.command()(ab.ab)
 app.command()(advise.advise)
-app.command()(validation.fidelity)
-app.command()(validation.claims)
 app.command()(validation.validate)
 app.command()(validation.script)
 app.command()(show.suites)
@@ -92,31 +90,35 @@ app.command()(guide.cite)
 app.command()(information.schema)
 app.command()(information.doctor)
 app.command()(guide.completion)
+for name in ("claims", "fidelity"):
+    app.command(name, hidden=True, context_settings={"ignore_unknown_options": True})(validation.truth)
 app.add_typer(loadlatency.loadlatency)
 app.add_typer(lab.lab)
 app.add_typer(kernel.kernel)
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(
+    arguments: Sequence[str] | None = None, commands: typer.Typer = app, name: str = "cwndlab"
+) -> NoReturn:
     """Run the command of `sys.argv` or `arguments` and exit: 0 done, 1 failed, 2 bad input, 130 stopped."""
     _open_streams()
     if COMPLETING in os.environ:
         from typer import completion
 
         getattr(completion, "completion_init")()  # noqa: B009 - public, and not in typer's __all__
-    for name in ENDING:
-        if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(getattr(signal, name), _as_interrupt)
+    for ending in ENDING:
+        if signal.getsignal(getattr(signal, ending)) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(getattr(signal, ending), _as_interrupt)
     try:
-        code = app(args=arguments, prog_name="cwndlab", standalone_mode=False)
+        code = commands(args=arguments, prog_name=name, standalone_mode=False)
         if code == StoppedError.exit_code:
             raise KeyboardInterrupt  # before a command began, of which typer makes an exit without a word
     except SystemExit:
         raise
     except BaseException as error:
         # What is left to do is to say why we end, and nobody gains by interrupting that.
-        for name in (*ENDING, "SIGINT"):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        for ending in (*ENDING, "SIGINT"):
+            signal.signal(getattr(signal, ending), signal.SIG_IGN)
         code = _told(error)
     _exit(code if isinstance(code, int) else 0)
 

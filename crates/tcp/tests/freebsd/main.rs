@@ -7,6 +7,7 @@ mod hosts;
 mod lab;
 mod losses;
 mod recordings;
+mod replay;
 mod signatures;
 mod summary;
 mod transfers;

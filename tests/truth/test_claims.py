@@ -1,6 +1,5 @@
 """Claims: stated completely, decided by the runs they speak of, and turned over by a wrong stack."""
 
-import html
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -12,18 +11,16 @@ import polars as pl
 import pytest
 
 from cwndlab import load
-from cwndlab.analysis.claims import causes, claims, judge, known
-from cwndlab.analysis.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause, Changed
-from cwndlab.analysis.claims.claim import PUBLICATIONS, Claim, Expectation, Trial
-from cwndlab.analysis.claims.judge import CANNOT_TELL
-from cwndlab.analysis.claims.report import markdown, text
 from cwndlab.execution.runner import run
 from cwndlab.experiment.suites import suite, suites
-from cwndlab.report.html_report.facts import rounded
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from experiments import dumbbell
-from pages import rendered
+from tools.truth.claims import causes, claims, judge, known
+from tools.truth.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause, Changed
+from tools.truth.claims.claim import PUBLICATIONS, Claim, Expectation, Trial
+from tools.truth.claims.judge import CANNOT_TELL
+from tools.truth.claims.report import markdown, text
 
 
 def stated(*names: str) -> list[Claim]:
@@ -79,25 +76,6 @@ def test_what_is_known_of_causes_is_what_the_page_of_claims_says() -> None:
     assert told == {name: (cause.low, cause.high, cause.shows) for name, cause in known().items()}
     trials = {claim.name for claim in claims() if claim.trial is not None}
     assert told and set(told) <= trials
-
-
-@pytest.mark.slow
-def test_a_report_of_a_suite_has_each_finding_beside_ours(tmp_path: Path) -> None:
-    cut = ["hosts.a.stack=freebsd-13", "hosts.a.cc=newreno", "flows.f1.to=gro"]
-    results = carried_out("lro-slow-start", tmp_path / "lro", [*cut, "duration=8s"], {})
-    page = rendered(results)
-    section = page[page.index('id="published"') :].partition("</section>")[0]
-    rows = [re.sub("<[^>]+>", "|", row) for row in section.split("<tr>")]
-    stated = [claim for claim in claims() if claim.suite == "lro-slow-start"]
-    judged = judge(stated, {"lro-slow-start": results})
-    begins = {"agree": "agrees|", "differ": "differs", "cannot tell": "cannot tell: no "}
-    for each in judged:
-        (row,) = [row for row in rows if f"|{each.claim.says}|" in html.unescape(row)]
-        ours = "" if each.value is None else f"{rounded(each.value)} {each.claim.unit}".strip()
-        assert f"|{ours}|" in row
-        assert f"|{begins[each.verdict]}" in row
-    assert {each.verdict for each in judged} == {"agree", "differ", "cannot tell"}
-    assert "Only 6 of the suite" in section and "duration was" in section
 
 
 @pytest.mark.slow

@@ -1,20 +1,79 @@
 //! Recordings of FreeBSD's congestion-control modules, event by event, played to ours: how many events agree.
 //!
 //! The recordings are JSON Lines: one line for each scripted event (an ACK, a train of ACKs, a loss …) with cwnd and
-//! ssthresh after it.
+//! ssthresh after it. The tests of this crate and its example `replay` play them.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
 use serde_json::Value;
-use thiserror::Error;
-
-use crate::cc::freebsd::{
+use tcp::cc::freebsd::{
     AckKind, CcVar, Cdg, CongestionControl, Cubic, NewReno, SSTHRESH_INFINITE, Signal, cubic_math as math,
 };
-use crate::profile::freebsd::release;
-use crate::stack::Profile;
+use tcp::profile::freebsd::release;
+use tcp::stack::Profile;
+use thiserror::Error;
+
+/// A file of recorded events or values, below `freebsd/cc-vectors` of the recordings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vectors {
+    /// Name of the file, without `.jsonl.gz`.
+    pub file: &'static str,
+    /// Release of FreeBSD that the model is asked as.
+    pub stack: &'static str,
+    /// Congestion control.
+    pub cc: &'static str,
+    /// Header of CUBIC's window functions whose values the file holds; `None` for events of a module.
+    pub header: Option<&'static str>,
+}
+
+const fn module(file: &'static str, stack: &'static str, cc: &'static str) -> Vectors {
+    Vectors { file, stack, cc, header: None }
+}
+
+const fn functions(file: &'static str, stack: &'static str, header: &'static str) -> Vectors {
+    Vectors { file, stack, cc: "cubic", header: Some(header) }
+}
+
+/// All files of recorded events and values.
+pub(crate) const VECTORS: [Vectors; 14] = [
+    module("freebsd9.1-newreno", "freebsd-9.2", "newreno"),
+    module("freebsd9.1-cubic", "freebsd-9.2", "cubic"),
+    module("freebsd11-newreno", "freebsd-11", "newreno"),
+    module("freebsd11-cubic", "freebsd-11", "cubic"),
+    module("freebsd11-cdg", "freebsd-11", "cdg"),
+    module("freebsd13-newreno", "freebsd-13", "newreno"),
+    module("freebsd13-cubic", "freebsd-13", "cubic"),
+    module("freebsd13-cdg", "freebsd-13", "cdg"),
+    module("freebsd15-newreno", "freebsd-15-current", "newreno"),
+    module("freebsd15-cubic", "freebsd-15-current", "cubic"),
+    functions("fn-cubic-freebsd9.1", "freebsd-9.2", "freebsd9.1"),
+    functions("fn-cubic-freebsd13", "freebsd-13", "freebsd13"),
+    functions("fn-cubic-freebsd15", "freebsd-15-current", "freebsd15"),
+    functions("fn-cubic-rfc9438hdr", "freebsd-15-d49540", "rfc9438hdr"),
+];
+
+impl Vectors {
+    /// Plays the file below `recordings` to the model.
+    ///
+    /// # Errors
+    /// One line, when the file cannot be read or one of its lines is not an event.
+    pub(crate) fn play(&self, recordings: &Path) -> Result<Score, ReplayError> {
+        let path = recordings.join(format!("freebsd/cc-vectors/{}.jsonl.gz", self.file));
+        let mut text = String::new();
+        GzDecoder::new(File::open(path)?).read_to_string(&mut text)?;
+        match self.header {
+            Some(header) => replay_functions(&text, header),
+            None => replay(&text, self.stack, self.cc),
+        }
+    }
+}
 
 /// How a module did over one recording.
 #[derive(Clone, Debug, Default)]
-pub struct Score {
+pub(crate) struct Score {
     /// Events recorded.
     pub events: usize,
     /// Events after which cwnd and ssthresh are what was recorded, to the byte.
@@ -32,7 +91,10 @@ const MAX_DIFFERENCES_TOLD: usize = 12;
 
 /// Why a text is no recording that can be played.
 #[derive(Debug, Error)]
-pub enum ReplayError {
+pub(crate) enum ReplayError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
     /// There is no header of CUBIC's functions of this name.
     #[error("no header is called {0}")]
     Header(String),
@@ -48,7 +110,7 @@ pub enum ReplayError {
 
 /// Why a line is no event that can be played.
 #[derive(Debug, Error)]
-pub enum EventError {
+pub(crate) enum EventError {
     /// It is no JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -93,7 +155,7 @@ pub enum EventError {
 ///
 /// # Errors
 /// One line, when a line of `text` is not an event.
-pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, ReplayError> {
+pub(crate) fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, ReplayError> {
     let mut score = Score::default();
     let mut shim: Option<Shim> = None;
     let mut diverged = String::new();
@@ -132,9 +194,9 @@ pub fn replay(text: &str, stack: &str, cc: &str) -> Result<Score, ReplayError> {
 ///
 /// # Errors
 /// One line, when a line of `text` holds no such value or the header is not known.
-pub fn replay_functions(text: &str, header: &str) -> Result<Score, ReplayError> {
+pub(crate) fn replay_functions(text: &str, header: &str) -> Result<Score, ReplayError> {
     let beta = match header {
-        "freebsd9.1" | "freebsd11" => 205,
+        "freebsd9.1" => 205,
         "freebsd13" | "freebsd15" | "rfc9438hdr" => 179,
         _ => return Err(ReplayError::Header(header.to_owned())),
     };

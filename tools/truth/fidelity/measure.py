@@ -8,11 +8,10 @@ import polars as pl
 import pyarrow as pa
 
 from cwndlab import _native
-from cwndlab.analysis.fidelity.linux import WARM_UP_S, Metrics, mean_period
-from cwndlab.analysis.fidelity.recordings import Module, Recording, Run, read_gz
-from cwndlab.analysis.fidelity.scenario import scenario
 from cwndlab.contract.summary import Summary
-from cwndlab.errors import InputError
+from tools.truth.fidelity.linux import WARM_UP_S, Metrics, mean_period
+from tools.truth.fidelity.recordings import Module, Recording, Run
+from tools.truth.fidelity.scenario import scenario
 
 LINUX_LOOK_NS = 130_000_000
 """How often the Linux sender was looked at, on average."""
@@ -33,10 +32,10 @@ class Tables:
 def measure(recording: Recording, draw: int) -> Metrics:
     """Metrics of the model for what was recorded; `draw` seeds everything that is drawn.
 
-    Raises InputError where the recording cannot be read, RunError where the engine fails.
+    Raises RunError where the engine fails.
     """
     if isinstance(recording.what, Module):
-        return _module(recording.what)
+        return {"equal": recording.what.equal, "worst": recording.what.worst}
     run = recording.what
     tables = _play(run, recording.kind, draw)
     if recording.kind == "linux":
@@ -54,18 +53,6 @@ def measure(recording: Recording, draw: int) -> Metrics:
     if recording.kind in ("bulk", "cdg"):
         metrics |= _epochs(run, tables)
     return metrics
-
-
-def _module(module: Module) -> Metrics:
-    text = read_gz(module.file)
-    try:
-        if module.header is not None:
-            events, equal, cwnd, ssthresh, _ = _native.replay_cubic_functions(text, module.header)
-        else:
-            events, equal, cwnd, ssthresh, _ = _native.replay_cc_vectors(text, module.stack, module.cc)
-    except ValueError as error:
-        raise InputError(f"{module.file}: {error}") from None
-    return {"equal": equal / max(events, 1), "worst": max(cwnd, ssthresh) / 1460}
 
 
 def _play(run: Run, kind: str, draw: int) -> Tables:

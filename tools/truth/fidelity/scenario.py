@@ -4,10 +4,10 @@ import functools
 import json
 
 from cwndlab import _native
-from cwndlab.analysis.fidelity.recordings import NIC_BPS, Run
 from cwndlab.contract.app import App
 from cwndlab.contract.catalogue import Catalogue, Stack
 from cwndlab.contract.scenario import Change, Flow, Host, Link, Sampling, Scenario
+from tools.truth.fidelity.recordings import NIC_BPS, Run
 
 REVERSE_PACKETS = 1000
 """Queue of the way back."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from cwndlab.analysis.fidelity.compare import BOUNDS, DRAWS, PROXY_FACTOR, UNITS, Check, Row
-from cwndlab.analysis.fidelity.recordings import Kind
 from cwndlab.report.validation_page import section_of, with_section
 from cwndlab.results import files
+from tools.truth.fidelity.compare import BOUNDS, DRAWS, PROXY_FACTOR, UNITS, Check, Row
+from tools.truth.fidelity.recordings import Kind
 
 TITLES: dict[Kind, str] = {
     "module": "Congestion-control modules, event by event",
@@ -82,9 +82,9 @@ def markdown(rows: Sequence[Row], recordings: str) -> str:
     lines: list[str] = [
         "# Fidelity",
         "",
-        "How close the models come to recordings of the systems they model. Written by `cwndlab fidelity`",
-        f"(`make fidelity`) from the recordings in `{recordings}`; do not edit. What is known of the",
-        "causes of differences is kept in [notes.yaml](../../python/cwndlab/analysis/fidelity/notes.yaml).",
+        "How close the models come to recordings of the systems they model. Written by `make fidelity`",
+        f"from the recordings in `{recordings}`; do not edit. What is known of the",
+        "causes of differences is kept in [notes.yaml](../../tools/truth/fidelity/notes.yaml).",
         "",
         "A cell says ours / recorded, and how far apart they are. **Bold** is outside the bound. Rows",
         "*by proxy* compare with the nearest relative of the modelled version; their bounds are",

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from cwndlab.analysis.fidelity.linux import linux_metrics
 from cwndlab.errors import InputError
+from tools.truth.fidelity.linux import linux_metrics
+from tools.truth.fidelity.vectors import scores
 
 Kind = Literal["module", "bulk", "noise", "cdg", "share", "rest", "gigabit", "lan", "linux"]
 """What is compared: a congestion-control module's every event; one flow over a drop-tail queue; one flow
@@ -80,13 +81,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Module:
-    """Events of a congestion-control module."""
+    """Events of a congestion-control module, or values of its functions, as they were played to ours."""
 
-    file: Path
     stack: str
     cc: str
-    header: str | None = None
-    """For values of CUBIC's window functions: the header they stand in."""
+    equal: float
+    """Share of the events after which cwnd and ssthresh are equal to the byte."""
+    worst: float
+    """Largest difference in segments."""
 
 
 @dataclass(frozen=True)
@@ -120,42 +122,15 @@ def discover(directory: Path) -> list[Recording]:
     return sorted(found, key=lambda each: (order.index(each.kind), each.group, each.proxy))
 
 
-def read_gz(path: Path) -> str:
-    """The text of a gzip file; raises InputError where it is none."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            return file.read()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
-
-
 # --- freebsd/cc-vectors
-
-_STACK_OF_MODULE = {"9": "freebsd-9.2", "11": "freebsd-11", "13": "freebsd-13", "15": "freebsd-15-current"}
-_STACK_OF_HEADER = {"rfc9438hdr": "freebsd-15-d49540"}
 
 
 def _modules(directory: Path) -> Iterator[Recording]:
-    for path in sorted((directory / "freebsd" / "cc-vectors").glob("*.jsonl.gz")):
-        name = path.name.removesuffix(".jsonl.gz")
-        if match := re.fullmatch(r"freebsd(\d+)(?:\.\d+)?-(\w+)", name):
-            stack, cc, header = _STACK_OF_MODULE.get(match[1]), match[2], None
-        elif match := re.fullmatch(r"fn-cubic-(\w+?(\d+)(?:\.\d+)?\w*)", name):
-            header, cc = match[1], "cubic"
-            stack = _STACK_OF_HEADER.get(header) or _STACK_OF_MODULE.get(match[2])
-        else:
-            continue
-        if stack is not None:
-            label = f"{cc} window functions" if header else f"{cc} events"
-            yield Recording(
-                name,
-                "module",
-                stack,
-                label,
-                False,
-                Module(path, stack, cc, header),
-                {"equal": 1.0, "worst": 0.0},
-            )
+    for score in scores(directory):
+        stack, cc, worst = score["stack"], score["cc"], max(score["worst_cwnd"], score["worst_ssthresh"])
+        label = f"{cc} window functions" if score["header"] else f"{cc} events"
+        played = Module(stack, cc, score["equal"] / max(score["events"], 1), worst / 1460)
+        yield Recording(score["file"], "module", stack, label, False, played, {"equal": 1.0, "worst": 0.0})
 
 
 # --- freebsd/stack

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cwndlab.analysis import fidelity
-from cwndlab.analysis.fidelity.compare import BOUNDS, Bound, Row, compare, percentile
-from cwndlab.analysis.fidelity.recordings import Recording, Run, discover
-from cwndlab.cli import main
 from cwndlab.errors import InputError
-from cwndlab.report import fidelity_page
+from tools.truth import fidelity
+from tools.truth.fidelity import page as fidelity_page
+from tools.truth.fidelity.compare import BOUNDS, Bound, Row, compare, percentile
+from tools.truth.fidelity.recordings import Recording, Run, discover
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +88,9 @@ def test_another_rate_of_growth_is_outside_in_the_events(tmp_path: Path) -> None
     (folder / source.name).write_bytes(gzip.compress(text.encode()))
     (row,) = fidelity.run(tmp_path)
     assert not row.within
+    (folder / source.name).write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(InputError, match=r"freebsd13-newreno.jsonl.gz: line 1: an event before init"):
+        discover(tmp_path)
 
 
 def test_proxies_have_twice_the_bounds(recordings: dict[str, Recording]) -> None:
@@ -132,15 +134,3 @@ def test_no_directory_and_bad_files_are_one_line(tmp_path: Path) -> None:
 
 def test_notes_name_rows_that_exist(recordings: dict[str, Recording]) -> None:
     assert set(fidelity.notes()) <= set(recordings)
-
-
-def test_an_installed_package_says_where_the_recordings_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(fidelity, "GROUNDTRUTH", tmp_path / "groundtruth")
-    with pytest.raises(SystemExit) as ended:
-        main(["fidelity", "-o", str(tmp_path / "fidelity.md")])
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "not of the installed package" in said and "--against" in said
-    assert not list(tmp_path.iterdir())

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cwndlab.analysis.fidelity.recordings import Kind, Recording
+from tools.truth.fidelity.recordings import Kind, Recording
 
 Metrics = Mapping[str, float]
 

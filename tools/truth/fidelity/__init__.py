@@ -7,21 +7,19 @@ from pathlib import Path
 
 import yaml
 
-from cwndlab.analysis.fidelity.compare import DRAWS, Metrics, Row, compare
-from cwndlab.analysis.fidelity.measure import measure
-from cwndlab.analysis.fidelity.recordings import Module, Recording, discover
-from cwndlab.analysis.fidelity.scenario import covered
 from cwndlab.errors import CwndlabError, InputError
 from cwndlab.execution.executor import Observer
 from cwndlab.execution.executors import processors
+from tools.truth.fidelity.compare import DRAWS, Metrics, Row, compare
+from tools.truth.fidelity.measure import measure
+from tools.truth.fidelity.recordings import Module, Recording, discover
+from tools.truth.fidelity.scenario import covered
+from tools.truth.fidelity.vectors import REPOSITORY
 
 __all__ = ["ABSENT", "GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
 
-REPOSITORY = Path(__file__).resolve().parents[4]
-"""Where the sources lie, in a checkout: the recordings are in its groundtruth/, the report in its docs/."""
-
 GROUNDTRUTH = REPOSITORY / "groundtruth"
-"""The recordings, in a checkout."""
+"""The recordings of the clone."""
 
 ABSENT = "no such stack or congestion control in the catalogue"
 """Why a recording of something that is not modelled is not compared."""

@@ -1,0 +1,1 @@
+"""The models beside what is known of real systems: recordings, and claims of publications."""
