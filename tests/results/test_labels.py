@@ -26,6 +26,10 @@ SYSCTLS = "{kern.ipc.maxsockbuf: 33554432, net.inet.tcp.sendbuf_max: 33554432, n
         ),
         (["{}", "{net.inet.tcp.abc_l_var: 8}"], ["abc_l_var unset", "abc_l_var 8"]),
         (["{a: {rate: 1mbit}}", "{a: {rate: 2mbit}}"], ["rate 1mbit", "rate 2mbit"]),
+        (
+            ["{random: 1%}", "{random: 2%}", "{gilbert: {p: 2%, r: 9%}}"],
+            ["random 1%", "random 2%", "gilbert p 2%"],
+        ),
         (["[10ms, 20ms]", "[10ms, 40ms]"], ["[2] 20ms", "[2] 40ms"]),
         (["{size: exp(10, 2), x: 1}", "{size: exp(10, 3), x: 1}"], ["size exp(10, 2)", "size exp(10, 3)"]),
         (["analogue {a: 1}", "analogue {a: 2}"], ["analogue a 1", "analogue a 2"]),

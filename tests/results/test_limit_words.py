@@ -1,8 +1,10 @@
 """What limited a flow, in words."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from cwndlab import _native, load
@@ -81,3 +83,26 @@ def test_autosizing_that_kern_ipc_maxsockbuf_ends_says_so():
 def test_whatever_holds_the_buffer_is_named(stack: str, holder: str):
     row = measured(AUTOSIZED.replace("STACK", stack).replace("20s", "6s").replace("from: 10s", "from: 3s"))
     assert (row["limited_by"], row["held_by"]) == ("rwnd", holder)
+
+
+STALLED = """\
+experiment: stalled
+duration: 12s
+hosts:
+  a: {stack: freebsd-9.0, sndbuf: 64KiB}
+  b:
+    stack: freebsd-9.0
+    rcvbuf: 64KiB
+    noise: {processing: {mean: 40us}, stall: {every: 100ms, length: 30ms}}
+network: {dumbbell: {left: [a], right: [b], access: {rate: 10gbit}, bottleneck: {rate: 1gbit, delay: 100us}}}
+flows: [{name: f, from: a, to: b, app: bulk}]
+record: {tcp: 1ms}
+measure: {from: 2s}
+"""
+
+
+def test_the_mean_of_the_smoothed_rtt_is_that_of_its_series(tmp_path: Path):
+    results = load(STALLED).run(out=tmp_path / "stalled")
+    series = results.series(0, flow="f", table="tcp").filter(pl.col("t_s") >= 2)
+    mean = results.summary["srtt_mean_ms"][0]
+    assert mean == pytest.approx(series["srtt_ms"].mean(), rel=0.05), "long rounds weigh by their end"

@@ -82,7 +82,8 @@ impl Processor {
 
     fn after_stalls(&mut self, mut at: Nanos) -> Nanos {
         self.skip_stalls(at);
-        while at >= self.stall.0 {
+        // The last nanosecond that can be counted is never left.
+        while at >= self.stall.0 && at < Nanos::MAX {
             at = at.max(self.stall.1);
             self.next_stall(self.stall.1);
         }
@@ -156,6 +157,16 @@ mod tests {
         let late =
             (1..=100_000u64).filter(|i| processor.process(i * 3_600_000_000_000) > i * 3_600_000_000_000);
         assert!(late.count().abs_diff(16_667) < 4 * 118);
+    }
+
+    #[test]
+    fn a_stall_without_end_ends_at_the_last_nanosecond() {
+        let stalls = Stalls { every: 1, length: Nanos::MAX };
+        let mut processor = Processor::new(None, Some((stalls, random())));
+        assert_eq!(
+            [1 << 60, Nanos::MAX, Nanos::MAX].map(|now| processor.process(now)).last(),
+            Some(&Nanos::MAX)
+        );
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) struct FlowRun {
 
 #[cfg(target_pointer_width = "64")]
 const _: () =
-    assert!(std::mem::offset_of!(FlowRun, tally) == 64 && std::mem::offset_of!(Tally, ended) < 3 * 64);
+    assert!(std::mem::offset_of!(FlowRun, tally) == 64 && std::mem::offset_of!(Tally, ended) < 4 * 64);
 
 /// The application of a flow.
 pub(crate) enum FlowApp {
@@ -163,6 +163,48 @@ pub(crate) struct Background {
     pub finished: Snapshot,
 }
 
+/// Mean over time of a figure that changes now and then; 0 while it is not defined.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TimeMean {
+    value: u64,
+    since: Nanos,
+    area: u128,
+    /// Time over which the figure was defined.
+    pub time: Nanos,
+}
+
+impl TimeMean {
+    /// The figure is `value` from `now` on; true if it was another before.
+    #[inline]
+    fn set(&mut self, now: Nanos, value: u64) -> bool {
+        if value == self.value {
+            return false;
+        }
+        self.settle(now);
+        self.value = value;
+        true
+    }
+
+    fn settle(&mut self, now: Nanos) {
+        if self.value > 0 {
+            let spent = now - self.since;
+            self.area += u128::from(self.value) * u128::from(spent);
+            self.time += spent;
+        }
+        self.since = now;
+    }
+
+    /// Forgets the time before `now`.
+    fn begin(&mut self, now: Nanos) {
+        (self.area, self.time, self.since) = (0, 0, now);
+    }
+
+    /// None if the figure never was defined.
+    pub(crate) fn mean(&self) -> Option<u64> {
+        (self.time > 0).then(|| (self.area / u128::from(self.time)) as u64)
+    }
+}
+
 /// What is counted over the measurement window. What packets raise comes first; see [`FlowRun`].
 #[derive(Clone)]
 #[repr(C)]
@@ -171,16 +213,14 @@ pub(crate) struct Tally {
     pub queue_delay: Histogram,
     /// Round trips of packet pairs.
     pub rtt: Histogram,
-    /// Integral of cwnd over time, byte nanoseconds.
-    cwnd_area: u128,
-    cwnd_since: Nanos,
-    cwnd: u64,
-    /// Largest cwnd.
-    pub cwnd_max: u64,
-    /// Time over which cwnd was defined.
-    pub active: Nanos,
     /// Bytes of data packets that arrived, with the bottleneck's overhead.
     pub wire_bytes: u64,
+    /// Largest cwnd.
+    pub cwnd_max: u64,
+    /// Congestion window in bytes.
+    pub cwnd: TimeMean,
+    /// Smoothed RTT of the sender's TCP, in ns.
+    pub srtt: TimeMean,
     /// The window is over.
     ended: bool,
     /// Times from the start of a transfer to its end.
@@ -301,11 +341,9 @@ impl FlowRun {
                 rtos: 0,
                 recoveries: Vec::new(),
                 slow_start_exit: None,
-                cwnd_area: 0,
-                cwnd_since: 0,
-                cwnd: 0,
+                cwnd: TimeMean::default(),
+                srtt: TimeMean::default(),
                 cwnd_max: 0,
-                active: 0,
                 ended: false,
                 before: None,
                 after: None,
@@ -340,28 +378,30 @@ impl FlowRun {
 }
 
 impl Tally {
-    /// cwnd is `cwnd` from `now` on (0: no connection).
+    /// Congestion window and smoothed RTT from `now` on (0: no connection, no sample so far).
     #[inline]
-    pub(crate) fn cwnd(&mut self, now: Nanos, cwnd: u64) {
-        if cwnd != self.cwnd {
-            self.integrate_cwnd(now);
-            self.cwnd = cwnd;
+    pub(crate) fn state(&mut self, now: Nanos, cwnd: u64, srtt: Nanos) {
+        if self.ended {
+            return;
+        }
+        if self.cwnd.set(now, cwnd) {
             self.cwnd_max = self.cwnd_max.max(cwnd);
         }
+        self.srtt.set(now, srtt);
     }
 
     /// The window begins at `now`.
     pub(crate) fn begin(&mut self, now: Nanos, snapshot: Snapshot) {
-        self.cwnd_area = 0;
-        self.active = 0;
-        self.cwnd_since = now;
-        self.cwnd_max = self.cwnd;
+        self.cwnd.begin(now);
+        self.srtt.begin(now);
+        self.cwnd_max = self.cwnd.value;
         self.before = Some(snapshot);
     }
 
     /// The window ends at `now`.
     pub(crate) fn end(&mut self, now: Nanos, snapshot: Snapshot) {
-        self.integrate_cwnd(now);
+        self.cwnd.settle(now);
+        self.srtt.settle(now);
         self.ended = true;
         self.after = Some(snapshot);
     }
@@ -380,22 +420,7 @@ impl Tally {
         self.ce_marks += other.ce_marks;
         self.rtos += other.rtos;
         self.recoveries.extend(&other.recoveries);
-    }
-
-    /// Mean of cwnd over the time it was defined, bytes; None if it never was.
-    pub(crate) fn cwnd_mean(&self) -> Option<u64> {
-        (self.active > 0).then(|| (self.cwnd_area / u128::from(self.active)) as u64)
-    }
-
-    fn integrate_cwnd(&mut self, now: Nanos) {
-        if self.ended {
-            return;
-        }
-        if self.cwnd > 0 {
-            let spent = now - self.cwnd_since;
-            self.cwnd_area += u128::from(self.cwnd) * u128::from(spent);
-            self.active += spent;
-        }
-        self.cwnd_since = now;
+        self.srtt.area += other.srtt.area;
+        self.srtt.time += other.srtt.time;
     }
 }

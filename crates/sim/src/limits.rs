@@ -24,8 +24,6 @@ pub(crate) struct Divided {
     pub path: Nanos,
     /// Processing of the sending or the receiving host.
     pub host: Nanos,
-    /// Integral of the smoothed RTT, and the time over which it was known.
-    pub srtt: (u128, Nanos),
 }
 
 impl std::ops::AddAssign for Divided {
@@ -33,8 +31,6 @@ impl std::ops::AddAssign for Divided {
         self.by += other.by;
         self.path += other.path;
         self.host += other.host;
-        self.srtt.0 += other.srtt.0;
-        self.srtt.1 += other.srtt.1;
     }
 }
 
@@ -62,10 +58,6 @@ impl Limits {
             let host = [0, 1].map(|end| self.processing[end] - self.processed[end]).into_iter().max();
             let times = round.limited - self.began.limited;
             self.divided += divide(times, took, path, host.unwrap_or(0));
-            if let Some(srtt) = round.srtt {
-                self.divided.srtt.0 += u128::from(srtt) * u128::from(took);
-                self.divided.srtt.1 += took;
-            }
         }
         self.since = now;
         self.began = *round;

@@ -78,9 +78,9 @@ impl Simulation {
             slow_start_exit_ns: tally.slow_start_exit,
             goodput_seconds: GoodputSeconds { from_ns: run.seconds_from, bytes: run.seconds.clone() },
             rtt: tally.rtt.figures(),
-            srtt_mean_ns: srtt_mean(&before.limited, &after.limited),
+            srtt_mean_ns: tally.srtt.mean(),
             queue_delay: tally.queue_delay.figures(),
-            cwnd_mean_bytes: tally.cwnd_mean(),
+            cwnd_mean_bytes: tally.cwnd.mean(),
             cwnd_max_bytes: Some(tally.cwnd_max),
             limited_ns: limited(&before.limited, &after.limited),
             send_buffer: self.socket_buffer(Buffer::Send, id, run),
@@ -113,12 +113,6 @@ fn limited(before: &Divided, after: &Divided) -> Limited {
     }
 }
 
-/// Mean of the smoothed RTT between two moments; None if there was none.
-fn srtt_mean(before: &Divided, after: &Divided) -> Option<u64> {
-    let time = after.srtt.1 - before.srtt.1;
-    (time > 0).then(|| ((after.srtt.0 - before.srtt.0) / u128::from(time)) as u64)
-}
-
 fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {
     match endpoint {
         // Whether a flow without a connection has anything to do is a matter of time only.
@@ -143,10 +137,10 @@ fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
         }
         // A connection stays open for a while after its transfer is complete (TIME-WAIT).
         _ => match run.completed {
-            None => run.tally.active,
+            None => run.tally.cwnd.time,
             Some(at) => {
                 let (from, to) = (scenario.measure.from_ns, scenario.measure.to_ns);
-                run.tally.active.min(at.clamp(from, to) - run.start.clamp(from, at.clamp(from, to)))
+                run.tally.cwnd.time.min(at.clamp(from, to) - run.start.clamp(from, at.clamp(from, to)))
             }
         },
     }

@@ -119,6 +119,8 @@ def _label(members: Mapping[str, str], chosen: Sequence[str], apart: Sequence[st
     """Return a value's members that were chosen; without any of them, what it has and others have not."""
     there = [path for path in chosen if path in members] or [p for p in apart if p in members][:1]
     short = short_names([*chosen, *(path for path in there if path not in chosen)])
+    # A member of another kind of value says of which: `gilbert p 0.2%` beside `random 1%`.
+    short |= {path: path.replace(".", " ") for path in there if path not in chosen and path.count(".") == 1}
     parts = [members[path] if short[path] in ITSELF else f"{short[path]} {members[path]}" for path in there]
     return ", ".join(parts) or f"{short[chosen[0]] if chosen else ''} unset".strip()
 

@@ -76,8 +76,9 @@ impl Simulation {
         }
         let mut reports = flow.needs_report;
         if connection.is_opening() {
-            let cwnd = if endpoint.state() == State::Closed { 0 } else { endpoint.cwnd() };
-            flow.tally.cwnd(now, cwnd);
+            let closed = endpoint.state() == State::Closed;
+            let (cwnd, srtt) = if closed { (0, 0) } else { (endpoint.cwnd(), endpoint.srtt()) };
+            flow.tally.state(now, cwnd, srtt);
             reports |= endpoint.round_is_over();
         }
         reports | !endpoint.events().is_empty() || endpoint.wants_tx_complete()

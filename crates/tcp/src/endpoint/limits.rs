@@ -51,8 +51,6 @@ pub struct Round {
     pub header: u32,
     /// Payload of a full segment, bytes.
     pub payload: u32,
-    /// Smoothed RTT as the system holds it; None before the first sample.
-    pub srtt: Option<Nanos>,
     /// Time under each limit so far.
     pub limited: LimitedTimes,
 }

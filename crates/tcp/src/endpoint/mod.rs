@@ -487,7 +487,6 @@ impl Endpoint {
             acked: self.bytes_acked(),
             header: IP_HEADER + TCP_HEADER + if snd.timestamps { TIMESTAMPS_BYTES } else { 0 },
             payload: snd.payload,
-            srtt: self.sender.srtt(snd),
             limited: self.limits.times,
         }
     }
@@ -501,6 +500,11 @@ impl Endpoint {
     #[inline]
     pub fn cwnd(&self) -> u64 {
         self.sender.cwnd(&self.snd)
+    }
+
+    /// Smoothed RTT as the system holds it, in ns; 0 before the first sample.
+    pub fn srtt(&self) -> Nanos {
+        self.sender.srtt(&self.snd).unwrap_or(0)
     }
 
     /// Payload of a full segment, bytes.

@@ -341,8 +341,6 @@ pub trait Sender: Send {
     /// Figures for samples.
     fn metrics(&self, snd: &SendState) -> Metrics;
 
-    /// Smoothed RTT of [`Metrics`]; no congestion control learns that it is asked for.
-    fn srtt(&self, snd: &SendState) -> Option<Nanos> {
-        self.metrics(snd).srtt
-    }
+    /// Smoothed RTT of [`Metrics`], asked for on every ACK; no congestion control learns that it is asked for.
+    fn srtt(&self, snd: &SendState) -> Option<Nanos>;
 }

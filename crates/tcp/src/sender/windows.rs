@@ -654,6 +654,10 @@ impl Sender for WindowsSender {
         self.gave_up
     }
 
+    fn srtt(&self, _snd: &SendState) -> Option<Nanos> {
+        self.rtt.srtt
+    }
+
     fn metrics(&self, snd: &SendState) -> Metrics {
         let inflight = if self.in_recovery && snd.sack { self.pipe } else { snd.nxt - snd.una };
         Metrics {

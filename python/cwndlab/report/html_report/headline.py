@@ -136,7 +136,10 @@ def _load(facts: Facts) -> list[str]:
 
 def _measured(facts: Facts, metric: str) -> str:
     shown = columns.describe(metric)
-    values = floats(facts.complete[metric].drop_nulls()) * shown.factor
+    known = facts.complete.drop_nulls(metric)
+    if metric in BY_NAME and BY_NAME[metric].over == "sum":
+        known = known.group_by("run_id", maintain_order=True).agg(pl.col(metric).sum())
+    values = floats(known[metric]) * shown.factor
     low, high = float(values.min()), float(values.max())
     amount = rounded(low) if math.isclose(low, high, rel_tol=1e-3) else f"{rounded(low)} to {rounded(high)}"
     return f"{shown.words}: {amount} {shown.unit}".rstrip() + "."

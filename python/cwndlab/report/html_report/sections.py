@@ -166,7 +166,9 @@ def _load(facts: Facts, classic: str) -> dict[str, object]:
     """The metrics of each scenario of loadlatency, and the tool's own lines."""
     if not classic:
         return {}
-    names = [name for name in _LOAD if name in facts.complete.columns and facts.complete[name].count()]
+    told = {"load_scenario"} if any(loadlatency.is_scenario(key) for key in facts.telling) else set()
+    known = [name for name in _LOAD if name in facts.complete.columns and facts.complete[name].count()]
+    names = [name for name in known if name not in told]
     rows: list[list[object]] = []
     for row in facts.complete.filter(pl.col("load_scenario").is_not_null()).iter_rows(named=True):
         cells: list[object] = [key_cell(row[key]) for key in facts.telling]
@@ -349,9 +351,9 @@ def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
         over[:MAX_SENTENCES],
         [*over[MAX_SENTENCES:], *(each for each in answers if not _is_over(each))],
     )
-    # Without a test a comparison says nothing that the smallest, the largest and the typical change do not.
+    # Without proof a comparison says nothing that the smallest, the largest and the typical change do not.
     rest = [
-        (effect, [found for found in effect.each if found.test is not None or place >= len(over)])
+        (effect, [found for found in effect.each if found.kind not in _OPEN or place >= len(over)])
         for place, of in enumerate([*over, *others])
         for effect in of.effects
     ]

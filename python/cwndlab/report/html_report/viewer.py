@@ -9,10 +9,13 @@ import polars as pl
 from cwndlab.report.html_report import pack
 from cwndlab.report.html_report.facts import Facts, plain, varying_metrics
 from cwndlab.report.plots.selection import run_labels
-from cwndlab.results import columns, inferred_models
+from cwndlab.results import columns, inferred_models, questions
 
 MAX_SHOWN = 5
 """So many runs are shown over time when the page opens; more lines are hard to tell apart."""
+
+MAX_FLOWS_SHOWN = 16
+"""So many flows are shown over time when the page opens, unless the first run has more."""
 
 PANELS = (
     ("cwnd", "Congestion window", "kB", ", dotted: ssthresh"),
@@ -75,7 +78,8 @@ def _box_data(facts: Facts) -> dict[str, object]:
         )
     names = [name for name in varying_metrics(rows) if rows[name].n_unique() > 1]
     metrics = []
-    for name in sorted(names, key=lambda name: name != "goodput_mbps"):
+    first = [*(aim.metric for aim in questions.of(facts.results).aims), "goodput_mbps"]
+    for name in sorted(names, key=lambda name: first.index(name) if name in first else len(first)):
         shown = columns.describe(name)
         metrics.append({"name": name, "label": shown.label, "rows": plain(rows[name], shown.factor)})
     return {"keys": keys, "figures": metrics}
@@ -131,4 +135,5 @@ def _first_shown(facts: Facts) -> list[str]:
     for key in [*facts.telling[1:], "repeat"]:
         rows = rows.filter(pl.col(key).eq_missing(pl.lit(first[key])))
     packed = set(facts.packed_runs)
-    return [str(run) for run in rows["run_id"] if run in packed][:MAX_SHOWN]
+    shown = min(MAX_SHOWN, max(1, MAX_FLOWS_SHOWN // max(1, len(facts.flows))))
+    return [str(run) for run in rows["run_id"] if run in packed][:shown]

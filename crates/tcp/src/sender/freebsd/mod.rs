@@ -633,6 +633,10 @@ impl Sender for FreeBsdSender {
         self.gave_up
     }
 
+    fn srtt(&self, _snd: &SendState) -> Option<Nanos> {
+        self.rtt.srtt_ns()
+    }
+
     fn metrics(&self, snd: &SendState) -> Metrics {
         metrics(snd, &self.ccv, &self.rtt, self.lost_until, self.timeouts, self.recoveries)
     }

@@ -516,6 +516,10 @@ impl Sender for RackSender {
         self.fallback.as_ref().map_or(self.ccv.cwnd, |default| default.cwnd(snd))
     }
 
+    fn srtt(&self, snd: &SendState) -> Option<Nanos> {
+        self.fallback.as_ref().map_or_else(|| self.rtt.srtt_ns(), |default| default.srtt(snd))
+    }
+
     fn metrics(&self, snd: &SendState) -> Metrics {
         if let Some(default) = &self.fallback {
             return default.metrics(snd);
