@@ -92,7 +92,7 @@ CARGO_FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS       := 1800
 
 soak: soak-scenarios soak-fuzz soak-damage soak-load ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four; docs/evidence/soak.md keeps the output
-	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/*.tar.gz
+	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/cwndlab-*.tar.gz
 
 soak-scenarios: toolchain ## a million random scenarios
 	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:1000000 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs anything -- --nocapture
@@ -321,7 +321,7 @@ toolchain:
 	@command -v cargo >/dev/null || { \
 	    echo 'cwndlab needs Rust 1.90 or newer: https://rustup.rs (or your system: pkg install rust)' >&2; exit 1; }
 
-$(STAMPS)/venv: requirements.lock
+$(STAMPS)/venv: requirements.lock packages/teacup/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo 'cwndlab needs Python 3.11 or newer; set PYTHON=... to choose one' >&2; exit 1; }
 	$(SAY) 'Python packages, into $(VENV)'
@@ -331,6 +331,7 @@ $(STAMPS)/venv: requirements.lock
 	    apt-get install -y --no-install-recommends python3-venv && $(PYTHON) -m venv $(VENV); \
 	else echo 'the venv module of Python is missing (Debian: apt install python3-venv)' >&2; exit 1; fi
 	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable packages/teacup
 	@mkdir -p $(STAMPS) && touch $@
 
 # The module is built in place (python/cwndlab/_native.abi3.so); the newest build wins, so one stamp removes the other.

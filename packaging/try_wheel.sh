@@ -30,6 +30,13 @@ cwndlab reproduce paper.tar.gz --quiet
 begins cwndlab completion bash
 bash -n said
 begins cwndlab cite
+# The package of this repository that lies beside it.
+for more in "$(dirname "$wheel")"/cwndlab_teacup-*.whl; do
+    [ -e "$more" ] || continue
+    ! cwndlab export demo --format xplot -o graphs
+    pip install --quiet --disable-pip-version-check --no-index --find-links "$(dirname "$wheel")" 'cwndlab[teacup]'
+    begins cwndlab export demo --format xplot -o graphs
+done
 python -c 'from cwndlab.report.live_page import serve; print(len(serve.page_files()), "files of the live lab")'
 # With the wheel, where shells and man look for them.
 for file in man/man1/cwndlab.1 bash-completion/completions/cwndlab zsh/site-functions/_cwndlab fish/vendor_completions.d/cwndlab.fish; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the source distribution and wheels for Linux into dist/, with their checksums: sh packaging/wheels.sh [TARGET...]
+# Builds the source distributions and wheels for Linux into dist/, with their checksums: sh packaging/wheels.sh [TARGET...]
 # Targets are Rust's: x86_64-unknown-linux-gnu, aarch64-unknown-linux-gnu, x86_64-unknown-linux-musl. Zig is the linker, so
 # that a wheel asks for no newer C library than the oldest that is common (glibc 2.17, musl 1.2).
 # The same commit gives the same bytes: no path of this machine, no time but that of the commit.
@@ -61,6 +61,7 @@ for target; do
     auditwheel show "$built" | tr '\n' ' ' | grep -q "platform tag: *\"${system}_$processor\"" ||
         { auditwheel show "$built" >&2; exit 1; }
 done
+(cd packages/teacup && python -c 'from flit_core import buildapi; buildapi.build_wheel("../../dist"); buildapi.build_sdist("../../dist")')
 cd dist
 sha256sum -- *.whl *.tar.gz > SHA256SUMS
 cat SHA256SUMS

@@ -121,6 +121,8 @@ def test_the_file_to_cite_by_has_the_version_of_the_package():
     assert version_of("cwndlab") == built["version"]
     bind = tomllib.loads((root / "crates/web/bind/Cargo.toml").read_text())["package"]
     assert bind["version"] == built["version"]
+    teacup = tomllib.loads((root / "packages/teacup/pyproject.toml").read_text())
+    assert teacup["project"]["version"] == built["version"]
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\n## {cited['version']} - {cited['date-released']}\n" in changes
 

@@ -34,12 +34,10 @@ from cwndlab.formats import (
     siftr,
     siftr2,
     ss,
-    tcp_probe,
-    teacup_config,
-    ttprobe,
-    web10g,
 )
 from cwndlab.testbeds.tables import SCHEMAS, conform
+from cwndlab_teacup import config as teacup_config
+from cwndlab_teacup import tcp_probe, ttprobe, web10g
 from patience import PATIENCE
 
 NUMBERS = (

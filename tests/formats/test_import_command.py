@@ -11,8 +11,9 @@ import logs
 import pytest
 
 import cwndlab
-from cwndlab.formats import importers, teacup_tree
+from cwndlab.formats import importers
 from cwndlab.formats.capture import Options
+from cwndlab_teacup import tree as teacup_tree
 from patience import PATIENCE
 
 pytestmark = pytest.mark.slow

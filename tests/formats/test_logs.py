@@ -1,7 +1,6 @@
 """Logs of other tools, and what is read of them."""
 
 import gzip
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -223,7 +222,7 @@ def test_unreadable_files_are_one_clear_line(tmp_path: Path, content: bytes) -> 
 
 def test_the_order_of_formats_does_not_matter(tmp_path: Path) -> None:
     """Each sample is recognised by its own format alone."""
-    modules = [importlib.import_module(f"cwndlab.formats.{name}") for name in base.FORMATS]
+    modules = list(base.modules())
     for make, kind in LOGS.values():
         content = make()
         head = (content.encode() if isinstance(content, str) else content)[: base.HEAD_BYTES]

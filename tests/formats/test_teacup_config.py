@@ -7,9 +7,10 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.formats import teacup_config, teacup_source
-from cwndlab.formats.teacup_config import convert
 from cwndlab.testbeds.ssh import lab_file
+from cwndlab_teacup import config as teacup_config
+from cwndlab_teacup import source as teacup_source
+from cwndlab_teacup.config import convert
 
 BASELINE = Path(__file__).parent / "teacup" / "baseline.py"
 

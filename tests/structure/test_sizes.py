@@ -10,7 +10,8 @@ LINES, FUNCTION = 700, 80
 
 
 def sources() -> Iterator[Path]:
-    for folder in ("python", "tests", "docs", "benches", "crates", "examples", "packaging", "tools"):
+    folders = ("python", "tests", "docs", "benches", "crates", "examples", "packages", "packaging", "tools")
+    for folder in folders:
         yield from (ROOT / folder).rglob("*.py")
     yield from (ROOT / "crates").rglob("*.rs")
 

@@ -2,12 +2,10 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    pass
 from cwndlab.cli.options import LATEST, Directory, Json
 from cwndlab.cli.output import print_summary, say
 
@@ -15,9 +13,7 @@ from cwndlab.cli.output import print_summary, say
 def import_(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="PATH", help="Files or directories of other tools, or one TEACUP configuration."
-        ),
+        typer.Argument(metavar="PATH", help="Files or directories of other tools, or one configuration."),
     ],
     *,
     out: Annotated[
@@ -57,15 +53,16 @@ def import_(
 ) -> None:
     """Turn other tools' files into results.
 
-    A TEACUP configuration becomes an experiment file, and a lab file of its machines.
+    A TEACUP configuration becomes an experiment file, and a lab file of its machines (with the package
+    cwndlab-teacup, which also reads TEACUP's results and logs of old kernels).
     """
     from cwndlab.formats import importers
     from cwndlab.formats.capture import Options
 
-    if len(paths) == 1 and importers.is_configuration(paths[0]):
+    if len(paths) == 1 and importers.configurations(paths[0]) is not None:
         written, converted = importers.configuration(paths[0], out, stack=stack, prefix=prefix)
         if not quiet:
-            print("\n".join(converted.test_ids if test_ids else importers.findings(converted, json=json)))
+            print("\n".join(converted.test_ids if test_ids else converted.told(as_json=json)))
             command = f"cwndlab run {shlex.quote(str(written))}"
             say(f"{len(converted.test_ids)} runs: {written}; run them with: {command}")
             if converted.lab is not None:
@@ -87,7 +84,10 @@ def export(
     directory: Directory = LATEST,
     *,
     form: Annotated[
-        str, typer.Option("--format", metavar="csv|parquet|flent|xplot|siftr", help="What to write.")
+        str,
+        typer.Option(
+            "--format", metavar="csv|parquet|flent|siftr", help="What to write; xplot with cwndlab-teacup."
+        ),
     ] = "csv",
     out: Annotated[
         Path | None,

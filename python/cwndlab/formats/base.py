@@ -1,6 +1,7 @@
 """What a format is to the rest of cwndlab: a module that turns one file of another tool into runs.
 
-A format is a module of this package, named in `FORMATS`, with
+A format is a module of this package, named in `FORMATS`, or of another one, an entry point of the group
+`cwndlab.importers`, with
 
     NAME: str                          the word for it in messages, such as "iperf3 JSON"
     def recognises(head: bytes) -> bool    whether a file that begins with these bytes is one
@@ -13,7 +14,7 @@ never executes, or follows as a path, anything a file says.
 
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from cwndlab.errors import InputError, printable
+from cwndlab.experiment import extensions
 from cwndlab.formats import compression
 from cwndlab.formats.external_sort import StoredTable
 from cwndlab.testbeds import tables
@@ -35,13 +37,12 @@ FORMATS: tuple[str, ...] = (
     "siftr2",
     "flent",
     "iperf3",
-    "web10g",
-    "ttprobe",
-    "tcp_probe",
     "ss",
     "iperf_text",
 )
-"""Modules of this package that read a format, in the order in which they are asked about a file."""
+"""Modules of this package that read a format, in the order in which they are asked about a file.
+
+Those that join by the entry point `cwndlab.importers` are asked after them."""
 
 HEAD_BYTES = 64 << 10
 """Bytes of the beginning of a file that `recognises` is shown, decompressed."""
@@ -97,7 +98,7 @@ def read(path: Path) -> list[Recording]:
     """
     module = _format(head(path))
     if module is None:
-        raise InputError(f"{path}: of no known format{_nearest(head(path))}; known are {', '.join(names())}")
+        raise InputError(f"{path}: of no known format{_nearest(head(path))}; {all_known()}")
     found = module.read(path)
     if not found:
         raise InputError(f"{path}: holds no run ({module.NAME})")
@@ -135,15 +136,20 @@ def known(path: Path) -> bool:
 
 def _format(start: bytes) -> Format | None:
     """The format of a file that begins so."""
-    modules = (cast(Format, importlib.import_module(f"cwndlab.formats.{name}")) for name in FORMATS)
-    return next((module for module in modules if module.recognises(start)), None)
+    return next((module for module in modules() if module.recognises(start)), None)
+
+
+def modules() -> Iterator[Format]:
+    """Modules that read a format, in the order in which they are asked."""
+    for name in FORMATS:
+        yield cast(Format, importlib.import_module(f"cwndlab.formats.{name}"))
+    yield from extensions.load("cwndlab.importers").values()
 
 
 def _nearest(start: bytes) -> str:
     """What a file of no known format has of the format that it resembles most, and what it has not."""
     best: tuple[float, str] = (0.0, "")
-    for name in FORMATS:
-        module = importlib.import_module(f"cwndlab.formats.{name}")
+    for module in modules():
         marks: Mapping[str, bytes] = getattr(module, "MARKS", {})
         there = [what for what, pattern in marks.items() if re.search(pattern, start, re.MULTILINE)]
         missing = [what for what in marks if what not in there]
@@ -156,7 +162,12 @@ def _nearest(start: bytes) -> str:
 
 def names() -> list[str]:
     """The words for all formats."""
-    return [cast(Format, importlib.import_module(f"cwndlab.formats.{name}")).NAME for name in FORMATS]
+    return [module.NAME for module in modules()]
+
+
+def all_known() -> str:
+    """What can be read, and what a package that is not installed would read."""
+    return f"known are {', '.join(names())}{extensions.others('cwndlab.importers')}"
 
 
 def head(path: Path) -> bytes:

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from cwndlab.errors import CwndlabError, InputError, unknown
-from cwndlab.formats import flent, siftr_log, xplot
+from cwndlab.experiment import extensions
+from cwndlab.formats import flent, siftr_log
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.files import replace
 from cwndlab.results.resultset import ResultSet
@@ -27,19 +28,21 @@ def export(results: ResultSet, form: str, out: Path, runs: Sequence[str] = ()) -
     Raises InputError for a format or run that does not exist, a directory that is not empty or cannot be
     written, and runs without what the format holds.
     """
-    if form not in FORMATS:
-        raise unknown("--format", form, FORMATS)
+    writers: Mapping[str, Writer] = {**extensions.load("cwndlab.exporters"), **FORMATS}
+    if form not in writers:
+        refusal = unknown("--format", form, writers)
+        raise InputError(f"{refusal}{extensions.others('cwndlab.exporters')}")
     chosen = [str(results.runs["run_id"][_place(results, run)]) for run in runs] or _all(results)
     try:
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):
             raise InputError(f"{out}: not empty; give another directory with -o")
-        yield from _written(results, form, chosen, out)
+        yield from _written(results, form, writers[form], chosen, out)
     except OSError as error:
         raise InputError(f"{error.filename or out}: {error.strerror or error}") from None
 
 
-def _written(results: ResultSet, form: str, runs: Sequence[str], out: Path) -> Iterator[Path]:
+def _written(results: ResultSet, form: str, write: Writer, runs: Sequence[str], out: Path) -> Iterator[Path]:
     """Write everything, or nothing: the directory was empty before."""
     try:
         if form in ("csv", "parquet"):
@@ -47,7 +50,7 @@ def _written(results: ResultSet, form: str, runs: Sequence[str], out: Path) -> I
             yield out / SUMMARY
         written = 0
         for run in runs:
-            for file in FORMATS[form](results, run, out):
+            for file in write(results, run, out):
                 written += 1
                 yield file
         if not written:
@@ -107,7 +110,6 @@ FORMATS: Mapping[str, Writer] = {
     "csv": _csv,
     "parquet": _parquet,
     "flent": flent.write,
-    "xplot": xplot.write,
     "siftr": siftr_log.write,
 }
-"""Writers by the word for their format."""
+"""Writers by the word for their format; others join by the entry point `cwndlab.exporters`."""

@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from json import dumps
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from cwndlab.errors import InputError
-from cwndlab.formats import base, capture, directory, teacup_config, teacup_tree
+from cwndlab.experiment import extensions
+from cwndlab.formats import base, capture, directory
 from cwndlab.formats.capture import Options
 from cwndlab.formats.directory import Run
-from cwndlab.formats.teacup_config import Converted
 from cwndlab.results.resultset import ResultSet
 
 MAX_FILES = 10_000
-"""Files of a directory that is no TEACUP tree, at most."""
+"""Files of a directory that no package reads as a whole, at most."""
 
 MAX_WARNINGS = 10
 """Warnings of imported files that are printed."""
 
 
-def is_configuration(path: Path) -> bool:
-    """Whether a file is a TEACUP configuration: Python that sets TPCONF_ names."""
-    if not path.is_file() or path.suffix != ".py":
-        return False
-    with path.open("rb") as file:
-        return b"TPCONF_" in file.read(1 << 20)
+class Converted(Protocol):
+    """A configuration of another tool as an experiment file."""
+
+    experiment: str
+    """Text of the file."""
+    name: str
+    test_ids: list[str]
+    """The other tool's name of every run."""
+    lab: str | None
+    """Text of a lab file of its machines; `None` where the configuration does not say their addresses."""
+
+    def told(self, *, as_json: bool = False) -> list[str]:
+        """What became of each setting, as lines of text or of JSON."""
+
+
+class Configurations(Protocol):
+    """A module that joins by the entry point `cwndlab.configurations`: makes experiment files."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a file is a configuration."""
+
+    def convert(self, path: Path, stack: str | None = None, prefix: str | None = None) -> Converted:
+        """The configuration as an experiment file; raises InputError for what is refused."""
+
+
+class Trees(Protocol):
+    """A module that joins by the entry point `cwndlab.trees`: reads directories of results."""
+
+    def is_tree(self, directory: Path) -> bool:
+        """Whether a directory is one."""
+
+    def read(self, directory: Path, options: Options, skipped: list[str]) -> list[Run]:
+        """The runs in it; `skipped` gets a line for each capture without TCP data."""
+
+
+def configurations(path: Path) -> Configurations | None:
+    """What makes an experiment file of a file; `None` where it is no configuration of another tool."""
+    known: Iterable[Configurations] = extensions.load("cwndlab.configurations").values()
+    return next((module for module in known if module.recognises(path)), None)
 
 
 def read(paths: Sequence[Path], options: Options, skipped: list[str] | None = None) -> list[Run]:
@@ -36,15 +69,18 @@ def read(paths: Sequence[Path], options: Options, skipped: list[str] | None = No
     nothing else is there. Raises InputError, one line, for what cannot be read.
     """
     skipped = [] if skipped is None else skipped
-    if len(paths) == 1 and paths[0].is_dir() and teacup_tree.is_tree(paths[0]):
-        return teacup_tree.read(paths[0], options, skipped)
+    if len(paths) == 1 and paths[0].is_dir():
+        known: Iterable[Trees] = extensions.load("cwndlab.trees").values()
+        for trees in known:
+            if trees.is_tree(paths[0]):
+                return trees.read(paths[0], options, skipped)
     captures: list[Path] = []
     others: list[Path] = []
     for path in paths:
         if path.is_dir():
             found = _known(path)
             if not found:
-                raise InputError(f"{path}: no file of a known format; known are {', '.join(base.names())}")
+                raise InputError(f"{path}: no file of a known format; {base.all_known()}")
         else:
             found = [path]
         for file in found:
@@ -82,13 +118,16 @@ def lab_of(experiment: Path) -> Path:
 def configuration(
     path: Path, out: Path | None, *, stack: str | None = None, prefix: str | None = None
 ) -> tuple[Path, Converted]:
-    """Write the experiment file of a TEACUP configuration to `out`, or to NAME.yaml in the current directory,
+    """Write the experiment file of a configuration to `out`, or to NAME.yaml in the current directory,
     and its lab file beside it (`lab_of`), where it says what machines there are.
 
     Nothing is written unless the whole configuration was read. Raises InputError for what is refused, and
     when the file exists.
     """
-    converted = teacup_config.convert(path, stack, prefix)
+    module = configurations(path)
+    if module is None:
+        raise InputError(f"{path}: no configuration of a known tool")
+    converted = module.convert(path, stack, prefix)
     target = out if out is not None else Path(f"{converted.name}.yaml")
     files = {target: converted.experiment}
     if converted.lab is not None:
@@ -103,16 +142,6 @@ def configuration(
         except OSError as error:
             raise InputError(f"{file}: {error.strerror or error}") from None
     return target, converted
-
-
-def findings(converted: Converted, *, json: bool = False) -> list[str]:
-    """What became of each setting, as lines of text or of JSON."""
-    if not json:
-        return teacup_config.as_text_list(converted.findings)
-    return [
-        dumps({"kind": found.kind, "file": found.place.file, "line": found.place.line, "text": found.text})
-        for found in converted.findings
-    ]
 
 
 def _known(path: Path) -> list[Path]:

@@ -6,12 +6,16 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cwndlab.errors import unknown
+from cwndlab.experiment import extensions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cwndlab.report.plots.paint import Plot
+    from cwndlab.report.plots.selection import Selection
     from cwndlab.results.resultset import ResultSet
 
 KINDS: Mapping[str, str] = {
@@ -35,7 +39,11 @@ KINDS: Mapping[str, str] = {
     "sojourn": "time in the queue over time",
     "phase": "cwnd of one flow against another's, or against its RTT",
 }
-"""Every kind and what it shows. The kind `x` is drawn by `cwndlab.report.plots.x.draw`."""
+"""Every kind and what it shows. The kind `x` is drawn by `cwndlab.report.plots.x.draw`; other packages add
+kinds by entry points of the group `cwndlab.plots`."""
+
+Draw: TypeAlias = "Callable[[Selection], Plot]"
+"""Draws a kind of plot."""
 
 
 def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options: Any) -> Plot:
@@ -52,14 +60,15 @@ def plot(results: ResultSet, kind: str, out: str | Path | None = None, **options
     # Loaded when first used: the command line reads KINDS for its help and must not wait for matplotlib.
     paint = importlib.import_module("cwndlab.report.plots.paint")
     selection = importlib.import_module("cwndlab.report.plots.selection")
-    if kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
+    added: Mapping[str, Draw] = extensions.load("cwndlab.plots") if kind not in KINDS else {}
+    if kind not in KINDS and kind not in added:
+        raise unknown("kind", kind, [*KINDS, *added])
     names = [field.name for field in fields(selection.Options)]
     for name in options:
         if name not in names:
             raise unknown("option", name, names)
     chosen = selection.Options(**options)
-    draw = importlib.import_module(f"cwndlab.report.plots.{kind}").draw
+    draw: Draw = added.get(kind) or importlib.import_module(f"cwndlab.report.plots.{kind}").draw
     with paint.style(chosen):
         bound = selection.bind(results, chosen)
         figure: Plot = draw(bound)

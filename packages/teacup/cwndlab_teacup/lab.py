@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from cwndlab.errors import printable
-from cwndlab.formats.teacup_reader import safe
-from cwndlab.formats.teacup_source import Source
-from cwndlab.formats.teacup_values import as_text
+from cwndlab_teacup.reader import safe
+from cwndlab_teacup.source import Source
+from cwndlab_teacup.values import as_text
 
 UNKNOWN = "unknown"
 """Stands for the name of an interface of the router."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from cwndlab.errors import shown
 from cwndlab.experiment import units
-from cwndlab.formats.teacup_reader import Reader, safe
-from cwndlab.formats.teacup_values import Place, Text, as_text, refuse
+from cwndlab_teacup.reader import Reader, safe
+from cwndlab_teacup.values import Place, Text, as_text, refuse
 
 
 @dataclass

@@ -9,9 +9,9 @@ from typing import Any
 
 from cwndlab.errors import shown, unknown
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.formats.teacup_reader import Reader, safe
-from cwndlab.formats.teacup_sweep import Leaves
-from cwndlab.formats.teacup_values import as_text, refuse
+from cwndlab_teacup.reader import Reader, safe
+from cwndlab_teacup.sweep import Leaves
+from cwndlab_teacup.values import as_text, refuse
 
 
 @dataclass

@@ -20,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cwndlab.errors import InputError
-from cwndlab.formats import base, capture, siftr, ttprobe, web10g
+from cwndlab.formats import base, capture, siftr
 from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
 from cwndlab.formats.directory import Run
 from cwndlab.formats.external_sort import FIRST, SECOND, Sorter, StoredTable, TableWriter
+from cwndlab_teacup import ttprobe, web10g
 
 NAME = "TEACUP results"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.errors import printable
-from cwndlab.formats.teacup_values import Place, as_text
+from cwndlab_teacup.values import Place, as_text
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 from cwndlab.errors import shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab.formats.teacup_reader import ACCESS_RATE, Reader
-from cwndlab.formats.teacup_sweep import Leaves
-from cwndlab.formats.teacup_values import Place, Text, as_text, refuse
+from cwndlab_teacup.reader import ACCESS_RATE, Reader
+from cwndlab_teacup.sweep import Leaves
+from cwndlab_teacup.values import Place, Text, as_text, refuse
 
 AVERAGE_PACKET = 600
 """Bytes that TEACUP takes a packet for where a queue is to hold a `bdp`."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cwndlab.errors import InputError, shown
-from cwndlab.formats.teacup_values import (
+from cwndlab_teacup.values import (
     MAX_PARAMETER_WORK,
     MAX_WORK,
     STAMP,

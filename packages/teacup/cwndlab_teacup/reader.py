@@ -11,9 +11,9 @@ from typing import Any
 
 from cwndlab.errors import nearest, shown
 from cwndlab.experiment import units
-from cwndlab.formats.teacup_source import Source, arguments
-from cwndlab.formats.teacup_sweep import Parameter
-from cwndlab.formats.teacup_values import Place, as_text, refuse
+from cwndlab_teacup.source import Source, arguments
+from cwndlab_teacup.sweep import Parameter
+from cwndlab_teacup.values import Place, as_text, refuse
 
 RATES = {"": 1, "bit": 1, "bits/s": 1, "bps": 8} | {
     f"{prefix}{unit}": scale * size

@@ -2,7 +2,7 @@
 them.
 
 What each setting became is said with its line: mapped (means the same here), approximated (does not quite),
-dropped (has no counterpart). The configuration is read by `teacup_source`; nothing of it is executed.
+dropped (has no counterpart). The configuration is read by `source`; nothing of it is executed.
 
 Facts on TEACUP are those of versions 0.4 to 1.1 (CAIA technical reports 140314A and 150414A): a test ID is
 the prefix and, for each parameter varied, in the order of TPCONF_vary_parameters, `_SHORTNAME_VALUE` with
@@ -15,6 +15,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from json import dumps
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,14 @@ import yaml
 
 from cwndlab.errors import CwndlabError, InputError, printable
 from cwndlab.experiment import units
-from cwndlab.formats import teacup_lab, teacup_source
-from cwndlab.formats.teacup_hosts import Hosts
-from cwndlab.formats.teacup_reader import ACCESS_RATE, KINDS, Finding, safe
-from cwndlab.formats.teacup_router import Router
-from cwndlab.formats.teacup_source import undated
-from cwndlab.formats.teacup_sweep import Leaves, Parameter, axes_of, linked, simplify
-from cwndlab.formats.teacup_traffic import Traffic
-from cwndlab.formats.teacup_values import STAMP, Place, Text, as_text, refuse
+from cwndlab_teacup import lab, source
+from cwndlab_teacup.hosts import Hosts
+from cwndlab_teacup.reader import ACCESS_RATE, KINDS, Finding, safe
+from cwndlab_teacup.router import Router
+from cwndlab_teacup.source import undated
+from cwndlab_teacup.sweep import Leaves, Parameter, axes_of, linked, simplify
+from cwndlab_teacup.traffic import Traffic
+from cwndlab_teacup.values import STAMP, Place, Text, as_text, refuse
 
 MAX_RUNS = 50_000
 """Runs of one configuration at most."""
@@ -49,6 +50,25 @@ class Converted:
     lab: str | None
     """Its machines as a lab file's text; None where the configuration does not say their addresses."""
 
+    def told(self, *, as_json: bool = False) -> list[str]:
+        """What became of each setting, as lines of text or of JSON."""
+        if not as_json:
+            return as_text_list(self.findings)
+        return [
+            dumps(
+                {"kind": found.kind, "file": found.place.file, "line": found.place.line, "text": found.text}
+            )
+            for found in self.findings
+        ]
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file is a TEACUP configuration: Python that sets TPCONF_ names."""
+    if not path.is_file() or path.suffix != ".py":
+        return False
+    with path.open("rb") as file:
+        return b"TPCONF_" in file.read(1 << 20)
+
 
 def convert(path: Path, stack: str | None = None, prefix: str | None = None) -> Converted:
     """Make an experiment file of a TEACUP configuration.
@@ -56,7 +76,7 @@ def convert(path: Path, stack: str | None = None, prefix: str | None = None) -> 
     `stack` is what hosts run whose system the configuration does not say; `prefix` begins the test IDs in
     place of TPCONF_test_id. Raises InputError for a file that is no such configuration.
     """
-    return _Converter(teacup_source.read(path), stack, prefix).convert()
+    return _Converter(source.read(path), stack, prefix).convert()
 
 
 def as_text_list(findings: Sequence[Finding]) -> list[str]:
@@ -96,8 +116,8 @@ class _Converter(Traffic, Hosts, Router):
             *(f"#   {line}" for line in as_text_list(findings)),
         ]
         safe = "\n".join(map(printable, header))
-        lab = teacup_lab.of(self.source, name, _hosts_of(leaves[0]))
-        return Converted(f"{safe}\n\n{text}", name, ids, findings, lab)
+        machines = lab.of(self.source, name, _hosts_of(leaves[0]))
+        return Converted(f"{safe}\n\n{text}", name, ids, findings, machines)
 
     def _prefix(self) -> str:
         if self.prefix is not None:
