@@ -95,7 +95,7 @@ def test_nothing_has_no_ratio_and_per_cents_differ_in_points() -> None:
 
 def test_a_trade_off_is_one_sentence_what_is_better_first() -> None:
     runs = [
-        [Run("r", {"goodput_mbps": rate, "rtt_p95_ms": rtt}, repeat=0, draws=(1, 0), live=False)]
+        [Run("r", {"goodput_mbps": rate, "rtt_p95_ms": rtt}, repeat=0, draws=(1, 0), by_chance=False)]
         for rate, rtt in ((10.0, 100.0), (9.5, 40.0))
     ]
     each = comparison.compare(
@@ -113,7 +113,7 @@ def test_changes_of_one_sentence_are_told_in_one_form() -> None:
     assert "from 0.9970 times as high (delay 1ms) to 41.1 times as high (delay 2ms)" in said(found)
     assert "goodput 540 % higher" in found.lead()
     runs = [
-        [Run("r", {"goodput_mbps": rate, "rtt_p95_ms": rtt}, repeat=0, draws=(1, 0), live=False)]
+        [Run("r", {"goodput_mbps": rate, "rtt_p95_ms": rtt}, repeat=0, draws=(1, 0), by_chance=False)]
         for rate, rtt in ((10.0, 10.0), (62.5, 411.0))
     ]
     each = comparison.compare(

@@ -27,7 +27,7 @@ def simulated(
             repeat=repeat,
             draws=(seed, repeat),
             identity=f"{value} in {repeat}",
-            live=False,
+            by_chance=False,
             **fields,
         )
         for repeat, value in enumerate(values)
@@ -156,10 +156,12 @@ def test_corrected_differences_do_not_pass_for_their_number() -> None:
 
 def test_runs_that_cannot_vary_are_deterministic() -> None:
     same = [
-        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", live=False) for repeat in range(5)
+        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", by_chance=False)
+        for repeat in range(5)
     ]
     other = [
-        Run("r", {"goodput_mbps": 10.0}, draws=(1, repeat), identity="y", live=False) for repeat in range(5)
+        Run("r", {"goodput_mbps": 10.0}, draws=(1, repeat), identity="y", by_chance=False)
+        for repeat in range(5)
     ]
     found = compared(same, other)
     assert (found.kind, found.interval, found.welch, found.test) == (Kind.DETERMINISTIC, None, None, None)
@@ -171,7 +173,8 @@ def test_runs_that_cannot_vary_are_deterministic() -> None:
 
 def test_one_side_that_cannot_vary_is_an_exact_value() -> None:
     same = [
-        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", live=False) for repeat in range(8)
+        Run("r", {"goodput_mbps": 8.0}, draws=(1, repeat), identity="x", by_chance=False)
+        for repeat in range(8)
     ]
     found = compared(same, simulated(values(9, 0.1, 8)))
     assert (found.kind, found.design) == (Kind.DIFFERENCE, Design.EXACT)

@@ -45,7 +45,12 @@ def side(name: str, values: Floats, metric: str, *, shared: bool) -> RunSet:
     return RunSet(
         name,
         [
-            Run(f"{repeat}", {metric: float(value)}, draws=(1, repeat) if shared else None, live=not shared)
+            Run(
+                f"{repeat}",
+                {metric: float(value)},
+                draws=(1, repeat) if shared else None,
+                by_chance=not shared,
+            )
             for repeat, value in enumerate(values)
         ],
     )

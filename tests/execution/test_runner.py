@@ -33,7 +33,6 @@ class MadeUpTestbed:
     """Writes made-up rows; `broken` maps a run to what goes wrong in it."""
 
     name = "sim"
-    live = False
 
     def ready(self):
         """Needs nothing."""

@@ -176,7 +176,7 @@ def test_the_source_is_kept_as_read(tmp_path: Path) -> None:
 
 
 def test_an_unknown_testbed_is_refused() -> None:
-    with pytest.raises(InputError, match="testbed 'simm' is not one of sim, netns"):
+    with pytest.raises(InputError, match="testbed: 'simm' does not exist; did you mean sim"):
         load(BASE, testbed="simm")
 
 

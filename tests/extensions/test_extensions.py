@@ -1,4 +1,4 @@
-"""Formats and plots of another package, which is installed beside cwndlab and named nowhere in it."""
+"""Formats, plots and testbeds of another package, installed beside cwndlab and named nowhere in it."""
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoints
@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from cwndlab.errors import CwndlabError, InputError
+from cwndlab import testbeds
+from cwndlab.cli import main
+from cwndlab.errors import CwndlabError, ExperimentError, InputError
 from cwndlab.experiment import extensions
 from cwndlab.formats import base, exporters, importers
 from cwndlab.formats.capture import Options
 from cwndlab.report.plots import plot
 from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds import loader
 
 ENTRY_POINTS = """
 [cwndlab.importers]
@@ -20,7 +23,29 @@ rounds = rounds
 rounds = rounds:write
 [cwndlab.plots]
 rounds = rounds:draw
+[cwndlab.testbeds]
+wire = wire:KIND
 """
+
+
+TWO_FLOWS = """
+experiment: two
+duration: 5s
+hosts:
+  a: {stack: freebsd-13, cc: cubic}
+  b: {stack: freebsd-13}
+network:
+  dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p}}}
+flows:
+  - {name: one, from: a, to: b}
+  - {name: two, from: a, to: b}
+"""
+
+
+def status(command: list[str]) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    return int(ended.value.code or 0)
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +91,26 @@ def test_a_kind_of_plot_is_drawn(results: ResultSet, tmp_path: Path) -> None:
     assert (tmp_path / "rounds.png").stat().st_size > 1000
     with pytest.raises(InputError, match="did you mean rounds"):
         plot(results, "round")
+
+
+def test_a_testbed_carries_runs_out(
+    tmp_path: Path, install: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(ENTRY_POINTS)
+    file = tmp_path / "two.yaml"
+    file.write_text(TWO_FLOWS)
+    out = tmp_path / "out"
+    assert status(["run", str(file), "--testbed", "wire", "-o", str(out), "--no-report", "-q"]) == 0
+    results = ResultSet(out)
+    assert results.header.testbed == "wire"
+    assert results.summary["goodput_mbps"].to_list() == [16.0, 16.0]
+    assert not any(brief.by_chance for brief in results.briefs)
+    assert status(["doctor"]) == 0
+    assert "+ wire                 ready; no plug is loose" in capsys.readouterr().out
+    with pytest.raises(InputError, match="did you mean wire"):
+        testbeds.find("wier")
+    with pytest.raises(ExperimentError, match="not supported by testbed wire"):
+        loader.load(TWO_FLOWS.replace("cc: cubic", "cc: cubic, mss: 1000"), testbed="wire")
 
 
 def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path, install: Callable[[str], None]) -> None:

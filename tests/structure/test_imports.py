@@ -37,7 +37,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 """By room, the lowest first, the rooms it imports; `""` is the package's own face, which nothing imports."""
 
-TESTBEDS = ("sim", "netns", "ssh")
+TESTBEDS = ("sim", "netns", "ssh", "kernel")
 """Packages below `testbeds` that only `testbeds` may name."""
 
 SYSTEMS = ("linux", "freebsd")

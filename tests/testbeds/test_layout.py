@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cwndlab import load
+from cwndlab import load, testbeds
 from cwndlab.execution import run_order
 from cwndlab.experiment.scenario.queries import base_rtt_ns, of_engine
 from cwndlab.testbeds import programs
@@ -17,7 +17,6 @@ from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.traffic.clock import start_times
 from cwndlab.testbeds.netns import emulator, namespaces, preflight
 from cwndlab.testbeds.netns.layout import Layout, lay_out
-from cwndlab.testbeds.schema import SUPPORTS
 
 HOSTS = "hosts: {a: {stack: linux}, b: {stack: linux}, c: {stack: linux}}\n"
 FLOWS = """\
@@ -147,8 +146,8 @@ def test_starts_are_drawn_by_seed_repeat_and_flow_alone() -> None:
 def test_the_engine_never_sees_what_only_live_testbeds_know() -> None:
     made = {**scenario(), "live": {"emulator": "own"}}
     assert "live" not in json.loads(json.dumps(of_engine(made)))
-    assert SUPPORTS["netns"].live
-    assert SUPPORTS["sim"].live is None
+    assert testbeds.support("netns").live
+    assert testbeds.support("sim").live is None
 
 
 def test_a_capture_at_a_host_is_of_the_links_at_its_interfaces() -> None:

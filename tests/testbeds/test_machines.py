@@ -126,7 +126,7 @@ def test_a_build_has_machines_of_its_own(tmp_path: Path) -> None:
     assert lab_file.read(file).hosts["a"].address == "10.0.0.1"
     assert lab_file.read(labs.of_build(file, "old")).hosts["a"].address == "10.0.0.1"
     assert lab_file.read(labs.of_build(file, "new")).hosts["a"].address == "10.0.0.9"
-    assert "build old switches r: kldunload tcp_rack" in labs.commands(file)
+    assert "build old switches r: kldunload tcp_rack" in lab_file.commands(file)
     assert labs.has_switch(labs.of_build(file, "old"))
     with pytest.raises(InputError, match="there is no build 'newer'; builds has old, new"):
         labs.of_build(file, "newer")

@@ -258,7 +258,7 @@ def has_ratios(metric: str, values: Floats) -> bool:
 def drift(contrast: Contrast) -> str | None:
     """A warning where the order of the runs could make a difference; None where it cannot, or does not."""
     runs = [*contrast.a.runs, *contrast.b.runs]
-    if not any(run.live for run in runs) or len(runs) < 3:
+    if not any(run.by_chance for run in runs) or len(runs) < 3:
         return None
     a = [run.started for run in contrast.a.runs if run.started is not None]
     b = [run.started for run in contrast.b.runs if run.started is not None]
@@ -389,7 +389,7 @@ def _cannot_vary(runs: Sequence[Run]) -> bool:
     """Whether several simulated runs recorded the same though their draws differ."""
     return (
         len(runs) > 1
-        and not any(run.live for run in runs)
+        and not any(run.by_chance for run in runs)
         and runs[0].identity is not None
         and len({run.identity for run in runs}) == 1
         and len({run.draws for run in runs}) > 1
@@ -415,7 +415,9 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
     if sample.identical:
         return replace(known, kind=Kind.IDENTICAL)
     if sample.constant:
-        simulated = not any(run.live for side in (sample.contrast.a, sample.contrast.b) for run in side.runs)
+        simulated = not any(
+            run.by_chance for side in (sample.contrast.a, sample.contrast.b) for run in side.runs
+        )
         kept = (
             notes if simulated else [*notes, "all runs of a side show the same value, to the digits recorded"]
         )
@@ -609,5 +611,5 @@ def _averaged(runs: Sequence[Run], metric: str, value: float) -> Run:
         draws=runs[0].draws if len({run.draws for run in runs}) == 1 else None,
         identity=None if None in identities else " ".join(str(identity) for identity in identities),
         started=min((run.started for run in runs if run.started is not None), default=None),
-        live=any(run.live for run in runs),
+        by_chance=any(run.by_chance for run in runs),
     )

@@ -51,8 +51,8 @@ class Run:
     """Equal for runs that recorded the same; None where that cannot be told."""
     started: datetime | None = None
     """When it began, if that can matter: None for simulated runs."""
-    live: bool = True
-    """Whether it ran on a real clock."""
+    by_chance: bool = True
+    """Whether something besides seed and repeat decides what it records."""
     series: Callable[[str], Floats] = field(default=lambda metric: np.empty(0), compare=False)
     """The metric over windows of a second, in order; empty where none was recorded."""
 
@@ -108,10 +108,10 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
                 mixed=mixed,
                 cell={key: str(value) for key, value in zip(keys, cells[mine[0]], strict=True)},
                 repeat=repeat,
-                draws=(brief.seed, repeat) if brief.in_virtual_time and brief.seed is not None else None,
+                draws=None if brief.by_chance or brief.seed is None else (brief.seed, repeat),
                 identity=brief.identity,
-                started=None if brief.in_virtual_time else _time(brief.started),
-                live=not brief.in_virtual_time,
+                started=_time(brief.started) if brief.by_chance else None,
+                by_chance=brief.by_chance,
                 series=partial(_series_of, results, index, names),
             )
         )

@@ -76,11 +76,10 @@ def _print_plan(bench: "Bench", loaded: "Experiment") -> None:
     from cwndlab import testbeds
     from cwndlab.execution import ab as builds
     from cwndlab.execution import estimate, run_order, runner
-    from cwndlab.testbeds import labs
 
     plan = runner.check(loaded, testbeds.DISTANT, None, bench.labs[bench.base])
     print(estimate.as_text(plan, 1, run_order.pause_ns(loaded.spec), width()))
     print("all of it with each build:")
     for turn in builds.turns(bench.base, bench.new, plan.repeat):
         print(f"  {turn.build}: repeats {', '.join(map(str, turn.repeats))}")
-    print("\n".join(labs.commands(bench.lab)))
+    print("\n".join(testbeds.commands(testbeds.DISTANT, bench.lab)))

@@ -52,7 +52,7 @@ def examine(lab: Path | None = None) -> Iterator[Finding]:
     yield Finding(
         "cwndlab", "python", None, f"{platform.python_version()} on {platform.system()} {platform.release()}"
     )
-    for name in testbeds.NAMES:
+    for name in testbeds.names():
         yield _testbed(name, lab)
     yield from _guests()
     yield from _tools()
@@ -67,7 +67,8 @@ def clean(lab: Path | None = None) -> list[str]:
 
     Raises InputError, one line, without the rights to.
     """
-    here = [name for name in testbeds.NAMES if testbeds.is_here(name)] if lab is None else [testbeds.DISTANT]
+    own = (name for name in testbeds.names() if testbeds.kind(name).is_here)
+    here = own if lab is None else [testbeds.DISTANT]
     return [left for name in here for left in testbeds.find(name, lab).clean()]
 
 
@@ -100,11 +101,11 @@ def _testbed(name: str, lab: Path | None) -> Finding:
 
 def _guests() -> Iterator[Finding]:
     """What testbed kernel needs: kernels that were built, and what builds them."""
-    from cwndlab.testbeds.kernel import build, guest, store
+    from cwndlab.testbeds import kernels
 
-    reason = guest.ready()
+    reason = kernels.ready()
     yield Finding("testbed kernel", "guests", reason is None, reason or "ready")
-    missing = build.missing()
+    missing = kernels.missing()
     detail = (
         f"needs {', '.join(missing)}" if missing else "compiler, flex, bison and what else it takes are here"
     )
@@ -118,7 +119,7 @@ def _guests() -> Iterator[Finding]:
         f"{free}; a guest takes some 25 MiB there, more with much data on its way",
     )
     try:
-        built = ", ".join(kernel.name for kernel in store.kernels())
+        built = ", ".join(kernel.name for kernel in kernels.kernels())
     except InputError as error:
         built = str(error)
     yield Finding("testbed kernel", "kernels", None, built or "none was built (cwndlab kernel build TREE)")

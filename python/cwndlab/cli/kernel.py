@@ -15,7 +15,7 @@ from cwndlab.cli.output import say
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
-    from cwndlab.testbeds.kernel.build import Progress
+    from cwndlab.testbeds.kernels import Progress
 
 kernel = typer.Typer(
     name="kernel", help="Kernels of your own: what testbed kernel runs.", rich_markup_mode=None
@@ -55,11 +55,11 @@ def build(
 
     It is built in a copy, with cwndlab's own configuration (cwndlab kernel config), and kept under its name.
     """
-    from cwndlab.testbeds.kernel import build
+    from cwndlab.testbeds import kernels
 
     _check_hz(hz)
     with _progress(quiet) as told:
-        made, before = build.build(tree, hz or build.HZ, patch, told, jobs=jobs or _processors())
+        made, before = kernels.build(tree, hz or kernels.HZ, patch, told, jobs=jobs or _processors())
     say(f"{'had been built' if before else 'built'}: {made.name} ({made.made_of})")
     say(f"use it: cwndlab run FILE --kernel {made.name}")
 
@@ -67,13 +67,13 @@ def build(
 @kernel.command("list")
 def list_() -> None:
     """List the kernels that were built."""
-    from cwndlab.testbeds.kernel import store
+    from cwndlab.testbeds import kernels
 
-    kernels = store.kernels()
-    for each in kernels:
+    built = kernels.kernels()
+    for each in built:
         patch = f", patch {each.patch_sha256[:8]}" if each.patch_sha256 else ""
         print(f"{each.name:<24} HZ {each.hz:<5} {each.release}{patch}")
-    if not kernels:
+    if not built:
         say("none was built yet: cwndlab kernel build TREE")
 
 
@@ -84,9 +84,9 @@ def config(
     ] = None,
 ) -> None:
     """Print what kernels are configured with."""
-    from cwndlab.testbeds.kernel import build, store
+    from cwndlab.testbeds import kernels
 
-    text = build.CONFIG if name is None else store.find(name).folder / "config"
+    text = kernels.CONFIG if name is None else kernels.find(name).folder / "config"
     print(text.read_text(encoding="utf-8"), end="")
 
 
@@ -103,15 +103,15 @@ def place(
         return testbed, lab
     if testbed not in (None, testbeds.GUEST) or lab is not None:
         raise InputError(f"--kernel goes with --testbed {testbeds.GUEST} alone")
-    from cwndlab.testbeds.kernel import choice
+    from cwndlab.testbeds import kernels
 
     with _progress(quiet) as told:
-        found = choice.kernel(chosen, patch, None, told, jobs=_processors())
+        found = kernels.choose(chosen, patch, None, told, jobs=_processors())
     return testbeds.GUEST, found.folder
 
 
 def _check_hz(hz: int | None) -> None:
-    from cwndlab.testbeds.kernel.build import HZ_CHOICES
+    from cwndlab.testbeds.kernels import HZ_CHOICES
 
     if hz is not None and hz not in HZ_CHOICES:
         raise InputError(f"--hz: found {hz}; expected one of {', '.join(map(str, HZ_CHOICES))}")

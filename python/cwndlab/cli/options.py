@@ -67,7 +67,7 @@ def _suites(incomplete: str) -> list[str]:
 
 def _testbeds(incomplete: str) -> list[str]:
     """What a shell may complete a testbed's name to."""
-    return [name for name in testbeds.NAMES if name.startswith(incomplete)]
+    return [name for name in testbeds.names() if name.startswith(incomplete)]
 
 
 Experiment = Annotated[
@@ -78,7 +78,7 @@ Experiment = Annotated[
 Testbed = Annotated[
     str | None,
     typer.Option(
-        metavar="|".join(testbeds.NAMES),
+        metavar="|".join(testbeds.TABLE),
         help=f"What carries the packets [{testbeds.MODEL}].",
         autocompletion=_testbeds,
     ),

@@ -32,5 +32,5 @@ def check(
     loaded = interface.load(experiment, overrides or (), where.testbed, lab=lab, cc=cc or ())
     with progress(quiet=False) as observer:
         plan = runner.check(loaded, where.testbed, observer, where.lab)
-    pause = run_order.pause_ns(loaded.spec) if where.live else None
+    pause = run_order.pause_ns(loaded.spec) if where.facts.takes_real_time else None
     typer.echo(overview.as_text(plan, where.workers if jobs is None else jobs, pause))

@@ -132,7 +132,7 @@ class Where:
     testbed: str
     lab: Path | None
     workers: int
-    live: bool
+    facts: testbeds.Facts
 
 
 def place(testbed: str | None, lab: Path | None) -> Where:
@@ -140,9 +140,9 @@ def place(testbed: str | None, lab: Path | None) -> Where:
     from cwndlab.execution.executors import processors
 
     name = testbed or (testbeds.MODEL if lab is None else testbeds.DISTANT)
-    bed = testbeds.find(name, lab)
-    bed.ready()
-    return Where(name, lab, 1 if bed.live else processors(), bed.live)
+    testbeds.find(name, lab).ready()
+    facts = testbeds.facts(name)
+    return Where(name, lab, 1 if facts.shares_machine else processors(), facts)
 
 
 def carry_out(
@@ -193,15 +193,14 @@ def conclude(
 
 def _print_plan(loaded: "Loaded", where: Where, jobs: int | None, *, quiet: bool, json: bool) -> None:
     from cwndlab.execution import estimate, run_order, runner
-    from cwndlab.testbeds import labs
 
-    pause = run_order.pause_ns(loaded.spec) if where.live else None
+    pause = run_order.pause_ns(loaded.spec) if where.facts.takes_real_time else None
     with progress(quiet, json=json) as observer:
         plan = runner.check(loaded, where.testbed, observer, where.lab)
     workers = where.workers if jobs is None else jobs
     print(estimate.as_json(plan) if json else estimate.as_text(plan, workers, pause, width()))
     if where.lab is not None and not json:
-        print("\n".join(labs.commands(where.lab, where.testbed)))
+        print("\n".join(testbeds.commands(where.testbed, where.lab)))
 
 
 def merge(

@@ -54,11 +54,11 @@ def run(
     Of a `shard` only its parts are carried out, into a directory of its own (default:
     `results/NAME-shard-3-of-10`); whatever is there already stays, as with `resume`. `merge.merge` puts
     shards together. With a `cluster`, a Dask scheduler's address or file, its workers carry the runs out.
-    Of a live testbed only the given `repeats` are carried out, and `resume` does the others later.
+    Where runs take real time only the given `repeats` are carried out, and `resume` does the others later.
 
     A run that fails is recorded with its reason and does not stop the others; ask `ResultSet.complete`.
     Raises InputError for a bad experiment or directory before anything is carried out, StoppedError after
-    SIGINT. On a live testbed each run is a part, in the order of `cwndlab.execution.run_order`, with a pause
+    SIGINT. There each run is a part, in the order of `cwndlab.execution.run_order`, with a pause
     between; more than one job then lets runs disturb each other. With more than one job the caller's
     main module must be importable (`if __name__ == "__main__"`), as for every spawned process.
     """
@@ -70,10 +70,11 @@ def run(
     plan = check(experiment, testbed, observer, lab)
     versions = {"cwndlab": software.version(), **bed.versions()}
     header = _header(experiment, plan, bed.name, versions, shard)
-    cut = store.cut(plan.runs, alone=bed.live)
+    in_order = testbeds.facts(bed.name).takes_real_time
+    cut = store.cut(plan.runs, alone=in_order)
     if shard is not None:
         cut, resume = shard.of(cut), True
-    sequence = run_order.arrange(experiment.spec, plan) if bed.live else None
+    sequence = run_order.arrange(experiment.spec, plan) if in_order else None
     directory = directories.choose(
         plan.experiment,
         None if out is None else Path(out),

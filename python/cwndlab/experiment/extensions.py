@@ -2,13 +2,14 @@
 
 | group | an object in it |
 | --- | --- |
+| `cwndlab.testbeds` | a testbed (`cwndlab.testbeds.Kind`) |
 | `cwndlab.importers` | a module that reads files of one format (`cwndlab.formats.base.Format`) |
 | `cwndlab.trees` | a module that reads directories of results (`cwndlab.formats.importers.Trees`) |
 | `cwndlab.configurations` | a module that makes experiments (`cwndlab.formats.importers.Configurations`) |
 | `cwndlab.exporters` | a function that writes a run in a format (`cwndlab.formats.exporters.Writer`) |
 | `cwndlab.plots` | a function that draws a kind of plot (`cwndlab.report.plots.Draw`) |
 
-The name of an entry point of the last two is the word that a user writes.
+The name of an entry point of testbeds, exporters and plots is the word that a user writes.
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ class Support:
     say."""
     live: Callable[[Spec, Sequence[LiveFlow]], dict[str, Any]] | None = None
     """What the Scenarios of a live testbed say besides: tools, loggers, the path; raises `Misplaced`."""
+    runs_kernel: bool = False
+    """Whether the TCP is that of a kernel: `cwndlab.testbeds.Facts`, whose table fills this in."""
     subset: Callable[[Subset, Section, yaml_nodes.Mapping, Catalogue], Subset] | None = None
     """What it takes part in, by the section of the file that has its name; given the whole, that section,
     the file's tree and the catalogue. Raises `ExperimentError`."""

@@ -32,8 +32,8 @@ class Brief:
     duration_ns: int
     rows: int
     """Of its longest table."""
-    in_virtual_time: bool
-    """Whether its scenario and what carried it out decide all of it: it was simulated, or in a guest."""
+    by_chance: bool
+    """Whether more than its scenario and what carried it out decides it: it was not in virtual time."""
     identity: str | None
     """Of a run in virtual time, equal for runs that counted the same, to the times of every loss recovery and
     each percentile. Not the hashes of its rows, which hold the run's number."""
@@ -62,7 +62,7 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
             seed=record.scenario.get("seed"),
             duration_ns=record.scenario["duration_ns"],
             rows=max((table.rows for table in record.tables.values()), default=0),
-            in_virtual_time=record.testbed in testbeds.VIRTUAL,
+            by_chance=testbeds.facts(record.testbed).draws_by_chance,
             identity=_identity(record),
         )
         for record in records
@@ -75,6 +75,6 @@ def said(texts: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _identity(record: RunRecord) -> str | None:
-    if record.testbed not in testbeds.VIRTUAL or record.summary is None:
+    if testbeds.facts(record.testbed).draws_by_chance or record.summary is None:
         return None
     return hashlib.sha256(json.dumps(record.summary, sort_keys=True).encode()).hexdigest()

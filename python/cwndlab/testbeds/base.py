@@ -12,8 +12,6 @@ from cwndlab.contract.summary import Summary
 if TYPE_CHECKING:
     import pyarrow as pa  # what runs beside the traffic imports this package and has no time to lose
 
-    from cwndlab.experiment.support import Support
-
 
 class Testbed(Protocol):
     """Carries out planned runs one after the other, in the process that made it."""
@@ -21,18 +19,6 @@ class Testbed(Protocol):
     @property
     def name(self) -> str:
         """The word for `--testbed` and the `testbed` column, such as `sim`."""
-
-    @property
-    def live(self) -> bool:
-        """Whether runs take the time they are about, on processors that they share.
-
-        Such runs are carried out one after the other unless asked otherwise, each a part of its own, in
-        blocks of one repeat of every cell, with a pause between.
-        """
-
-    @property
-    def support(self) -> Support:
-        """What of an experiment file it carries out."""
 
     def ready(self) -> None:
         """Raises InputError, with one line, if this machine lacks what every run needs: what, and how to get

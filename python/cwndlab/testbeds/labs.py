@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cwndlab.testbeds import DISTANT, GUEST
-from cwndlab.testbeds.live import user_programs
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -26,32 +23,6 @@ def template() -> str:
     from cwndlab.testbeds.ssh.lab_file import TEMPLATE
 
     return TEMPLATE
-
-
-def commands(lab: Path, testbed: str = DISTANT) -> list[str]:
-    """What a lab file has run on its machines, and which links they make, a line each."""
-    if testbed == GUEST:
-        return []
-    if testbed != DISTANT:
-        from cwndlab.testbeds.netns import lab_file as here
-
-        return list(here.commands(lab))
-    from cwndlab.testbeds.ssh import lab_file
-
-    found = []
-    read = lab_file.read(lab)
-    for name, machine in read.machines.items():
-        how = " by our emulator" if name == read.emulating else ""
-        found += [
-            f"{name} makes link {link} at {interface}{how}" for link, interface in machine.links.items()
-        ]
-        found += user_programs.lines(name, machine)
-    found += user_programs.described(read.programs, read.loggers)
-    for build, own in read.builds.items():
-        found += [f"build {build} has {host} at {machine.ssh}" for host, machine in own.hosts.items()]
-        for name, words in own.switch.items():
-            found += [f"build {build} switches {name}: {command}" for command in words]
-    return found
 
 
 def of_build(lab: Path, build: str) -> Path:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cwndlab import foreign
-from cwndlab.errors import InputError, nearest, one_of, shown
+from cwndlab import foreign, testbeds
 from cwndlab.experiment import experiment, yaml_nodes
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.scenario import planner
@@ -13,7 +12,7 @@ from cwndlab.experiment.support import Support
 from cwndlab.experiment.yaml_nodes import Mapping
 from cwndlab.foreign import Module
 from cwndlab.testbeds import MODEL
-from cwndlab.testbeds.schema import SUPPORTS, Spec, of_lab
+from cwndlab.testbeds.schema import Spec
 
 
 def load(
@@ -43,11 +42,7 @@ def read(tree: Mapping, source: str, overrides: Sequence[str], known: Support) -
 def support(testbed: str, lab: Path | None = None, modules: Sequence[Module] = ()) -> Support:
     """What a testbed supports, on the machines of a lab file, with congestion controls from outside; raises
     InputError where there is none."""
-    if testbed not in SUPPORTS:
-        hint = nearest(testbed, SUPPORTS)
-        message = f"testbed {shown(testbed)} is not {one_of(SUPPORTS)}"
-        raise InputError(message + (f" (hint: {hint})" if hint else ""))
-    plain = of_lab(testbed, lab)
+    plain = testbeds.support(testbed, lab)
     if not modules:
         return plain
     known = foreign.extended(plain.catalogue(), modules)

@@ -81,14 +81,14 @@ class Resolver:
         own = stack.cc_alias.get(name, name)
         if own not in stack.cc:
             hint = hints.word(name, stack.cc)
-            if hint is None and self.support.live is not None and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
+            if hint is None and self.support.runs_kernel and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
                 hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
             raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
         return own
 
     def cc_params(self, section: Constants, cc: str, stack: Stack, path: Path) -> contract.CcParams:
         """Return the constants of a congestion control as the Scenario has them; refuse one without them."""
-        if self.support.live is not None:
+        if self.support.runs_kernel:
             problem = f"not supported by testbed {self.support.testbed}: real kernels have them as constants"
             raise Misplaced(path, BadValue(problem=problem))
         kind = self.catalogue.cc_params.get(cc)

@@ -47,7 +47,7 @@ def suite_of(results: ResultSet) -> suites.Suite | None:
 
     Results that other tools left are of none, whatever their name; so are those of the tool loadlatency.
     """
-    known = suites.suites() if results.header.testbed in testbeds.NAMES else []
+    known = suites.suites() if results.header.testbed in testbeds.names() else []
     return next((suite for suite in known if suite.name == results.header.experiment), None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +16,10 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.contract.summary import LinkSummary
 from cwndlab.errors import InputError
 from cwndlab.experiment.scenario.queries import app_of
-from cwndlab.experiment.support import Support
+from cwndlab.foreign import Module
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.kernel import guest, inventory, plan, qdiscs, store
-from cwndlab.testbeds.kernel.support import APPS, NAME, NO_KERNEL, support
+from cwndlab.testbeds.kernel.support import APPS, NAME, NO_KERNEL
 from cwndlab.testbeds.live.observation import samples
 from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
@@ -34,17 +34,10 @@ class KernelGuest:
     """Real TCP of one kernel over its own queue disciplines, in virtual time."""
 
     name = NAME
-    live = False
 
-    def __init__(self, kernel: Path | None = None) -> None:
-        """`kernel` is the folder in which a kernel is kept."""
-        self._folder = kernel
+    def __init__(self, kernel: Path | None = None, modules: Sequence[Module] = ()) -> None:
+        """`kernel` is the folder in which a kernel is kept; `modules` is empty."""
         self._kernel = None if kernel is None else store.read(kernel)
-
-    @property
-    def support(self) -> Support:
-        """What of an experiment file is carried out."""
-        return support(self._folder)
 
     @property
     def _own(self) -> store.Kernel:

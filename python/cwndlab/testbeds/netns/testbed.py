@@ -3,14 +3,14 @@
 import functools
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import InputError
-from cwndlab.experiment.support import Support
+from cwndlab.foreign import Module
 from cwndlab.testbeds.base import Control, Outcome, RunWriter
 from cwndlab.testbeds.live import session, user_programs
 from cwndlab.testbeds.live.run_values import RunValues
@@ -18,23 +18,16 @@ from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.netns import machine, namespaces, preflight
 from cwndlab.testbeds.netns.hooks import Hooks
 from cwndlab.testbeds.netns.lab import NetnsLab
-from cwndlab.testbeds.netns.support import support
 
 
 class Netns:
     """This host's real TCP over an emulated path, in real time."""
 
     name = "netns"
-    live = True
 
-    def __init__(self, lab: Path | None = None) -> None:
-        """The namespaces of this machine; a lab file has commands, programs and loggers."""
+    def __init__(self, lab: Path | None = None, modules: Sequence[Module] = ()) -> None:
+        """Namespaces of this machine; a lab file has commands, programs and loggers, `modules` is empty."""
         self._lab = lab
-
-    @property
-    def support(self) -> Support:
-        """What of an experiment file is carried out."""
-        return support(self._lab)
 
     def ready(self) -> None:
         """Raises InputError where namespaces cannot be made."""

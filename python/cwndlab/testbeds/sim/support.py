@@ -1,12 +1,17 @@
 """What the simulator carries out of an experiment file."""
 
+from pathlib import Path
+
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.support import Support
 from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
 from cwndlab.testbeds.netns.section import NetnsKeys
 
+NAME = "sim"
+"""The word for `--testbed`."""
+
 SUPPORT = Support(
-    "sim",
+    NAME,
     {
         "experiment": EXPERIMENT.union(NetnsKeys.known_keys()),
         "host": keys(
@@ -21,3 +26,8 @@ SUPPORT = Support(
 
 Keys that say how live testbeds go about it (pause, order, those testbeds' own, an app's tool) change nothing
 of what is modelled, and are taken so that one file serves all testbeds."""
+
+
+def support(lab: Path | None) -> Support:
+    """What is carried out, whatever a lab file says."""
+    return SUPPORT

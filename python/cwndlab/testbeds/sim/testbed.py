@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -10,7 +11,7 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import CwndlabError, RunError
 from cwndlab.foreign import Module
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
-from cwndlab.testbeds.sim.support import SUPPORT
+from cwndlab.testbeds.sim.support import NAME
 
 EVENTS_PER_STEP = 1 << 18
 """Events between two looks at the cancel flag: some tens of milliseconds, and at most about 20 MB of rows."""
@@ -19,12 +20,10 @@ EVENTS_PER_STEP = 1 << 18
 class Sim:
     """Models of TCP stacks over a modelled path, packet by packet, in virtual time."""
 
-    name = "sim"
-    live = False
-    support = SUPPORT
+    name = NAME
 
-    def __init__(self, modules: Sequence[Module] = ()) -> None:
-        """`modules`: congestion controls from outside."""
+    def __init__(self, lab: Path | None = None, modules: Sequence[Module] = ()) -> None:
+        """`modules`: congestion controls from outside; a lab file says nothing to models."""
         self._modules = modules
 
     def ready(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from cwndlab.experiment import locate, yaml_nodes
 from cwndlab.experiment.schema.leaves import Name, Word, leaf, word
 from cwndlab.experiment.schema.section import Section, about, required
 from cwndlab.experiment.units import BadValue
+from cwndlab.testbeds.live import user_programs
 from cwndlab.testbeds.live.user_programs import Around, Command, Logger, Program
 
 PORT = 22
@@ -224,3 +226,19 @@ routers:
 # or
 #   after: {hosts: {a: {ssh: root@192.0.2.14, address: 10.0.1.2, interface: eth1}}}
 """
+
+
+def commands(path: Path) -> Iterator[str]:
+    """What it has run on its machines, and which links they make, a line each."""
+    lab = read(path)
+    for name, machine in lab.machines.items():
+        how = " by our emulator" if name == lab.emulating else ""
+        yield from (
+            f"{name} makes link {link} at {interface}{how}" for link, interface in machine.links.items()
+        )
+        yield from user_programs.lines(name, machine)
+    yield from user_programs.described(lab.programs, lab.loggers)
+    for build, own in lab.builds.items():
+        yield from (f"build {build} has {host} at {machine.ssh}" for host, machine in own.hosts.items())
+        for name, words in own.switch.items():
+            yield from (f"build {build} switches {name}: {command}" for command in words)

@@ -1,13 +1,13 @@
 """Testbed ssh: machines of one's own, reached over SSH, in real time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import InputError
-from cwndlab.experiment.support import Support
+from cwndlab.foreign import Module
 from cwndlab.testbeds.base import Control, Outcome, RunWriter
 from cwndlab.testbeds.live import session
 from cwndlab.testbeds.live.run_values import RunValues
@@ -16,23 +16,17 @@ from cwndlab.testbeds.ssh.checks import preflight
 from cwndlab.testbeds.ssh.lab import SshLab
 from cwndlab.testbeds.ssh.machines import site
 from cwndlab.testbeds.ssh.machines.site import Site
-from cwndlab.testbeds.ssh.support import NAME, NO_LAB, support
+from cwndlab.testbeds.ssh.support import NAME, NO_LAB
 
 
 class Ssh:
     """The machines of a lab file."""
 
     name = NAME
-    live = True
 
-    def __init__(self, lab: Path | None) -> None:
-        """The lab of a file, which is read when it is needed."""
+    def __init__(self, lab: Path | None = None, modules: Sequence[Module] = ()) -> None:
+        """The lab of a file, which is read when it is needed; `modules` is empty."""
         self._lab = lab
-
-    @property
-    def support(self) -> Support:
-        """What of an experiment file these machines carry out."""
-        return support(self._lab)
 
     def ready(self) -> None:
         """Raises InputError with every machine that cannot be reached, or that somebody else has."""
