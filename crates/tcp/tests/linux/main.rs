@@ -3,6 +3,5 @@
 mod bbr;
 mod hooks;
 mod path;
-mod recordings;
 mod signatures;
 mod sockets;
