@@ -1,7 +1,7 @@
 //! The run's time: CLOCK_MONOTONIC, from a zero that is told a little ahead.
 
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use loadlatency::sys::monotonic_ns;
 
@@ -47,6 +47,13 @@ impl Clock {
             std::thread::sleep(Duration::from_nanos(left));
         }
     }
+}
+
+/// CLOCK_REALTIME when CLOCK_MONOTONIC says so, in ns.
+pub(crate) fn real_time_of(monotonic: u64) -> u64 {
+    let (before, real, after) = (monotonic_ns(), SystemTime::now(), monotonic_ns());
+    let real = real.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    (real + monotonic).saturating_sub(before.midpoint(after))
 }
 
 /// Locks what threads share. What one that panicked left is still good: numbers and lists whose entries are whole.

@@ -10,11 +10,15 @@ pub mod offload;
 #[cfg(target_os = "linux")]
 pub mod peer;
 #[cfg(target_os = "linux")]
+mod ring;
+#[cfg(target_os = "linux")]
 pub mod sampler;
 #[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(target_os = "linux")]
+pub mod taps;
 #[cfg(target_os = "linux")]
 mod tcp_info;
 #[cfg(target_os = "linux")]

@@ -10,15 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use live::sampler::Stepped;
+use live::taps::Taps;
 use loadlatency::sys::monotonic_ns;
+use serde_json::Value;
 
 use crate::agent::Agent;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::error::{self, Error, Result};
 use crate::order::Prepare;
 use crate::samples;
 use crate::sys;
 
+use super::dropped::Drops;
 use super::inventory;
 use super::netlink::Netlink;
 use super::node::{self, FIRST_NODE, Node};
@@ -29,6 +32,10 @@ use super::queues::Queues;
 const LEAD_NS: u64 = 100_000_000;
 /// Time from the end of the run to the last samples, in ns.
 const AFTER_NS: u64 = 1_000_000;
+/// File of the rows that packets make.
+const PACKETS: &str = "/samples-packets";
+/// Longest time between two looks at packets, in ns: so many fit into a ring.
+const TAPS_NS: u64 = 10_000_000;
 /// How often a run says how far it is.
 const REPORTS: u64 = 100;
 
@@ -84,15 +91,24 @@ impl Course {
         let looks = Looks::begin(&self.plan, &self.nodes, zero)?;
         let links = self.pass(&clock)?;
         clock.sleep_until((self.plan.duration_ns + AFTER_NS) as i64);
-        let (queue, sampled) = looks.end()?;
+        let Seen { queue, sampled, taps } = looks.end()?;
         let mut report = Report {
             kernel: inventory::version()?,
             flows: Vec::new(),
             reports: Vec::new(),
             samplers: BTreeMap::new(),
             links,
+            packets: Value::Null,
             queue,
         };
+        if let Some(taps) = taps {
+            let seen = taps.finish(self.plan.duration_ns);
+            if seen.missed > 0 {
+                return Err(io::Error::other(format!("{} packets passed unseen", seen.missed)).into());
+            }
+            error::at(PACKETS, samples::write(Path::new(PACKETS), &seen.batches))?;
+            report.packets = seen.flows;
+        }
         for (name, sampler) in sampled {
             let (batches, told) = sampler.finish();
             let file = format!("/samples-{name}");
@@ -201,15 +217,33 @@ fn look(queues: &mut [Queues]) -> Result<BTreeMap<usize, Counters>> {
     Ok(found)
 }
 
-type Seen = Vec<(u64, String, Counters)>;
-
 /// Samplers of sockets by name.
 type Sampled = Vec<(String, Stepped)>;
 
-/// Looks at queues and at sockets at their intervals, in one thread: every system call costs.
+/// What was seen while the run went by.
+struct Seen {
+    /// Time in ns of the run, link, counters.
+    queue: Vec<(u64, String, Counters)>,
+    sampled: Sampled,
+    taps: Option<Taps>,
+}
+
+/// Looks at queues, sockets and packets at their intervals, in one thread: every system call costs.
 struct Looks {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(Seen, Sampled)>>,
+    thread: JoinHandle<Result<Seen>>,
+}
+
+/// What a thread looks at.
+struct Look {
+    zero: u64,
+    end: u64,
+    /// Ways to ask about links, with the time between two looks and the names of links, where they are recorded.
+    queues: Vec<Queues>,
+    interval: u64,
+    names: Vec<Option<String>>,
+    packets: Option<Drops>,
+    seen: Seen,
 }
 
 impl Looks {
@@ -219,40 +253,81 @@ impl Looks {
             let sampler = Stepped::new(&config.to_string(), zero).map_err(Error::Sampler)?;
             sampled.push((name.clone(), sampler));
         }
-        let observed: Vec<Option<String>> =
+        let names: Vec<Option<String>> =
             plan.links.iter().map(|link| link.observe.then(|| link.name.clone())).collect();
-        let any = plan.queue_interval_ns > 0 && observed.iter().any(Option::is_some);
-        let mut queues = if any { open(plan, nodes)? } else { Vec::new() };
-        let interval = if any { plan.queue_interval_ns } else { u64::MAX };
-        let (over, end) = (Arc::new(AtomicBool::new(false)), plan.duration_ns);
-        let told = Arc::clone(&over);
-        let body = move || {
-            let (mut seen, mut at) = (Seen::new(), 0);
-            while at < end && !told.load(Ordering::Acquire) {
-                sys::sleep_until(zero + at);
-                for (_, sampler) in &mut sampled {
-                    if at.is_multiple_of(sampler.interval()) {
-                        sampler.sample(at);
-                    }
-                }
-                if at.is_multiple_of(interval) {
-                    for (link, counters) in look(&mut queues)? {
-                        seen.extend(observed[link].clone().map(|name| (at, name, counters)));
-                    }
-                }
-                let intervals = sampled.iter().map(|(_, sampler)| sampler.interval()).chain([interval]);
-                at = intervals
-                    .map(|interval| (at / interval).saturating_add(1).saturating_mul(interval))
-                    .min()
-                    .unwrap_or(end);
+        let any = plan.queue_interval_ns > 0 && names.iter().any(Option::is_some);
+        let (taps, packets) = match &plan.taps {
+            Some(told) => {
+                // In a thread of its own, which stays at the node that it was at last.
+                let (told, real) = (told.clone(), clock::real_time_of(zero));
+                let open = thread::spawn(move || Taps::begin(&told, real, &node::enter));
+                let opened = open.join().map_err(|_| Error::Panicked)?;
+                let drops = error::at("dropped packets", Drops::begin())?;
+                (Some(error::at("packets", opened)?), Some(drops))
             }
-            Ok((seen, sampled))
+            None => (None, None),
         };
-        Ok(Looks { over, thread: error::at("a thread", thread::Builder::new().spawn(body))? })
+        let over = Arc::new(AtomicBool::new(false));
+        let look = Look {
+            zero,
+            end: plan.duration_ns,
+            queues: if any { open(plan, nodes)? } else { Vec::new() },
+            interval: if any { plan.queue_interval_ns } else { u64::MAX },
+            names,
+            packets,
+            seen: Seen { queue: Vec::new(), sampled, taps },
+        };
+        let told = Arc::clone(&over);
+        Ok(Looks {
+            over,
+            thread: error::at("a thread", thread::Builder::new().spawn(move || look.until(&told)))?,
+        })
     }
 
-    fn end(self) -> Result<(Seen, Sampled)> {
+    fn end(self) -> Result<Seen> {
         self.over.store(true, Ordering::Release);
         self.thread.join().unwrap_or(Err(Error::Panicked))
+    }
+}
+
+impl Look {
+    /// Looks until the run ends, or is said to be over.
+    fn until(mut self, over: &AtomicBool) -> Result<Seen> {
+        let taps_ns = if self.packets.is_some() { TAPS_NS } else { u64::MAX };
+        let mut at = 0;
+        while at < self.end && !over.load(Ordering::Acquire) {
+            sys::sleep_until(self.zero + at);
+            self.at(at)?;
+            let intervals = self.seen.sampled.iter().map(|(_, sampler)| sampler.interval());
+            at = intervals
+                .chain([self.interval, taps_ns])
+                .map(|interval| (at / interval).saturating_add(1).saturating_mul(interval))
+                .min()
+                .unwrap_or(self.end);
+        }
+        sys::sleep_until(self.zero + self.end);
+        self.packets()?;
+        Ok(self.seen)
+    }
+
+    fn at(&mut self, at: u64) -> Result<()> {
+        self.packets()?;
+        let round_trips = self.seen.taps.as_ref().map(Taps::round_trips).unwrap_or_default();
+        for (_, sampler) in &mut self.seen.sampled {
+            if at.is_multiple_of(sampler.interval()) {
+                sampler.sample(at, round_trips);
+            }
+        }
+        if at.is_multiple_of(self.interval) {
+            for (link, counters) in look(&mut self.queues)? {
+                self.seen.queue.extend(self.names[link].clone().map(|name| (at, name, counters)));
+            }
+        }
+        Ok(())
+    }
+
+    fn packets(&mut self) -> Result<()> {
+        let Some((taps, drops)) = self.seen.taps.as_mut().zip(self.packets.as_mut()) else { return Ok(()) };
+        error::at("packets", drops.take().and_then(|dropped| taps.look(dropped)))
     }
 }

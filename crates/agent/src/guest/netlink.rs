@@ -31,10 +31,16 @@ impl Netlink {
     /// # Errors
     /// As the system says.
     pub(super) fn open() -> io::Result<Netlink> {
+        Netlink::of(libc::NETLINK_ROUTE)
+    }
+
+    /// Opens one of another protocol (netlink(7)).
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn of(protocol: libc::c_int) -> io::Result<Netlink> {
         // SAFETY: plain call; the descriptor is new.
-        let made = unsafe {
-            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
-        };
+        let made = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
         if made < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -86,16 +92,57 @@ impl Netlink {
         }
         let mut left = answers;
         while left > 0 {
-            left = left.saturating_sub(self.receive(each)?);
+            left = left.saturating_sub(self.receive(0, each)?);
+        }
+        Ok(())
+    }
+
+    /// Hands the body of every message that has come to `each`; waits for none.
+    ///
+    /// # Errors
+    /// What the kernel says; messages that found no room among them.
+    pub(super) fn arrived(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        loop {
+            match self.receive(libc::MSG_DONTWAIT, each) {
+                Ok(_) => (),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    /// Hears what is told to a group, and has so many bytes wait.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(super) fn join(&self, group: libc::c_int, room: libc::c_int) -> io::Result<()> {
+        /// NETLINK_ADD_MEMBERSHIP.
+        const ADD: libc::c_int = 1;
+        for (level, name, value) in
+            [(SOL_NETLINK, ADD, group), (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)]
+        {
+            // SAFETY: an integer that outlives the call.
+            let failed = unsafe {
+                libc::setsockopt(
+                    self.socket.as_raw_fd(),
+                    level,
+                    name,
+                    (&raw const value).cast(),
+                    size_of::<libc::c_int>() as libc::socklen_t,
+                )
+            };
+            if failed != 0 {
+                return Err(io::Error::last_os_error());
+            }
         }
         Ok(())
     }
 
     /// What has come; how many answers it was.
-    fn receive(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+    fn receive(&mut self, flags: libc::c_int, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         // SAFETY: the buffer has the length given.
         let length = unsafe {
-            libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
+            libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), flags)
         };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
         let (mut rest, mut count) = (&self.buffer[..length], 0);

@@ -73,3 +73,15 @@ fn make(descriptor: RawFd) -> io::Result<OwnedFd> {
 pub(crate) fn path(node: usize) -> String {
     format!("/proc/self/fd/{}", FIRST_NODE as usize + node)
 }
+
+/// Moves the calling thread to a node.
+///
+/// # Errors
+/// As the system says.
+pub(crate) fn enter(node: usize) -> io::Result<()> {
+    // SAFETY: plain call; it changes only the calling thread's namespace.
+    match unsafe { libc::setns(FIRST_NODE + node as RawFd, libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use live::taps::Config as Taps;
+
 use crate::metrics::Seen;
 use crate::order::{Prepare, Report as ToolReport};
 
@@ -33,6 +35,9 @@ pub(crate) struct Plan {
     /// Time between two looks, ns.
     #[serde(default)]
     pub queue_interval_ns: u64,
+    /// What sees every packet (`live::taps::Config`).
+    #[serde(default)]
+    pub taps: Option<Taps>,
     /// Settings of links that change in mid-run, in order of time.
     #[serde(default)]
     pub changes: Vec<Change>,
@@ -123,6 +128,8 @@ pub(crate) struct Report {
     pub samplers: BTreeMap<String, Value>,
     /// Of each link, what passed in the measurement window.
     pub links: BTreeMap<String, Counters>,
+    /// Figures of flows from their packets.
+    pub packets: Value,
     /// Looks at queues: time in ns of the run, the link, and what was found.
     pub queue: Vec<(u64, String, Counters)>,
 }

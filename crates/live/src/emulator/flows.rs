@@ -9,7 +9,7 @@ const PLACES: usize = 4096;
 const PROBES: usize = 8;
 
 /// The connections seen so far.
-pub(super) struct Flows {
+pub(crate) struct Flows {
     /// With the number of the flow in the Scenario.
     keys: Vec<(u16, FlowKey)>,
     connections: Vec<Connection>,
@@ -30,23 +30,23 @@ struct Connection {
 
 /// A flow, and the direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     /// Number of the flow in the Scenario.
-    pub(super) flow: u16,
+    pub(crate) flow: u16,
     /// From the flow's `from` to its `to`.
-    pub(super) forward: bool,
+    pub(crate) forward: bool,
 }
 
 impl Flows {
     /// Flows by their keys, with their numbers in the Scenario.
-    pub(super) fn new(keys: Vec<(u16, FlowKey)>) -> Flows {
+    pub(crate) fn new(keys: Vec<(u16, FlowKey)>) -> Flows {
         let active = !keys.is_empty();
         Flows { keys, connections: vec![Connection::default(); if active { PLACES } else { 0 }], active }
     }
 
     /// Whose packet it is, and how many payload bytes of the stream came before it, if it has payload.
     #[inline]
-    pub(super) fn find(&mut self, headers: &Headers, bytes: &[u8]) -> (Option<Owner>, Option<u64>) {
+    pub(crate) fn find(&mut self, headers: &Headers, bytes: &[u8]) -> (Option<Owner>, Option<u64>) {
         if !self.active {
             return (None, None);
         }

@@ -14,7 +14,7 @@ use super::port::VNET;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Where IP begins.
-pub(super) const IP: usize = VNET + ETHERNET;
+pub(crate) const IP: usize = VNET + ETHERNET;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -31,33 +31,33 @@ const GSO_ECN: u8 = 0x80;
 
 /// TCP flags.
 const FIN: u8 = 0x01;
-pub(super) const SYN: u8 = 0x02;
+pub(crate) const SYN: u8 = 0x02;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
 /// A packet on its way through a link, whose bytes lie in a slot of the pool.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     /// Where its bytes are.
-    pub(super) slot: u32,
+    pub(crate) slot: u32,
     /// How many, with the virtio header.
-    pub(super) length: u32,
+    pub(crate) length: u32,
     /// Index of its flow; None: nobody's.
-    pub(super) flow: Option<u16>,
+    pub(crate) flow: Option<u16>,
     /// From the flow's sender to its receiver.
-    pub(super) forward: bool,
+    pub(crate) forward: bool,
     /// Payload bytes since the start of the stream; None if not known.
-    pub(super) offset: Option<u64>,
+    pub(crate) offset: Option<u64>,
     /// The ECN field was changed to CE.
-    pub(super) marked: bool,
+    pub(crate) marked: bool,
     /// It is to be damaged.
-    pub(super) corrupt: bool,
+    pub(crate) corrupt: bool,
     /// Two frames have the slot: it was duplicated.
-    pub(super) shared: Cell<bool>,
+    pub(crate) shared: Cell<bool>,
     /// Waited in queues so long.
-    pub(super) queue_delay: Nanos,
+    pub(crate) queue_delay: Nanos,
     /// Its headers.
-    pub(super) headers: Headers,
+    pub(crate) headers: Headers,
 }
 
 impl Clone for Frame {
@@ -128,34 +128,34 @@ impl path::Packet for Frame {
 
 /// What the headers of an IP packet say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Headers {
+pub(crate) struct Headers {
     /// Length of the IP packet.
-    pub(super) bytes: u32,
+    pub(crate) bytes: u32,
     /// Payload of TCP or UDP; of others, of IP.
-    pub(super) payload: u32,
+    pub(crate) payload: u32,
     /// Where the transport's header is.
-    pub(super) transport: u16,
+    pub(crate) transport: u16,
     /// Protocol behind IP.
-    pub(super) protocol: u8,
+    pub(crate) protocol: u8,
     /// TCP's flags, or 0.
-    pub(super) flags: u8,
+    pub(crate) flags: u8,
     /// The type of service of IPv4, the traffic class of IPv6.
-    pub(super) traffic_class: u8,
+    pub(crate) traffic_class: u8,
     /// TCP's sequence number, or 0.
-    pub(super) seq: u32,
+    pub(crate) seq: u32,
     /// Of addresses, ports and protocol, well mixed.
-    pub(super) hash: u64,
+    pub(crate) hash: u64,
     /// Digest of the sender's address.
-    pub(super) src: u16,
+    pub(crate) src: u16,
     /// Digest of the receiver's address.
-    pub(super) dst: u16,
+    pub(crate) dst: u16,
     /// Ports, of TCP and UDP; else 0.
-    pub(super) ports: (u16, u16),
+    pub(crate) ports: (u16, u16),
 }
 
 impl Headers {
     /// Of a frame that is no packet.
-    pub(super) const NONE: Headers = Headers {
+    pub(crate) const NONE: Headers = Headers {
         bytes: 0,
         payload: 0,
         transport: 0,
@@ -171,7 +171,12 @@ impl Headers {
 
     /// Reads a frame that begins with its virtio header. None: it is not IP, or keeps the network together (neighbour
     /// and multicast listener discovery, RFC 4861 and 2710), or is cut short.
-    pub(super) fn read(bytes: &[u8]) -> Option<Headers> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Headers> {
+        Headers::read_start(bytes).filter(|headers| bytes.len() >= IP + headers.bytes as usize)
+    }
+
+    /// Reads the beginning of a frame, headers included, as [`Headers::read`] reads a whole one.
+    pub(crate) fn read_start(bytes: &[u8]) -> Option<Headers> {
         let ip = bytes.get(IP..)?;
         let (header, total, protocol, traffic_class, addresses) = match (bytes[IP - 2], bytes[IP - 1]) {
             (0x08, 0x00) if ip.len() >= 20 => {
@@ -184,21 +189,21 @@ impl Headers {
             }
             _ => return None,
         };
-        if header < 20 || total < header || ip.len() < total {
+        if header < 20 || total < header {
             return None;
         }
-        let transport = &ip[header..total];
+        let (transport, length) = (ip.get(header..total.min(ip.len()))?, total - header);
         let fragment = addresses.len() == 8 && be16(ip, 6) & 0x1fff != 0;
         let (payload, ports, flags, seq) = match protocol {
-            _ if fragment => (transport.len(), (0, 0), 0, 0),
+            _ if fragment => (length, (0, 0), 0, 0),
             TCP if transport.len() >= 20 => {
-                let length = usize::from(transport[12] >> 4) * 4;
-                (transport.len().checked_sub(length)?, ports(transport), transport[13], be32(transport, 4))
+                let header = usize::from(transport[12] >> 4) * 4;
+                (length.checked_sub(header)?, ports(transport), transport[13], be32(transport, 4))
             }
-            UDP if transport.len() >= 8 => (transport.len() - 8, ports(transport), 0, 0),
+            UDP if transport.len() >= 8 => (length - 8, ports(transport), 0, 0),
             // Types 130 to 137: multicast listener discovery, and neighbour discovery.
             ICMP6 if transport.first().is_some_and(|kind| (130..=137).contains(kind)) => return None,
-            _ => (transport.len(), (0, 0), 0, 0),
+            _ => (length, (0, 0), 0, 0),
         };
         let middle = addresses.start + addresses.len() / 2;
         let src = digest(&ip[addresses.start..middle]);
@@ -219,14 +224,34 @@ impl Headers {
         })
     }
 
+    /// What tells a packet from all others of its flow that are on their way at the time, of the beginning of its frame:
+    /// what no router and no queue discipline changes.
+    pub(crate) fn identity(&self, bytes: &[u8]) -> u64 {
+        let transport = usize::from(self.transport);
+        // Without the checksum, which may not be made yet.
+        let (first, rest) = if self.protocol == TCP { (16, 20..40) } else { (6, 8..40) };
+        let identification = u64::from(be16(bytes, IP + 4));
+        let mut found = fold(self.hash, identification << 32 | u64::from(self.bytes));
+        for part in [
+            bytes.get(transport..bytes.len().min(transport + first)),
+            bytes.get(transport + rest.start..bytes.len().min(transport + rest.end)),
+        ] {
+            found = part
+                .unwrap_or_default()
+                .chunks_exact(2)
+                .fold(found, |so_far, pair| fold(so_far, u64::from(be16(pair, 0))));
+        }
+        found
+    }
+
     /// Whether this is TCP.
-    pub(super) fn is_tcp(&self) -> bool {
+    pub(crate) fn is_tcp(&self) -> bool {
         self.protocol == TCP && self.transport != 0 && self.ports != (0, 0)
     }
 }
 
 /// The addresses of an IP packet in a frame that [`Headers::read`] has read.
-pub(super) fn addresses(bytes: &[u8]) -> (IpAddr, IpAddr) {
+pub(crate) fn addresses(bytes: &[u8]) -> (IpAddr, IpAddr) {
     let ip = &bytes[IP..];
     if ip[0] >> 4 == 4 {
         let at = |start: usize| IpAddr::from(<[u8; 4]>::try_from(&ip[start..start + 4]).unwrap_or_default());
@@ -239,7 +264,7 @@ pub(super) fn addresses(bytes: &[u8]) -> (IpAddr, IpAddr) {
 }
 
 /// Writes the ECN field CE into a frame's IP header, and what that does to its checksum (RFC 1624).
-pub(super) fn mark(bytes: &mut [u8]) {
+pub(crate) fn mark(bytes: &mut [u8]) {
     let ip = &mut bytes[IP..];
     if ip[0] >> 4 == 6 {
         ip[1] |= 0x30;
@@ -257,7 +282,7 @@ pub(super) fn mark(bytes: &mut [u8]) {
 /// Damages a frame so that its receiver discards it: one bit of the last byte that the transport's checksum covers.
 /// False, with nothing done, for a super-packet, whose checksums are not made yet.
 #[must_use]
-pub(super) fn damage(bytes: &mut [u8], headers: &Headers) -> bool {
+pub(crate) fn damage(bytes: &mut [u8], headers: &Headers) -> bool {
     if bytes[1] != GSO_NONE {
         return false;
     }
@@ -268,7 +293,7 @@ pub(super) fn damage(bytes: &mut [u8], headers: &Headers) -> bool {
 
 /// Fills in a checksum that was left to the interface, but not of a super-packet.
 #[inline]
-pub(super) fn complete_checksum(bytes: &mut [u8]) {
+pub(crate) fn complete_checksum(bytes: &mut [u8]) {
     if bytes[0] & NEEDS_CSUM != 0 && bytes[1] == GSO_NONE {
         fill_in_checksum(bytes);
     }
@@ -290,7 +315,7 @@ fn fill_in_checksum(bytes: &mut [u8]) {
 ///
 /// As the kernel's own segmentation (Documentation/networking/segmentation-offloads.rst): IPv4's identification counts
 /// up, FIN and PSH go on the last, CWR on the first, and every checksum is complete.
-pub(super) fn segment(
+pub(crate) fn segment(
     bytes: &[u8],
     headers: &Headers,
     scratch: &mut [u8],

@@ -23,8 +23,8 @@
 
 mod build;
 mod config;
-mod flows;
-mod frame;
+pub(crate) mod flows;
+pub(crate) mod frame;
 mod line;
 mod pool;
 mod port;

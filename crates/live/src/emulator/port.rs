@@ -5,10 +5,10 @@ use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use path::Nanos;
 
+use crate::ring::Ring;
 use crate::sys::{self, check, own, set_option};
 
 /// Packets carry a virtio header in front in both directions.
@@ -66,15 +66,10 @@ fn bind(socket: &OwnedFd, interface: &str, protocol: libc::c_int) -> io::Result<
 
 /// What comes in at an interface.
 pub(super) struct Input {
-    socket: OwnedFd,
-    ring: *mut u8,
-    next: usize,
+    ring: Ring,
     /// A packet that was too large for the ring.
     large: Vec<u8>,
 }
-
-// SAFETY: the ring belongs to the input alone; it is shared with the kernel only, by the rules in `head` and `take`.
-unsafe impl Send for Input {}
 
 impl Input {
     /// Starts to take in what reaches the interface.
@@ -84,76 +79,34 @@ impl Input {
     pub(super) fn open(interface: &str) -> io::Result<Input> {
         let socket = open(interface, libc::ETH_P_ALL)?;
         let named = |error: io::Error| sys::about(&format!("packets of {interface}"), &error);
-        // TPACKET_V2: each packet is there at once, with nanoseconds (linux/if_packet.h).
-        const TPACKET_V2: libc::c_int = 1;
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2).map_err(named)?;
         set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1).map_err(named)?;
         set_option(&socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &(PLACE as libc::c_int))
             .map_err(named)?;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &LARGE_BUFFER)
             .or_else(|_| set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &LARGE_BUFFER))
             .map_err(named)?;
-        /// Bytes of what the kernel takes its memory in.
-        const BLOCK: usize = 1 << 16;
-        let request = libc::tpacket_req {
-            tp_block_size: BLOCK as libc::c_uint,
-            tp_block_nr: (PLACES * PLACE / BLOCK) as libc::c_uint,
-            tp_frame_size: PLACE as libc::c_uint,
-            tp_frame_nr: PLACES as libc::c_uint,
-        };
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(named)?;
-        // SAFETY: the socket's ring, of the size just asked for.
-        let ring = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PLACES * PLACE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                socket.as_raw_fd(),
-                0,
-            )
-        };
-        if ring == libc::MAP_FAILED {
-            return Err(named(io::Error::last_os_error()));
-        }
-        let input = Input { socket, ring: ring.cast(), next: 0, large: Vec::new() };
-        bind(&input.socket, interface, libc::ETH_P_ALL)?;
+        let input = Input { ring: Ring::new(socket, PLACE, PLACES).map_err(named)?, large: Vec::new() };
+        bind(input.ring.socket(), interface, libc::ETH_P_ALL)?;
         Ok(input)
     }
 
     /// When (CLOCK_REALTIME) the kernel took in the next packet; None if there is none.
     #[inline]
     pub(super) fn head(&self) -> Option<Nanos> {
-        let header = self.header();
-        // SAFETY: a place's header is within the ring and aligned; its status is shared with the kernel and read as such.
-        let status = unsafe { AtomicU32::from_ptr(&raw mut (*header).tp_status) }.load(Ordering::Acquire);
-        if status & libc::TP_STATUS_USER == 0 {
-            return None;
-        }
-        // SAFETY: the kernel has handed the place over, and does not touch it until it is given back.
-        let header = unsafe { &*header };
-        Some(Nanos::from(header.tp_sec) * 1_000_000_000 + Nanos::from(header.tp_nsec))
+        self.ring.head()
     }
 
     /// Hands the next packet, virtio header first, to `work`, and its place back to the kernel. It must be there. None
     /// stands for one that was cut short.
     #[inline]
     pub(super) fn take<R>(&mut self, work: impl FnOnce(Option<&[u8]>) -> R) -> R {
-        let header = self.header();
-        // SAFETY: as in `head`, which has found it there; `tp_mac` and `tp_snaplen` lie within the place.
-        let (place, cut, copied) = unsafe {
-            let found = &*header;
-            let start = usize::from(found.tp_mac) - VNET;
-            let bytes =
-                std::slice::from_raw_parts(header.cast::<u8>().add(start), found.tp_snaplen as usize + VNET);
-            (bytes, found.tp_snaplen < found.tp_len, found.tp_status & libc::TP_STATUS_COPY != 0)
+        let front = self.ring.front();
+        let result = if front.copied {
+            work(receive(self.ring.socket(), &mut self.large))
+        } else {
+            work((!front.cut).then_some(front.bytes))
         };
-        let result =
-            if copied { work(receive(&self.socket, &mut self.large)) } else { work((!cut).then_some(place)) };
-        // SAFETY: as in `head`; nothing of the place is used any more.
-        unsafe { AtomicU32::from_ptr(&raw mut (*header).tp_status) }
-            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % PLACES;
+        self.ring.release();
         result
     }
 
@@ -164,7 +117,7 @@ impl Input {
         // SAFETY: the kernel writes at most `length` bytes into the number, which has that length.
         unsafe {
             libc::getsockopt(
-                self.socket.as_raw_fd(),
+                self.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_ERROR,
                 (&raw mut error).cast(),
@@ -176,37 +129,13 @@ impl Input {
 
     /// Packets that found no place since the last call.
     pub(super) fn drops(&self) -> u64 {
-        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut length = mem::size_of_val(&stats) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into the struct, which has that length.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut stats).cast(),
-                &raw mut length,
-            )
-        };
-        if result == 0 { u64::from(stats.tp_drops) } else { 0 }
-    }
-
-    fn header(&self) -> *mut libc::tpacket2_hdr {
-        // SAFETY: the place is within the ring; places begin at multiples of their size, so the header is aligned.
-        unsafe { self.ring.add(self.next * PLACE) }.cast()
+        self.ring.drops()
     }
 }
 
 impl AsRawFd for Input {
     fn as_raw_fd(&self) -> libc::c_int {
-        self.socket.as_raw_fd()
-    }
-}
-
-impl Drop for Input {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `open`, which nobody borrows any more.
-        unsafe { libc::munmap(self.ring.cast(), PLACES * PLACE) };
+        self.ring.socket().as_raw_fd()
     }
 }
 

@@ -192,9 +192,11 @@ impl Stepped {
         self.0.config.interval_ns
     }
 
-    /// One row for every socket there is, so many ns after t = 0.
-    pub fn sample(&mut self, t: Nanos) {
+    /// One row for every socket there is, so many ns after t = 0, with the newest round trip of each flow where it is known.
+    pub fn sample(&mut self, t: Nanos, round_trips: &[Option<Nanos>]) {
         self.0.told = Some(self.0.zero + t);
+        self.0.round_trips.clear();
+        self.0.round_trips.extend_from_slice(round_trips);
         self.0.sample();
     }
 
@@ -218,6 +220,8 @@ struct Worker {
     errors: Vec<String>,
     /// The time, where that is told.
     told: Option<Nanos>,
+    /// Newest round trip of each flow, where that is told.
+    round_trips: Vec<Option<Nanos>>,
 }
 
 /// A network namespace.
@@ -279,6 +283,7 @@ impl Worker {
             late_max: 0,
             errors: Vec::new(),
             told: None,
+            round_trips: Vec::new(),
         })
     }
 
@@ -336,7 +341,10 @@ impl Worker {
                 place.walked = before;
             }
             if let Some(t) = before.checked_sub(self.zero) {
-                found.iter().for_each(|(socket, flow)| self.table.push(t, *flow, socket, recoveries));
+                for &(ref socket, flow) in &found {
+                    let rtt = self.round_trips.get(flow as usize).copied().flatten();
+                    self.table.push(t, flow, socket, rtt, recoveries);
+                }
             }
         }
     }

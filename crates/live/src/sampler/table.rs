@@ -24,9 +24,16 @@ impl Table {
         Table { run_id, tcp: TcpTable::new(&names), info: TcpInfoTable::new(&names), done: Vec::new() }
     }
 
-    /// The row of a socket, with how often its namespace has entered fast recovery.
-    pub(super) fn push(&mut self, t: Nanos, flow: u32, socket: &Found, recoveries: Option<u64>) {
-        self.tcp.push(&tcp_row(t, flow, socket));
+    /// The row of a socket, with its flow's newest round trip and how often its namespace has entered fast recovery.
+    pub(super) fn push(
+        &mut self,
+        t: Nanos,
+        flow: u32,
+        socket: &Found,
+        rtt: Option<Nanos>,
+        recoveries: Option<u64>,
+    ) {
+        self.tcp.push(&TcpRow { rtt, ..tcp_row(t, flow, socket) });
         if self.info.push(&info_row(t, flow, socket, recoveries)) >= MAX_ROWS {
             self.cut();
         }
@@ -155,7 +162,7 @@ mod tests {
         info[80..84].copy_from_slice(&10u32.to_ne_bytes());
         info[76..80].copy_from_slice(&0x7fff_ffffu32.to_ne_bytes());
         let mut table = Table::new(1, &["f1".to_string()]);
-        table.push(1, 0, &Found { info, ..Found::nobody() }, None);
+        table.push(1, 0, &Found { info, ..Found::nobody() }, None, None);
         let (name, batch) = table.finish().remove(0);
         assert_eq!(name, "tcp");
         // The number of the run, and the time and the flow of both, once.

@@ -179,7 +179,7 @@ def _left(code: int, root: Path, place: Path) -> dict[str, bytes]:
     names = [name for name in OUTPUTS if (root / name).is_file()]
     if code or not names:
         raise KernelFailedError(console)
-    names += sorted(path.name for path in root.glob("samples-*"))
+    names += sorted(path.name for kind in ("samples-*", "capture-*") for path in root.glob(kind))
     found = {CONSOLE: console}
     for name in names:
         if (root / name).stat().st_size > MOST_BYTES:

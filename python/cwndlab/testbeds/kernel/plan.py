@@ -10,11 +10,13 @@ from cwndlab.contract.scenario import Link
 from cwndlab.experiment.scenario.queries import base_rtt_ns, is_datagrams
 from cwndlab.testbeds.kernel import inventory, netlink, qdiscs
 from cwndlab.testbeds.kernel.inventory import Inventory
+from cwndlab.testbeds.live.addresses import flow_keys
 from cwndlab.testbeds.live.linux import kernel as linux
 from cwndlab.testbeds.live.linux import tcp_info
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import agents
+from cwndlab.testbeds.netns.emulator import capture_points
 from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port, lay_out
 
 ROUTER = {
@@ -28,6 +30,8 @@ QUEUE_NS = 10_000_000
 BOUNDS = ("net.core.rmem_max", "net.core.wmem_max")
 """Sysctls that all hosts of a kernel share and that only bound others: the largest value holds."""
 ROLES = ("from", "to")
+CAPTURE = "capture-"
+"""How files of captures begin; the number of the captured link follows."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,11 @@ class _Plan:
             for port in (way.near, way.far):
                 taken = sum(other.node == port.node for other in self._index)
                 self._index[port] = netlink.LOOPBACK + 1 + taken
+        self._addresses_of = {
+            port: netlink.hardware_address(number, end)
+            for number, way in enumerate(self._ways)
+            for end, port in enumerate((way.near, way.far))
+        }
 
     def make(self) -> dict[str, Any]:
         scenario, recorded = self._scenario, self._scenario["record"]["queue"]
@@ -91,6 +100,7 @@ class _Plan:
             "orders": self._orders(),
             "samplers": [[role, self._sampler(role)] for role in ROLES],
             "links": self._looked_at(),
+            "taps": self._taps(),
             "changes": self._changes(),
             "queue_interval_ns": recorded["interval_ns"] if recorded["kind"] == "interval" else 0,
             "duration_ns": scenario["duration_ns"],
@@ -139,10 +149,9 @@ class _Plan:
         return {"netlink": {"node": self._nodes[node], "what": what, "message": message.hex()}}
 
     def _cables(self) -> Iterator[dict[str, Any]]:
-        for number, way in enumerate(self._ways):
+        for way in self._ways:
             ends = [
-                (self._index[port], port.interface, netlink.hardware_address(number, end))
-                for end, port in enumerate((way.near, way.far))
+                (self._index[port], port.interface, self._addresses_of[port]) for port in (way.near, way.far)
             ]
             message = netlink.cable(ends[0], ends[1], self._nodes[way.far.node], way.mtu)
             yield self._send(way.near.node, f"cable from {way.near.node} to {way.far.node}", message)
@@ -157,10 +166,9 @@ class _Plan:
             yield self._send(node, "lo up", netlink.up(netlink.LOOPBACK))
         for host, own in self._layout.hosts.items():
             yield self._send(host, f"address {own}", netlink.address(netlink.LOOPBACK, own))
-        for number, way in enumerate(self._ways):
-            for end, port in enumerate((way.near, way.far)):
-                other = netlink.hardware_address(number, 1 - end)
-                message = netlink.neighbour(self._index[port], GATEWAY, other)
+        for way in self._ways:
+            for port, other in ((way.near, way.far), (way.far, way.near)):
+                message = netlink.neighbour(self._index[port], GATEWAY, self._addresses_of[other])
                 yield self._send(port.node, "neighbour", message)
 
     def _routes(self) -> Iterator[dict[str, Any]]:
@@ -226,6 +234,69 @@ class _Plan:
                     }
                 )
         return found
+
+    def _taps(self) -> dict[str, Any]:
+        """What sees every packet: at queue disciplines, at both ends of flows, and where captures are."""
+        scenario = self._scenario
+        keys = {key["flow"]: key for key in flow_keys(scenario, self._layout.flows)}
+        overhead = max((link["overhead"] for link in scenario["links"] if link["bottleneck"]), default=0)
+        numbers = {link["name"]: number for number, link in enumerate(scenario["links"])}
+        return {
+            "run_id": self._run_id,
+            "flows": [
+                {
+                    "key": keys[flow["name"]],
+                    "from": self._nodes[flow["from"]],
+                    "to": self._nodes[flow["to"]],
+                    "overhead": overhead,
+                }
+                for flow in scenario["flows"]
+            ],
+            "links": list(numbers),
+            "queues": [
+                {
+                    "link": numbers[link["name"]],
+                    "node": self._nodes[port.node],
+                    "interface": self._index[port],
+                    "address": self._addresses_of[port].hex(),
+                    "delays": list(self._delays(link)),
+                }
+                for link, port in self._shaped()
+            ],
+            "measure": [scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]],
+            "captures": [
+                {
+                    "node": self._nodes[port.node],
+                    "interface": self._index[port],
+                    "leaving": leaving,
+                    "snaplen": snaplen,
+                    "file": f"/{CAPTURE}{number}",
+                }
+                for number, (port, leaving, snaplen) in enumerate(self._captured())
+            ],
+        }
+
+    def _delays(self, link: Link) -> Iterator[tuple[int, int | None]]:
+        """The delay of a link besides its queue, from each time on; None where it differs by packet."""
+        delay = None if link["jitter"] is not None else link["delay_ns"]
+        yield 0, delay
+        for change in sorted(self._scenario["schedule"], key=lambda change: change["at_ns"]):
+            if change["link"] == link["name"] and change["delay_ns"] is not None and delay is not None:
+                yield change["at_ns"], change["delay_ns"]
+
+    def _captured(self) -> Iterator[tuple[Port, bool, int]]:
+        """Of each link that is captured the interface where that is, whether packets leave there, and the bytes
+        kept: at a host as on that machine, elsewhere behind the link's queue."""
+        points = capture_points(self._scenario)
+        for name, snaplen in points.items():
+            for cable in self._layout.cables:
+                for link, near, far in (
+                    (cable.forward, cable.near, cable.far),
+                    (cable.reverse, cable.far, cable.near),
+                ):
+                    if link is not None and link["name"] == name:
+                        at_end = far.node in self._hosts and near.node not in self._hosts
+                        yield (far, False, snaplen) if at_end else (near, True, snaplen)
 
     def _orders(self) -> list[Any]:
         scenario, ends = self._scenario, self._layout.flows

@@ -26,8 +26,13 @@ from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.summary import collection, summary
 from cwndlab.testbeds.live.summary.summary import Observed
 from cwndlab.testbeds.live.traffic import clock
+from cwndlab.testbeds.netns.emulator import capture_points
 from cwndlab.testbeds.ssh.traffic.agents import batches
 from cwndlab.testbeds.tables import SCHEMAS
+
+
+PACKETS = "samples-packets"
+"""File of the rows that packets make."""
 
 
 class KernelGuest:
@@ -105,11 +110,13 @@ class KernelGuest:
             scenario=live,
             senders=samples.frame(rows[0]),
             receivers=samples.frame(rows[1]),
-            carried=_path(run_id, scenario, report),
+            carried=_path(run_id, scenario, report, batches(left.get(PACKETS, b""))),
             reports={(flow["flow"], flow["role"]): flow for flow in report["flows"]},
             starts=starts,
         )
         collection.write(writer, run_id, observed, (rows[0], rows[1]), {})
+        for number, point in enumerate(capture_points(scenario)):
+            writer.capture(point, left[f"{plan.CAPTURE}{number}"])
         return Outcome(
             summary=summary.summary(observed),
             facts={"kernel": report["kernel"], "start_skew_ns": summary.opening_skew_ns(observed)},
@@ -121,8 +128,6 @@ def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iter
     for host in (host for host in scenario["hosts"] if host["hz"] != hz):
         build = f"cwndlab kernel build TREE --hz {host['hz']}"
         yield f"host {host['name']}: hz {host['hz']}, and this kernel was built with {hz} ({build})"
-    if scenario["record"]["pcap"]:
-        yield "record.pcap: testbed kernel takes no captures yet"
     for name, sampling in (("tcp", scenario["record"]["tcp"]), ("queue", scenario["record"]["queue"])):
         if sampling["kind"] == "per-ack":
             yield f"record.{name}: testbed kernel is asked at intervals; give one such as 10ms"
@@ -156,8 +161,10 @@ def _rows(left: Mapping[str, bytes], role: str, end_ns: int) -> pa.Table:
     return collection.until(pa.concat_tables(tables).sort_by("t_ns"), end_ns) if tables else pa.table({})
 
 
-def _path(run_id: int, scenario: Scenario, report: Mapping[str, Any]) -> PathReport:
-    """What the queue disciplines counted, and the looks at them."""
+def _path(
+    run_id: int, scenario: Scenario, report: Mapping[str, Any], packets: list[tuple[str, pa.Table]]
+) -> PathReport:
+    """What the queue disciplines counted, the looks at them, and what was seen of packets."""
     links: list[LinkSummary] = []
     for link in scenario["links"]:
         seen = report["links"].get(link["name"])
@@ -172,7 +179,9 @@ def _path(run_id: int, scenario: Scenario, report: Mapping[str, Any]) -> PathRep
                     "busy_ns": None,
                 }
             )
-    return PathReport([("queue", _queue(run_id, report["queue"]))], links)
+    events = [(table, batch) for table, rows in packets for batch in rows.to_batches()]
+    flows = {flow["flow"]: flow for flow in report["packets"]}
+    return PathReport([("queue", _queue(run_id, report["queue"])), *events], links, flows)
 
 
 def _queue(run_id: int, looks: list[Any]) -> pa.RecordBatch:

@@ -193,7 +193,7 @@ class _Flow:
             "recovery_entries_ns": [] if own else entries,
             "rtt": distribution("probe-rtt")
             if own
-            else _distribution(_values(self._in_window(sender), "srtt_ns")),
+            else known.get("rtt") or _distribution(_values(self._in_window(sender), "srtt_ns")),
             "queue_delay": known.get("queue_delay", {"count": 0}),
             "cwnd_mean_bytes": _rounded_mean(_values(self._in_window(sender), "cwnd_bytes")),
             "cwnd_max_bytes": max(_values(self._in_window(sender), "cwnd_bytes"), default=None),
