@@ -5,12 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cwndlab import testbeds
 from cwndlab.cli import kernel, run
 from cwndlab.cli.output import progress, say
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
+
+
+def folders(tree: str, patch: Path, *, quiet: bool = False) -> tuple[Path, Path]:
+    """The folders of two kernels of a source tree: without a patch, and with it. Raises InputError."""
+    before, after = (kernel.place(tree, each, None, None, quiet=quiet)[1] for each in (None, patch))
+    assert before is not None  # --kernel was given
+    assert after is not None
+    return before, after
 
 
 def before_and_after(
@@ -24,12 +33,12 @@ def before_and_after(
         raise InputError("compare: --kernel TREE goes with --patch FILE, and with experiment files")
     from cwndlab.report import interface
 
-    sides = [kernel.place(chosen, each, None, None, quiet=quiet) for each in (None, patch)]
+    sides = folders(chosen, patch, quiet=quiet)
     pairs = []
     for file in files:
         results = []
-        for (testbed, folder), side in zip(sides, ("before", "after"), strict=True):
-            where = run.place(testbed, folder)
+        for folder, side in zip(sides, ("before", "after"), strict=True):
+            where = run.place(testbeds.GUEST, folder)
             loaded = interface.load(str(file), (), where.testbed, lab=folder)
             out = Path("results") / f"{loaded.name}-{side}"
             with progress(quiet) as observer:

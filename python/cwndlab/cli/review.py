@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cwndlab.cli import kernel_patch
 from cwndlab.cli.options import NoProgress, own_command
 from cwndlab.cli.output import progress, say
 from cwndlab.errors import CwndlabError, InputError
@@ -12,17 +13,21 @@ from cwndlab.errors import CwndlabError, InputError
 
 def review(
     old: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="OLD", help="builtin:NAME, or what --cc NAME= takes: FILE[,include=DIR][,abi=ABI]."
+            metavar="[OLD]", help="builtin:NAME, or what --cc NAME= takes: FILE[,include=DIR][,abi=ABI]."
         ),
-    ],
+    ] = None,
     new: Annotated[
         str | None, typer.Argument(metavar="[NEW]", help="The same; left out with --patch.")
     ] = None,
     *,
     patch: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Make NEW from OLD by this patch (diff -u).")
+        Path | None, typer.Option(metavar="FILE", help="Make NEW from OLD, or TREE, by this patch (diff -u).")
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(metavar="TREE", help="Review what --patch changes of Linux, in virtual time; no OLD."),
     ] = None,
     suite: Annotated[
         str | None,
@@ -49,7 +54,7 @@ def review(
         bool, typer.Option("--cc-private", help="Keep the sources out of page and results.")
     ] = False,
 ) -> None:
-    """Say whether two congestion controls differ, where, and how sure that is.
+    """Say whether two congestion controls, or two kernels, differ, where, and how sure that is.
 
     Both run on the same paths: the one of FreeBSD's CUBIC patch test, a DSL line, a LAN with loss, a long fat
     one, and in competition. DIR/review.html has everything; the same as text is printed. The exit code is 0
@@ -60,7 +65,15 @@ def review(
     from cwndlab.report import review_page
     from cwndlab.results import directories, files
 
-    both = judge.sides(old, new, stack=stack, patch=patch, private=private)
+    if kernel is not None:
+        if old is not None or patch is None or stack is not None or private:
+            raise InputError("review: --kernel TREE goes with --patch FILE, and without OLD, NEW and --stack")
+        before, after = kernel_patch.folders(kernel, patch, quiet=quiet)
+        both = judge.kernels(before, after, patch)
+    elif old is None:
+        raise InputError("review: give OLD and NEW, OLD and --patch FILE, or --kernel TREE and --patch FILE")
+    else:
+        both = judge.sides(old, new, stack=stack, patch=patch, private=private)
     place = directories.dated(Path("results"), "review", latest=False) if out is None else out
     if place.exists() and any(place.iterdir()):
         raise InputError(f"{place}: is not empty; give another directory")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from cwndlab import testbeds
+from cwndlab.cli import kernel as kernels
 from cwndlab.cli.options import Junit, NoProgress, Overrides, Resume, parse_pairs, parse_share
 from cwndlab.cli.output import judge_outcomes, progress, say
 from cwndlab.errors import InputError, printable
@@ -15,6 +17,11 @@ def validate(
         str, typer.Argument(metavar="FILE|SUITE", help="Experiment whose hosts run Linux.")
     ],
     *,
+    testbed: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the kernel runs on: netns, or kernel [netns].")
+    ] = None,
+    kernel: kernels.Chosen = None,
+    patch: kernels.Patch = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", metavar="DIR", help="Where results go [results/NAME-validate-DATE]."),
@@ -38,7 +45,7 @@ def validate(
     resume: Resume = False,
     quiet: NoProgress = False,
 ) -> None:
-    """Compare the model with this machine's kernel.
+    """Compare the model with this machine's kernel, or with one in virtual time.
 
     Runs an experiment on both, and prints their metrics side by side. The exit code is 0 only if every run
     completed, all is as --within says, and both are as the file expects.
@@ -51,15 +58,24 @@ def validate(
     pairs = parse_pairs(within, "--within").items()
     allowed = {name: parse_share(f"--within {name}", shares[-1], least=0) for name, shares in pairs}
     judge.check(allowed)
-
+    name, lab = kernels.place(kernel, patch, testbed, None, quiet=quiet)
+    if name not in (None, testbeds.KERNEL, testbeds.GUEST):
+        raise InputError(f"--testbed {name}: has no kernel; {testbeds.KERNEL} and {testbeds.GUEST} have one")
     with progress(quiet) as observer:
-        directory, model, kernel = validation.run(
-            experiment, overrides or (), out, jobs=processors(), resume=resume, observer=observer
+        directory, model, real = validation.run(
+            experiment,
+            overrides or (),
+            out,
+            testbed=name or testbeds.KERNEL,
+            lab=lab,
+            jobs=processors(),
+            resume=resume,
+            observer=observer,
         )
-    rows = validation.compare(model, kernel)
-    validation_page.write(directory, rows, model, kernel, allowed)
+    rows = validation.compare(model, real)
+    validation_page.write(directory, rows, model, real, allowed)
     if document is not None:
-        validation_page.write_section(document, validation_page.markdown(rows, kernel))
+        validation_page.write_section(document, validation_page.markdown(rows, real))
     print(validation_page.text(rows, allowed), end="")
     if not quiet:
         say(f"results: {directory}")
@@ -67,9 +83,9 @@ def validate(
     found = [
         *judge.judged(rows, allowed),
         *judge.expected(model, validation.MODEL),
-        *judge.expected(kernel, validation.KERNEL),
+        *judge.expected(real, validation.KERNEL),
     ]
-    judge_outcomes([model, kernel], found, junit, directory, quiet=quiet)
+    judge_outcomes([model, real], found, junit, directory, quiet=quiet)
 
 
 def script(

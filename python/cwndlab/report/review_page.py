@@ -50,7 +50,7 @@ def html(review: Review, command: str) -> str:
         legend=verdict.legend(review.found),
         marks=words.marks(review.found),
         as_ministat=words.AS_MINISTAT,
-        unseen=words.UNSEEN,
+        unseen=words.unseen(review),
         besides=", ".join(sides.patched),
         change=sides.change,
         command=command,

@@ -1,9 +1,9 @@
-"""Two congestion controls on the same paths, and whether they differ: `cwndlab review`."""
+"""Two congestion controls, or two kernels, on the same paths, and whether they differ: `cwndlab review`."""
 
 from __future__ import annotations
 
 from cwndlab.analysis.review.runs import Review, carry_out
-from cwndlab.analysis.review.sides import Sides, sides
+from cwndlab.analysis.review.sides import Sides, kernels, sides
 from cwndlab.analysis.review.words import text
 
-__all__ = ["Review", "Sides", "carry_out", "sides", "text"]
+__all__ = ["Review", "Sides", "carry_out", "kernels", "sides", "text"]

@@ -49,6 +49,8 @@ class Arrangement:
     name: str
     """Of its directory."""
     text: str
+    side: str
+    """Which side's machines carry it out."""
 
 
 @dataclass(frozen=True)
@@ -141,27 +143,25 @@ ALIKE = {"old": "both-old", "new": "both-new"}
 MIXED = "new-beside-old"
 
 
-def of_review(stack: Stack, cc: Mapping[str, str], repeats: int, scale: float = 1.0) -> Programme:
-    """The five paths; `cc` has what flows of each side call theirs, `scale` shortens the runs."""
+def of_review(
+    stack: Stack, cc: Mapping[str, str], repeats: int, scale: float = 1.0, *, mixed: bool = True
+) -> Programme:
+    """The five paths; `cc` has what flows of each side call theirs, `scale` shortens the runs, `mixed` has
+    both sides compete."""
     arrangements, questions, pictures = [], [], []
     for path in PATHS:
         names = {side: f"{path.name}-{side}" for side in cc}
         arrangements += [
-            Arrangement(names[side], _text(path, stack, (cc[side],), repeats, scale)) for side in cc
+            Arrangement(names[side], _text(path, stack, (cc[side],), repeats, scale), side) for side in cc
         ]
         questions.append(Question(path.title, names["old"], names["new"], BASICS))
         lines = tuple((side, names[side], "f1") for side in cc)
         pictures.append(Picture(path.title, path.about, lines))
-    pairs = {ALIKE[side]: (cc[side], cc[side]) for side in cc} | {MIXED: (cc["new"], cc["old"])}
     arrangements += [
-        Arrangement(name, _text(COMPETITION, stack, pair, repeats, scale)) for name, pair in pairs.items()
+        Arrangement(ALIKE[side], _text(COMPETITION, stack, (cc[side], cc[side]), repeats, scale), side)
+        for side in cc
     ]
-    alike = ALIKE["old"], ALIKE["new"]
-    questions += [
-        Question("beside itself", *alike, SHARED),
-        Question("beside old", ALIKE["old"], MIXED, ("goodput_mbps",), "f1"),
-        Question("old, beside new", ALIKE["old"], MIXED, ("goodput_mbps",), "f2"),
-    ]
+    questions.append(Question("beside itself", ALIKE["old"], ALIKE["new"], SHARED))
     pictures.append(
         Picture(
             "Beside itself",
@@ -169,6 +169,14 @@ def of_review(stack: Stack, cc: Mapping[str, str], repeats: int, scale: float = 
             tuple((side, ALIKE[side], "f1") for side in cc),
         )
     )
+    if not mixed:
+        return Programme(tuple(arrangements), tuple(questions), tuple(pictures))
+    text = _text(COMPETITION, stack, (cc["new"], cc["old"]), repeats, scale)
+    arrangements.append(Arrangement(MIXED, text, "new"))
+    questions += [
+        Question("beside old", ALIKE["old"], MIXED, ("goodput_mbps",), "f1"),
+        Question("old, beside new", ALIKE["old"], MIXED, ("goodput_mbps",), "f2"),
+    ]
     beside = f"{COMPETITION.about}; one of each on the same path"
     pictures.append(Picture("New beside old", beside, (("old", MIXED, "f2"), ("new", MIXED, "f1"))))
     return Programme(tuple(arrangements), tuple(questions), tuple(pictures))
@@ -233,15 +241,30 @@ def of_experiment(
         content.pop(section, None)
     if repeats is not None:
         content["repeat"] = repeats
-    arrangements = []
+    texts = {}
     for side, own_cc in cc.items():
         for host in content["hosts"].values():
             host["cc"] = own_cc
-        arrangements.append(Arrangement(f"{name}-{side}", yaml.dump(content, sort_keys=False, Dumper=_Plain)))
+        texts[side] = yaml.dump(content, sort_keys=False, Dumper=_Plain)
+    return _both(name, content, texts)
+
+
+def of_kernels(experiment: Experiment, repeats: int | None) -> Programme:
+    """An experiment, run once on each kernel, as it is."""
+    content = yaml.safe_load(experiment.as_yaml())
+    if repeats is not None:
+        content["repeat"] = repeats
+    text = yaml.dump(content, sort_keys=False, Dumper=_Plain)
+    return _both(experiment.name, content, {"old": text, "new": text})
+
+
+def _both(name: str, content: Mapping[str, Any], texts: Mapping[str, str]) -> Programme:
+    """One experiment for each side, each with its text."""
+    arrangements = [Arrangement(f"{name}-{side}", text, side) for side, text in texts.items()]
     question = Question(name, f"{name}-old", f"{name}-new", BASICS)
     flows = [flow["name"] for flow in content["flows"]][:3]
     pictures = [
-        Picture(f"{name}, {flow}", "its first run", tuple((side, f"{name}-{side}", flow) for side in cc))
+        Picture(f"{name}, {flow}", "its first run", tuple((side, f"{name}-{side}", flow) for side in texts))
         for flow in flows
     ]
     return Programme(tuple(arrangements), (question,), tuple(pictures))

@@ -63,10 +63,19 @@ def carry_out(
     `scale` makes the runs of the five paths shorter. Raises InputError as `runner.run`.
     """
     programme = _programme(both, suite, repeats, scale)
-    loaded = {each.name: loader.load(each.text, modules=both.modules) for each in programme.arrangements}
+    labs = {side.name: side.lab for side in (both.old, both.new)}
+    loaded = {
+        each.name: (
+            loader.load(each.text, testbed=both.testbed, lab=labs[each.side], modules=both.modules),
+            labs[each.side],
+        )
+        for each in programme.arrangements
+    }
     results = {
-        name: runner.run(experiment, out=out / name, jobs=jobs, observer=observer)
-        for name, experiment in loaded.items()
+        name: runner.run(
+            experiment, testbed=both.testbed, lab=lab, out=out / name, jobs=jobs, observer=observer
+        )
+        for name, (experiment, lab) in loaded.items()
     }
     records = [(name, record) for name, of in results.items() for record in of.records()]
     failures = [f"{name}: {record.error}" for name, record in records if record.status != "complete"]
@@ -77,7 +86,9 @@ def carry_out(
 def _programme(both: Sides, suite: str | None, repeats: int | None, scale: float) -> Programme:
     cc = {side.name: side.cc for side in (both.old, both.new)}
     if suite is None:
-        return paths.of_review(both.stack, cc, repeats or REPEATS, scale)
+        return paths.of_review(both.stack, cc, repeats or REPEATS, scale, mixed=not both.are_kernels)
+    if both.are_kernels:
+        return paths.of_kernels(loader.load(suite, testbed=both.testbed, lab=both.old.lab), repeats)
     known = loader.support(testbeds.MODEL).catalogue()
     return paths.of_experiment(loader.load(suite), both.stack, cc, repeats, known)
 

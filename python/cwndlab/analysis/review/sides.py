@@ -1,4 +1,4 @@
-"""The two sides of a review: what OLD and NEW name, compiled, and the stack that runs both."""
+"""Both sides of a review: what OLD and NEW name, compiled, or two kernels, and the stack that runs them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,14 @@ class Side:
     """What flows call it."""
     modules: tuple[Module, ...]
     """None of a built-in one; several where it runs on several families."""
+    lab: Path | None = None
+    """What stands for its machines: a kernel, by its folder."""
 
     @property
     def about(self) -> str:
         """What it is, for readers."""
+        if self.lab is not None:
+            return self.given
         if not self.modules:
             return f"{self.given}, as cwndlab models it"
         first = self.modules[0]
@@ -52,6 +56,12 @@ class Sides:
     """What a patch changes besides, which is not judged."""
     change: str = ""
     """How the sources differ, as `diff -u` says it; empty where they are private, built in or unlike."""
+    testbed: str = testbeds.MODEL
+
+    @property
+    def are_kernels(self) -> bool:
+        """Whether the sides are kernels, and no congestion controls."""
+        return self.testbed != testbeds.MODEL
 
     @property
     def modules(self) -> tuple[Module, ...]:
@@ -88,6 +98,15 @@ def sides(
             problem = f"is for {' and '.join(families)}, and {chosen.name} is of {chosen.family}"
             raise InputError(f"review: {side.given}: {problem}")
     return Sides(pair[0], pair[1], chosen, besides, _change(pair))
+
+
+def kernels(before: Path, after: Path, patch: Path) -> Sides:
+    """Two kernels, by their folders, the second with a patch on top, on which CUBIC's flows run."""
+    known = loader.support(testbeds.GUEST, before).catalogue()
+    old = Side("old", f"kernel {before.name}", "cubic", (), before)
+    new = Side("new", f"kernel {after.name}, with {patch.name}", "cubic", (), after)
+    change = patch.read_text(encoding="utf-8", errors="replace")
+    return Sides(old, new, known.stacks[known.newest["linux"]], change=change, testbed=testbeds.GUEST)
 
 
 def _side(name: str, given: str, private: bool) -> Side:

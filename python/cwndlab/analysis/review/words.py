@@ -35,6 +35,11 @@ UNSEEN = (
 )
 
 
+def unseen(review: Review) -> str:
+    """What a review of congestion controls cannot see; nothing of kernels, which are whole."""
+    return "" if review.sides.are_kernels else UNSEEN
+
+
 def headline(review: Review) -> str:
     """The verdict, in a sentence or two."""
     if review.failures:
@@ -75,7 +80,7 @@ def text(review: Review) -> str:
         parts += [_wrapped(AS_MINISTAT), *drawn]
     if review.sides.patched:
         parts.append(f"The patch changes more, which is not judged here: {', '.join(review.sides.patched)}.")
-    parts.append(_wrapped(UNSEEN))
+    parts.append(_wrapped(unseen(review)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cwndlab import testbeds
 from cwndlab.analysis.validation.compare import Row, compare
@@ -24,32 +25,34 @@ def run(
     overrides: Sequence[str] = (),
     out: Path | None = None,
     *,
+    testbed: str = testbeds.KERNEL,
+    lab: Path | None = None,
     jobs: int = 1,
     resume: bool = False,
     observer: Observer | None = None,
 ) -> tuple[Path, ResultSet, ResultSet]:
-    """Carry an experiment out on the model, with so many workers, and then on this machine's kernel.
+    """Carry an experiment out on the model, with so many workers, and then on a kernel: this machine's, or in
+    virtual time that of the folder `lab`.
 
-    The model's hosts tick as often as this kernel (CONFIG_HZ).
+    The model's hosts tick as often as that kernel (CONFIG_HZ).
 
     Returns their directory and both results. Raises InputError before anything is carried out where either
     testbed refuses it, or where the two would not do the same.
     """
-    live = faults.load(experiment, overrides, testbeds.KERNEL)
+    live = faults.load(experiment, overrides, testbed, lab=lab)
     modelled = faults.load(experiment, [*overrides, *_ticks(live)], testbeds.MODEL)
     _same(modelled, live)
-    runner.check(live, testbeds.KERNEL)
+    runner.check(live, testbed, lab=lab)
     directory = directories.choose(f"{modelled.name}-validate", out, resume)
 
-    def carry_out(loaded: Experiment, testbed: str, name: str, workers: int) -> ResultSet:
+    def carry_out(loaded: Experiment, name: str, **where: Any) -> ResultSet:
         place = directory / name
         going_on = resume and (place / "catalogue.parquet").exists()
-        return runner.run(
-            loaded, testbed=testbed, out=place, jobs=workers, resume=going_on, observer=observer
-        )
+        return runner.run(loaded, out=place, resume=going_on, observer=observer, **where)
 
-    model = carry_out(modelled, testbeds.MODEL, MODEL, jobs)
-    return directory, model, carry_out(live, testbeds.KERNEL, KERNEL, 1)
+    model = carry_out(modelled, MODEL, testbed=testbeds.MODEL, jobs=jobs)
+    workers = jobs if testbed in testbeds.VIRTUAL else 1
+    return directory, model, carry_out(live, KERNEL, testbed=testbed, lab=lab, jobs=workers)
 
 
 def _ticks(live: Experiment) -> list[str]:

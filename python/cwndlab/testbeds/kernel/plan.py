@@ -285,8 +285,10 @@ class _Plan:
                 yield change["at_ns"], change["delay_ns"]
 
     def _captured(self) -> Iterator[tuple[Port, bool, int]]:
-        """Of each link that is captured the interface where that is, whether packets leave there, and the bytes
-        kept: at a host as on that machine, elsewhere behind the link's queue."""
+        """Where links are captured: the interface, whether packets leave there, and the bytes kept.
+
+        That is at a host as on that machine, elsewhere behind the link's queue.
+        """
         points = capture_points(self._scenario)
         for name, snaplen in points.items():
             for cable in self._layout.cables:

@@ -30,7 +30,6 @@ from cwndlab.testbeds.netns.emulator import capture_points
 from cwndlab.testbeds.ssh.traffic.agents import batches
 from cwndlab.testbeds.tables import SCHEMAS
 
-
 PACKETS = "samples-packets"
 """File of the rows that packets make."""
 

@@ -20,7 +20,9 @@ _MADE = re.compile(
 )
 """Files that a build has made, which are not read."""
 _MADE_FOLDERS = {"include/config", "include/generated", ".git", "debian"}
-_DRIVERS = ("base", "char", "net", "tty")
+_DRIVERS = ("base", "char", "net", "pci", "tty")
+_SHALLOW = ("net", "pci")
+"""Folders of drivers of which only the sources at the top are compiled."""
 _TOOLS = ("include", "scripts", "build")
 _PLAIN = ("Documentation", "samples", "sound", "rust")
 """Top folders of which no source is compiled."""
@@ -75,7 +77,7 @@ def _compiles(here: str) -> bool:
     top, _, rest = here.partition("/")
     if top == "drivers":
         below, _, deeper = rest.partition("/")
-        return not rest or (below in _DRIVERS and not (below == "net" and deeper))
+        return not rest or (below in _DRIVERS and not (below in _SHALLOW and deeper))
     if top == "tools":
         return not rest or rest.startswith(_TOOLS)
     if top == "arch":
