@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -132,21 +134,26 @@ def test_what_the_kernel_refuses_is_told(kernel: Kernel) -> None:
         guest.boot(kernel, {"nodes": 1, "steps": [step]}, seed=1)
 
 
-def test_nobody_can_run_it(kernel: Kernel, tmp_path: Path) -> None:
+@pytest.fixture
+def place_of_all() -> Iterator[Path]:
+    """A folder whose parents everybody may pass: pytest closes its own whenever it starts."""
+    with tempfile.TemporaryDirectory() as place:
+        yield Path(place)
+
+
+def test_nobody_can_run_it(kernel: Kernel, place_of_all: Path) -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root, to become somebody else")
-    shutil.copytree(kernel.folder, tmp_path / "cache" / "cwndlab" / "kernels" / kernel.name)
-    (tmp_path / "one.yaml").write_text(ONE.replace("30s", "3s"), encoding="utf-8")
-    for place in (tmp_path, *tmp_path.rglob("*")):
+    shutil.copytree(kernel.folder, place_of_all / "cache" / "cwndlab" / "kernels" / kernel.name)
+    (place_of_all / "one.yaml").write_text(ONE.replace("30s", "3s"), encoding="utf-8")
+    for place in (place_of_all, *place_of_all.rglob("*")):
         os.chown(place, 65534, 65534)
-    for above in list(tmp_path.parents)[:3]:
-        above.chmod(above.stat().st_mode | 0o011)
     who = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]
     command = ["-m", "cwndlab", "run", "one.yaml", "--kernel", kernel.name, "-o", "out", "--no-report"]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(place_of_all / "cache"), "HOME": str(place_of_all)}
     done = subprocess.run(
         [*who, sys.executable, *command],
-        cwd=tmp_path,
+        cwd=place_of_all,
         env=environment,
         capture_output=True,
         text=True,
