@@ -51,7 +51,7 @@ def run(
         return runner.run(loaded, out=place, resume=going_on, observer=observer, **where)
 
     model = carry_out(modelled, MODEL, testbed=testbeds.MODEL, jobs=jobs)
-    workers = jobs if testbed in testbeds.VIRTUAL else 1
+    workers = 1 if testbeds.facts(testbed).shares_machine else jobs
     return directory, model, carry_out(live, KERNEL, testbed=testbed, lab=lab, jobs=workers)
 
 
