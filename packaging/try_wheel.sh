@@ -25,17 +25,17 @@ test -e lab/lib/python3*/site-packages/cwndlab/py.typed
 cwndlab init
 begins cwndlab run experiment.yaml --dry-run
 cwndlab plot demo --kind cwnd --run 0 -o cwnd.svg
-cwndlab bundle demo -o paper.tar.gz
-cwndlab reproduce paper.tar.gz --quiet
-begins cwndlab completion bash
+cwndlab data bundle demo -o paper.tar.gz
+cwndlab data reproduce paper.tar.gz --quiet
+begins cwndlab dev completion bash
 bash -n said
-begins cwndlab cite
+begins cwndlab data cite
 # The package of this repository that lies beside it.
 for more in "$(dirname "$wheel")"/cwndlab_teacup-*.whl; do
     [ -e "$more" ] || continue
-    ! cwndlab export demo --format xplot -o graphs
+    ! cwndlab data export demo --format xplot -o graphs
     pip install --quiet --disable-pip-version-check --no-index --find-links "$(dirname "$wheel")" 'cwndlab[teacup]'
-    begins cwndlab export demo --format xplot -o graphs
+    begins cwndlab data export demo --format xplot -o graphs
 done
 python -c 'from cwndlab.report.live_page import serve; print(len(serve.page_files()), "files of the live lab")'
 # With the wheel, where shells and man look for them.

@@ -1,6 +1,6 @@
 // Additive increase, multiplicative decrease in C++:
 //
-//     cwndlab schema --cc-header > cwndlab_cc.h
+//     cwndlab dev schema --cc-header > cwndlab_cc.h
 //     g++ -std=c++17 -O2 -shared -fPIC aimd.cpp -o libaimd.so
 //     cwndlab run FILE --cc aimd=libaimd.so
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""`cwndlab review`: two sides on the same paths, a verdict, a page and a text."""
+"""`cwndlab compare --cc`: two sides on the same paths, a verdict, a page and a text."""
 
 import shutil
 from pathlib import Path
@@ -63,9 +63,9 @@ def test_a_built_in_one_is_no_different_from_itself(tmp_path):
     found = judged(sides, tmp_path)
     assert (found.runs, found.failures) == (66, [])
     assert review.text(found).startswith("No difference: every run of new counted the same as")
-    html = review_page.html(found, "cwndlab review")
+    html = review_page.html(found, "cwndlab compare --cc")
     assert html.count("<svg") == 6
-    assert "cwndlab ab" in html
+    assert "cwndlab compare --build" in html
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_a_path_that_the_receiver_limits_judges_nothing(tmp_path, buffer, idle):
         f"short, {queue} judges nothing" for queue in ("30p", "60p") if idle
     ]
     assert ("the flows are limited by the receiver's window for 100 %" in text) is idle
-    assert ("judges nothing" in review_page.html(found, "cwndlab review")) is idle
+    assert ("judges nothing" in review_page.html(found, "cwndlab compare --cc")) is idle
 
 
 @needs_cc
@@ -114,7 +114,7 @@ def test_a_patch_makes_the_new_side(tmp_path):
     text = review.text(found)
     assert "The patch changes more, which is not judged here" in text
     assert "+ new" in text
-    html = review_page.html(found, "cwndlab review")
+    html = review_page.html(found, "cwndlab compare --cc")
     assert "▲ higher" in html or "▼ lower" in html
 
 
@@ -127,7 +127,7 @@ def test_a_failure_is_the_verdict(tmp_path):
     sides = review.sides(f"{fails},abi=linux-6.12", "builtin:reno")
     found = judged(sides, tmp_path, suite=str(tmp_path / "short.yaml"))
     assert review.text(found).startswith("12 of 24 runs failed, the first short-old: old: cong_avoid left a")
-    assert "Runs that failed" in review_page.html(found, "cwndlab review")
+    assert "Runs that failed" in review_page.html(found, "cwndlab compare --cc")
 
 
 @needs_cc
@@ -172,6 +172,6 @@ def test_a_patch_changes_a_copy_and_no_path_of_its_own(tmp_path):
 )
 def test_what_is_refused(arguments, line, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["review", *arguments])
+        main(["compare", "--cc", *arguments])
     assert ended.value.code == 2
     assert line in capsys.readouterr().err

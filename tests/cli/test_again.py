@@ -138,7 +138,7 @@ def test_without_a_browser_the_report_is_named(inside, cwndlab, monkeypatch):
 @pytest.mark.slow
 def test_watch_runs_again_on_save_and_goes_on_after_errors(cwndlab):
     file = cwndlab.file("quick.yaml", QUICK)
-    watching = cwndlab.start("watch", "quick.yaml", "-o", "out", "--set", "seed=3")
+    watching = cwndlab.start("dev", "watch", "quick.yaml", "-o", "out", "--set", "seed=3")
     try:
         waits = "waiting until quick.yaml is saved again"
         assert "report:  out/report.html" in until(watching, waits)

@@ -1,4 +1,4 @@
-"""`cwndlab bundle` and `reproduce`: the same bytes again, differences told, strangers' archives refused."""
+"""`data bundle` and `data reproduce`: the same bytes again, differences told, strangers' archives refused."""
 
 import gzip
 import hashlib
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bundle(cwndlab, small):
-    ran = cwndlab("bundle", small, "-o", "paper.tar.gz")
+    ran = cwndlab("data", "bundle", small, "-o", "paper.tar.gz")
     assert (ran.code, ran.out) == (0, "paper.tar.gz\n")
     return cwndlab.directory / "paper.tar.gz"
 
@@ -39,10 +39,10 @@ def repacked(bundle, change):
 
 
 def test_the_same_comes_out_byte_for_byte(cwndlab, bundle):
-    ran = cwndlab("reproduce", bundle, "-q")
+    ran = cwndlab("data", "reproduce", bundle, "-q")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("small: byte for byte the same: 10 runs, ")
-    again = cwndlab("reproduce", bundle, "-q")
+    again = cwndlab("data", "reproduce", bundle, "-q")
     assert (again.code, again.err) == (
         2,
         "error: reproduced/paper: is there already; give another directory with -o\n",
@@ -51,7 +51,7 @@ def test_the_same_comes_out_byte_for_byte(cwndlab, bundle):
 
 def test_equal_results_make_equal_bundles(cwndlab, bundle, small):
     (cwndlab.directory / "again").mkdir()
-    cwndlab("bundle", small, "-o", "again/paper.tar.gz")
+    cwndlab("data", "bundle", small, "-o", "again/paper.tar.gz")
     assert (cwndlab.directory / "again" / "paper.tar.gz").read_bytes() == bundle.read_bytes()
 
 
@@ -82,7 +82,7 @@ def test_a_run_that_comes_out_otherwise_is_named(cwndlab, bundle):
         files[f"{folder}SHA256SUMS"] = files[f"{folder}SHA256SUMS"].replace(old.encode(), new.encode())
 
     repacked(bundle, altered)
-    ran = cwndlab("reproduce", bundle, "-q")
+    ran = cwndlab("data", "reproduce", bundle, "-q")
     assert ran.code == 1
     assert ran.out.startswith("small: 1 of 10 runs differ, the first 0")
     assert ran.err.endswith("not reproduced; reproduced/paper has both sides\n")
@@ -94,7 +94,7 @@ def test_an_experiment_that_is_not_that_of_the_results_is_not_run(cwndlab, bundl
         files["experiments/small/experiment.yaml"] = text.replace("10mbit", "100gbit").encode()
 
     repacked(bundle, longer)
-    ran = cwndlab("reproduce", bundle, "-q")
+    ran = cwndlab("data", "reproduce", bundle, "-q")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "is not the experiment that the results in" in ran.err
     assert not (cwndlab.directory / "reproduced").exists()
@@ -105,11 +105,11 @@ def test_what_was_altered_is_refused(cwndlab, bundle):
         files["results/small/summary.csv"] += b"x"
 
     repacked(bundle, damage)
-    ran = cwndlab("reproduce", bundle, "-q")
+    ran = cwndlab("data", "reproduce", bundle, "-q")
     assert ran.code == 2
     assert "summary.csv: is not as it was written" in ran.err
     bundle.write_bytes(bundle.read_bytes()[:-3000])
-    ran = cwndlab("reproduce", bundle, "-q", "-o", "cut")
+    ran = cwndlab("data", "reproduce", bundle, "-q", "-o", "cut")
     assert ran.code == 2
     assert "is no whole .tar.gz" in ran.err
 
@@ -136,7 +136,7 @@ def test_no_archive_writes_elsewhere(cwndlab, member):
         for key, value in member.items():
             setattr(info, key, value)
         made.addfile(info, io.BytesIO())
-    ran = cwndlab("reproduce", "evil.tar.gz", "-o", "in/here")
+    ran = cwndlab("data", "reproduce", "evil.tar.gz", "-o", "in/here")
     assert ran.code == 2
     assert "is no plain file below one directory" in ran.err
     assert {path.name for path in cwndlab.directory.iterdir()} == {"evil.tar.gz"}
@@ -180,7 +180,7 @@ def header(name, size, kind=tarfile.REGTYPE):
 )
 def test_an_archive_that_becomes_large_is_refused_before_it_does(cwndlab, members, said):
     bomb(cwndlab.directory / "bomb.tar.gz", members)
-    ran = cwndlab("reproduce", "bomb.tar.gz")
+    ran = cwndlab("data", "reproduce", "bomb.tar.gz")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert said in ran.err
     assert {path.name for path in cwndlab.directory.iterdir()} == {"bomb.tar.gz"}
@@ -199,7 +199,7 @@ def test_a_listed_file_does_not_fill_the_disk_either(cwndlab):
             (header("paper/zeros", ZEROS), ZEROS),
         ],
     )
-    ran = cwndlab("reproduce", "bomb.tar.gz")
+    ran = cwndlab("data", "reproduce", "bomb.tar.gz")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "more than a bundle of its size may hold" in ran.err
 
@@ -217,14 +217,14 @@ def test_a_listed_file_does_not_fill_the_disk_either(cwndlab):
 )
 def test_a_list_of_contents_that_says_nothing_is_refused(cwndlab, bundle, said):
     repacked(bundle, lambda files: files.update({"bundle.json": said}))
-    ran = cwndlab("reproduce", bundle)
+    ran = cwndlab("data", "reproduce", bundle)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "bundle" in ran.err
 
 
 def test_code_of_a_bundle_is_not_executed(cwndlab, bundle):
     repacked(bundle, lambda files: files.update({"results/small/modules/new/tcp_new.c": b"int x;"}))
-    ran = cwndlab("reproduce", bundle)
+    ran = cwndlab("data", "reproduce", bundle)
     assert ran.code == 2
     assert "was run with code of its author (new), which is not executed" in ran.err
 
@@ -240,8 +240,10 @@ def test_a_file_the_experiment_names_goes_along(cwndlab):
     )
     cwndlab.file("small.yaml", text)
     assert cwndlab("run", "small.yaml", "-o", "out", "-q").code == 0
-    ran = cwndlab("bundle", "out")
+    ran = cwndlab("data", "bundle", "out")
     assert ran.code == 2
     assert "link.trace" in ran.err
-    assert cwndlab("bundle", "out", "--with", "link.trace").code == 0
-    assert cwndlab("reproduce", "bundle.tar.gz", "-q").out.startswith("small: byte for byte the same: 1 runs")
+    assert cwndlab("data", "bundle", "out", "--with", "link.trace").code == 0
+    assert cwndlab("data", "reproduce", "bundle.tar.gz", "-q").out.startswith(
+        "small: byte for byte the same: 1 runs"
+    )

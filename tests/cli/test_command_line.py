@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL
+from cwndlab.cli import groups
 
 pytestmark = pytest.mark.slow
 
@@ -38,36 +39,36 @@ def masked(text):
         "",
         "init",
         "run",
-        "watch",
+        "dev watch",
         "advise",
-        "script",
-        "suites",
-        "validate",
+        "dev script",
+        "data suites",
+        "compare --testbed",
         "show",
         "plot",
         "report",
         "live",
-        "review",
+        "compare --cc",
         "compare",
-        "import",
-        "export",
+        "data import",
+        "data export",
         "loadlatency",
         "loadlatency serve",
         "loadlatency run",
-        "trace",
-        "schema",
+        "data trace",
+        "dev schema",
         "doctor",
-        "merge",
+        "data merge",
         "lab",
         "lab init",
         "lab check",
         "demo",
         "help",
-        "cite",
-        "completion",
-        "bundle",
-        "reproduce",
-        "ab",
+        "data cite",
+        "dev completion",
+        "data bundle",
+        "data reproduce",
+        "compare --build",
         "check",
     ],
 )
@@ -76,6 +77,13 @@ def test_help(cwndlab, command):
     assert (ran.code, ran.err) == (0, "")
     assert max(map(len, ran.out.splitlines())) <= 80
     check_snapshot(f"help-{command.replace(' ', '-') or 'cwndlab'}", ran.out)
+
+
+@pytest.mark.parametrize("name", groups.MOVED)
+def test_a_name_of_before_works_and_says_the_new_one(inside, name):
+    new = groups.MOVED[name]
+    ran = inside(name, "--help")
+    assert ran == (0, inside(*new.split(), "--help").out, f"note: cwndlab {name} is now cwndlab {new}\n")
 
 
 def test_no_command_is_a_question_for_help(cwndlab):
@@ -176,7 +184,7 @@ def test_report_and_plot_say_what_they_wrote(cwndlab, small):
 
 
 def test_suites_are_listed_by_name(cwndlab):
-    lines = cwndlab("suites").out.splitlines()
+    lines = cwndlab("data", "suites").out.splitlines()
     assert max(map(len, lines)) <= 80
     names = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert names == sorted(names)
@@ -184,7 +192,7 @@ def test_suites_are_listed_by_name(cwndlab):
 
 
 def test_schema_is_json_schema(cwndlab):
-    schema = json.loads(cwndlab("schema").out)
+    schema = json.loads(cwndlab("dev", "schema").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert "hosts" in schema["properties"]
 
@@ -256,8 +264,8 @@ def test_version(cwndlab):
         (["plot", "RESULTS", "-o", "no/such/place.png"], "no/such/place.png"),
         (["report", "RESULTS", "-o", "no/such/place.html"], "no/such/place.html"),
         (["report", "nowhere"], "nowhere: no such directory"),
-        (["trace", "full"], "full: not a file"),
-        (["trace", "no.pcap"], "no.pcap: no such file"),
+        (["data", "trace", "full"], "full: not a file"),
+        (["data", "trace", "no.pcap"], "no.pcap: no such file"),
         (["init", "no/such/place.yaml"], "no/such/place.yaml: No such file or directory"),
     ],
 )

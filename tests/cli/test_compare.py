@@ -103,12 +103,12 @@ def test_runs_one_after_the_other_are_warned_about(cwndlab: CommandLine) -> None
 
 
 def test_kernel_logs_are_compared_by_what_they_hold(cwndlab: CommandLine, small: Path) -> None:
-    assert cwndlab("export", small, "--format", "siftr", "-o", "logs").code == 0
+    assert cwndlab("data", "export", small, "--format", "siftr", "-o", "logs").code == 0
     ran = cwndlab("compare", "--a", "logs/[0-4]-*", "--b", "logs/[5-9]-*", "--json")
     assert (ran.code, ran.err) == (0, "")
     line = json.loads(ran.out.splitlines()[0])
     # SIFTR knows RTT and cwnd, and not what was delivered.
-    assert (line["figure"], line["a"]["runs"], line["b"]["runs"]) == ("rtt_mean_ms", 5, 5)
+    assert (line["metric"], line["a"]["runs"], line["b"]["runs"]) == ("rtt_mean_ms", 5, 5)
     assert 20 < line["a"]["mean"] < 60
 
 

@@ -1,4 +1,4 @@
-"""Completion in a real shell: what bash offers after the script that `cwndlab completion bash` prints."""
+"""Completion in a real shell: what bash offers after the script that `cwndlab dev completion bash` prints."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TRY = """
-eval "$(cwndlab completion bash)"
+eval "$(cwndlab dev completion bash)"
 COMP_WORDS=(cwndlab "$@") COMP_CWORD=$#
 $(complete -p cwndlab | sed 's/.*-F \\([^ ]*\\).*/\\1/') cwndlab
 printf '%s\\n' "${COMPREPLY[@]}"
@@ -24,7 +24,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         (["run", "loss-"], ["loss-resilience"]),
         (["run", ""], [""]),  # bash offers files where nothing else is offered
         (["lab", ""], ["init", "check"]),
-        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["dev", "completion", ""], ["bash", "zsh", "fish"]),
     ],
 )
 @pytest.mark.slow

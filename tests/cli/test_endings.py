@@ -243,7 +243,7 @@ def test_a_full_disk_leaves_no_half_file_and_is_named(cwndlab, small, full_disk)
     for words, file in (
         (["report", results], "report.html"),
         (["plot", results], "cwnd.png"),
-        (["export", results], "export-csv"),
+        (["data", "export", results], "export-csv"),
     ):
         ran = cwndlab(*words)
         assert ran.code in (1, 2)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from cwndlab.cli import groups
 from cwndlab.cli.application import app
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,19 +40,23 @@ def test_the_examples_of_a_page_run_as_written(page, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS.parent).as_posix())
 def test_every_command_on_a_page_exists_with_its_options(page):
     program: Any = typer.main.get_command(app)
+    root = program.make_context("cwndlab", [], resilient_parsing=True)
     for kind, _, body in EXAMPLES.FENCE.findall(page.read_text(encoding="utf-8")):
         if kind not in ("sh", "console"):
             continue
         for line in ORDINARY.findall(body):
             words = shlex.split(re.split(r"\s#|[|>&]", line)[0], comments=True)[1:]
-            command = program
-            while words and words[0] in getattr(command, "commands", {}):
-                command = command.commands[words.pop(0)]
-            assert command is not program or not words or words[0].startswith("-"), line
+            command, own = (
+                groups.find(root, words) if words and not words[0].startswith("-") else (program, root)
+            )
+            assert command is not None, line
+            assert not words or words[0] not in groups.MOVED, line
             known = {
                 name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)
             }
-            assert not {word for word in words if word.startswith("--")} - known, line
+            assert (
+                not {word for word in words if word.startswith("--")} - known - {*own.command_path.split()}
+            ), line
 
 
 def test_the_page_of_commands_and_the_manual_have_every_command():

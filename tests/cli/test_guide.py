@@ -72,16 +72,16 @@ def test_the_demonstration_ends_with_its_answer(cwndlab):
 
 @pytest.mark.slow
 def test_cite_names_the_version_and_each_publication(cwndlab):
-    ran = cwndlab("cite")
+    ran = cwndlab("data", "cite")
     assert ran.out.startswith("@software{cwndlab,\n")
     assert all(f"\n{suite.name}: {suite.source}\n" in ran.out for suite in suites.suites())
-    assert cwndlab("cite", "no-suite").code == 2
+    assert cwndlab("data", "cite", "no-suite").code == 2
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.slow
 def test_a_shell_is_given_a_script_and_asks_through_it(cwndlab, shell):
-    assert "cwndlab" in cwndlab("completion", shell).out
+    assert "cwndlab" in cwndlab("dev", "completion", shell).out
     typed = "cwndlab repro"
     asked = cwndlab(
         _CWNDLAB_COMPLETE=f"complete_{shell}",
@@ -104,11 +104,11 @@ def test_a_shell_is_given_a_script_and_asks_through_it(cwndlab, shell):
 )
 def test_a_wheel_installs_the_scripts_that_the_command_prints(cwndlab, shell, place):
     installed = DOCS.parent / "packaging/installed/data/share" / place
-    assert installed.read_text() == cwndlab("completion", shell).out
+    assert installed.read_text() == cwndlab("dev", "completion", shell).out
 
 
 def test_bash_takes_its_script(cwndlab):
-    script = cwndlab("completion", "bash").out
+    script = cwndlab("dev", "completion", "bash").out
     checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
 

@@ -30,7 +30,7 @@ def shards(carried_out, tmp_path):
 
 
 def test_merged_shards_are_the_sweep_carried_out_in_one_go(cwndlab, sweep, results_of, shards):
-    ran = cwndlab("merge", *reversed(shards), shards[0], "-o", "merged")
+    ran = cwndlab("data", "merge", *reversed(shards), shards[0], "-o", "merged")
     assert ran.code == 0
     assert "newreno  640" in ran.out
     assert results_of(cwndlab.directory / "merged") == results_of(sweep)
@@ -52,7 +52,7 @@ def test_more_shards_than_parts_leave_some_of_them_empty(cwndlab):
     for number in (1, 2):
         assert cwndlab("run", "small.yaml", "--shard", f"{number}/2", "-o", str(number)).code == 0
     assert api.open(cwndlab.directory / "2").runs.height == 0
-    assert cwndlab("merge", "1", "2", "-o", "merged", "-q").code == 0
+    assert cwndlab("data", "merge", "1", "2", "-o", "merged", "-q").code == 0
     assert api.open(cwndlab.directory / "merged").runs.height == 10
 
 

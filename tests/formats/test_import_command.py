@@ -1,4 +1,4 @@
-"""`cwndlab import` and `cwndlab export` as a user calls them, and TEACUP's trees of results."""
+"""`cwndlab data import` and `cwndlab data export` as a user calls them, and TEACUP's trees of results."""
 
 import gzip
 import os

@@ -157,7 +157,7 @@ def test_runs_without_an_end_are_their_intervals_so_far(tmp_path: Path) -> None:
         sent = sum(each["bytes"] for each in mine)
         seconds = mine[-1]["end"] - mine[0]["start"]
         assert recording.metrics["f1"]["goodput_mbps"] == pytest.approx(8e-6 * sent / seconds), name
-        assert any("has no end: figures are of the" in warning for warning in recording.warnings), name
+        assert any("has no end: metrics are of the" in warning for warning in recording.warnings), name
 
 
 def test_a_run_that_is_only_an_error_hides_no_other(tmp_path: Path) -> None:

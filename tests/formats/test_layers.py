@@ -89,7 +89,7 @@ def written(path: Path, name: str, count: int = 8) -> Path:
 
 
 def trace(*arguments: object) -> tuple[int, str, str]:
-    outcome = CliRunner().invoke(app, ["trace", *map(str, arguments)])
+    outcome = CliRunner().invoke(app, ["data", "trace", *map(str, arguments)])
     if isinstance(outcome.exception, errors.InputError):
         return outcome.exception.exit_code, outcome.stdout, f"error: {outcome.exception}\n"
     return outcome.exit_code, outcome.stdout, outcome.stderr

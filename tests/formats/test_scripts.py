@@ -1,4 +1,4 @@
-"""`cwndlab script`: scripts pass, fail as the original tool fails, or are refused with one line."""
+"""`cwndlab dev script`: scripts pass, fail as the original tool fails, or are refused with one line."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ HANDSHAKE = """\
 
 
 def script(*arguments: str | Path) -> tuple[int, str, str]:
-    """The exit code, standard output and standard error of `cwndlab script`."""
+    """The exit code, standard output and standard error of `cwndlab dev script`."""
     command = [sys.executable, "-m", "cwndlab", "script", *map(str, arguments)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     return ran.returncode, ran.stdout, ran.stderr

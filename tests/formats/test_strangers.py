@@ -73,7 +73,7 @@ def test_what_never_ends_is_refused_in_a_line(tmp_path: Path, arguments: tuple[s
 
 def test_compressed_bombs_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flent = bomb(tmp_path / "bomb.flent.gz", b'{"version": 4, "metadata": {', base.MAX_JSON_BYTES + (1 << 20))
-    ran = command("import", flent)
+    ran = command("data", "import", flent)
     assert (ran.returncode, ran.stderr) == (2, f"error: {flent}: holds more than 128 MiB\n")
     monkeypatch.setattr(base, "MAX_BYTES", 8 << 20)
     siftr = bomb(tmp_path / "bomb.log.gz", logs.siftr13().encode(), 9 << 20)
@@ -93,14 +93,14 @@ def test_a_line_of_separators_is_no_record(tmp_path: Path) -> None:
 def test_control_characters_are_escaped_wherever_they_are_printed(tmp_path: Path) -> None:
     file = tmp_path / f"{HOSTILE}.flent"
     file.write_text(json.dumps(FLENT))
-    ran = command("import", file, "-o", tmp_path / "out")
+    ran = command("data", "import", file, "-o", tmp_path / "out")
     assert ran.returncode == 0, ran.stderr
     found = cwndlab.open(tmp_path / "out")
     assert found.summary["flow"].to_list() == [f"TCP upload::{SHOWN}"]
     assert found.record(0).facts["NAME"] == SHOWN
     bad = tmp_path / f"{HOSTILE}.log"
     bad.write_text("nothing\n")
-    refused = command("import", bad)
+    refused = command("data", "import", bad)
     assert refused.returncode == 2 and SHOWN in refused.stderr
     for text in (
         *(ran.stdout, ran.stderr, refused.stderr),
@@ -113,7 +113,7 @@ def test_control_characters_are_escaped_wherever_they_are_printed(tmp_path: Path
 def test_a_packetdrill_script_prints_no_escapes(tmp_path: Path) -> None:
     file = tmp_path / "script.pkt"
     file.write_text(f"0 {HOSTILE}\n")
-    ran = command("script", file, "--stack", "linux-6.8")
+    ran = command("dev", "script", file, "--stack", "linux-6.8")
     assert ran.returncode == 2 and not set(ran.stdout + ran.stderr) & set("\x1b\x9b\u202e\x07")
     with pytest.raises(InputError, match="too large for a script"):
         big = tmp_path / "big.pkt"

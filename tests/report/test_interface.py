@@ -198,9 +198,9 @@ def test_the_package_says_its_version():
 
 
 def test_help_python_prints_every_public_name_with_its_signature():
-    from cwndlab.cli import pages
+    from cwndlab.cli import groups, pages
 
-    page = reference.expanded(pages.page("python").text(), typer.main.get_command(app).commands)
+    page = reference.expanded(pages.page("python").text(), groups.flat(typer.main.get_command(app)))
     assert "\n::: " not in page
     for name in cwndlab.__all__:
         assert re.search(rf"^### (class )?{name}$", page, re.MULTILINE), name

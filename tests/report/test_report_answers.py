@@ -75,7 +75,7 @@ def test_a_side_that_never_gets_there_is_an_answer_and_no_error() -> None:
     )
     compared = contrasts.by_key(of, "cc", Selection(["time_to_rate_s"]))
     assert verdict.json_lines(compared).startswith(
-        '{"figure": "time_to_rate_s", "where": {"delay": "0ms"}, "lacking": "cubic"}\n'
+        '{"metric": "time_to_rate_s", "where": {"delay": "0ms"}, "lacking": "cubic"}\n'
     )
     ((alone, *_),) = said(slow_start([(None, 3.0)]))
     assert "time to reach 100 Mbit/s: cubic never got there" in alone

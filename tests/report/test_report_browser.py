@@ -176,7 +176,7 @@ def test_box_plots_are_drawn_for_every_key_and_follow_the_chosen_figure(page: Br
     label = page.evaluate("document.querySelector('#boxes svg').getAttribute('aria-label')")
     values = sweep().summary.filter(pl.col("cc") == "cubic")["goodput_mbps"].to_numpy()
     assert f"cubic: median {np.median(values):.5g} of 9" in label
-    choose(page, "#box-figure", "RTT, mean [ms]")
+    choose(page, "#box-metric", "RTT, mean [ms]")
     assert "RTT, mean [ms] over delay" in page.evaluate("document.querySelector('#boxes').textContent")
 
 

@@ -128,7 +128,7 @@ def json_lines(found: Comparisons) -> str:
     """
     lines = [json.dumps(as_dict(each)) for each in (*found.overall, *found.each)]
     lines += [
-        json.dumps({"figure": each.metric, "where": dict(each.contrast.where), "lacking": each.lacking.label})
+        json.dumps({"metric": each.metric, "where": dict(each.contrast.where), "lacking": each.lacking.label})
         for each in found.alone
     ]
     lines += [json.dumps({"note": note}, ensure_ascii=False) for note in found.notes]
@@ -138,7 +138,7 @@ def json_lines(found: Comparisons) -> str:
 def as_dict(found: Comparison) -> dict[str, Any]:
     """Everything a comparison says, as plain values; differences in the unit of the metric's column."""
     return {
-        "figure": found.metric,
+        "metric": found.metric,
         "where": dict(found.contrast.where),
         "combinations": found.contrast.combinations or None,
         "a": _side(found, "a"),

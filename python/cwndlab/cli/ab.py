@@ -1,4 +1,4 @@
-"""`cwndlab ab`."""
+"""`cwndlab compare --build`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

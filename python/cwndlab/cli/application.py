@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -35,26 +35,13 @@ from cwndlab.cli import (
     validation,
     watch,
 )
+from cwndlab.cli.groups import Commands
 from cwndlab.cli.output import complain, tell
 from cwndlab.errors import CwndlabError, StoppedError
 
-
-class _Commands(typer.core.TyperGroup):
-    """Commands whose interruption is told as any error; typer itself would end without a word."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        try:
-            return super().invoke(ctx)
-        except (KeyboardInterrupt, typer.Abort) as error:
-            # A further Ctrl-C may come while the first is on its way, which says what is left.
-            first = error.__context__
-            raise first if isinstance(first, StoppedError) else StoppedError("interrupted") from None
-
-
 app = typer.Typer(
     name="cwndlab",
-    cls=_Commands,
+    cls=Commands,
     help="The congestion-window laboratory: describe a TCP experiment once, run it, compare and report.",
     add_completion=False,
     rich_markup_mode=None,
@@ -63,38 +50,33 @@ app = typer.Typer(
 )
 
 app.callback(invoke_without_command=True)(run.start)
-app.command()(guide.demo)
-app.command("help")(guide.help_)
-app.command()(run.init)
-app.command()(run.run)
-app.command()(plan.check)
-app.command()(watch.watch)
-app.command()(run.merge)
-app.command()(ab.ab)
-app.command()(advise.advise)
-app.command()(validation.validate)
-app.command()(validation.script)
-app.command()(show.suites)
-app.command()(show.show)
-app.command()(plot.plot)
-app.command()(plot.report)
-app.command()(live.live)
+for command in (guide.demo, run.init, plan.check, run.run, show.show, plot.plot, plot.report):
+    app.command()(command)
 app.command(cls=compare.ManyFiles)(compare.compare)
-app.command()(review.review)
-app.command("import")(convert.import_)
-app.command()(convert.export)
-app.command()(trace.trace)
-app.command()(bundle.bundle)
-app.command()(bundle.reproduce)
-app.command()(guide.cite)
-app.command()(information.schema)
+app.command()(advise.advise)
+app.command()(live.live)
 app.command()(information.doctor)
-app.command()(guide.completion)
+app.command("help")(guide.help_)
+app.command("compare --cc", hidden=True)(review.review)
+app.command("compare --build", hidden=True)(ab.ab)
+app.command("compare --testbed", hidden=True)(validation.validate)
 for name in ("claims", "fidelity"):
     app.command(name, hidden=True, context_settings={"ignore_unknown_options": True})(validation.truth)
-app.add_typer(loadlatency.loadlatency)
-app.add_typer(lab.lab)
-app.add_typer(kernel.kernel)
+
+data = typer.Typer(
+    name="data", help="Results, captures and logs: in, out, packed, together.", rich_markup_mode=None
+)
+data.command()(show.suites)
+data.command("import")(convert.import_)
+for command in (convert.export, trace.trace, run.merge, bundle.bundle, bundle.reproduce, guide.cite):
+    data.command()(command)
+dev = typer.Typer(
+    name="dev", help="While you write: experiments, scripts, editors, shells.", rich_markup_mode=None
+)
+for command in (watch.watch, validation.script, information.schema, guide.completion):
+    dev.command()(command)
+for group in (lab.lab, kernel.kernel, data, dev, loadlatency.loadlatency):
+    app.add_typer(group)
 
 
 def main(
@@ -153,7 +135,7 @@ ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that end a command as Ctrl-C does: another program asks for it, or the terminal is gone."""
 
 COMPLETING = "_CWNDLAB_COMPLETE"
-"""With this in the environment a shell asks what may follow what was typed (`cwndlab completion`)."""
+"""With this in the environment a shell asks what may follow what was typed (`cwndlab dev completion`)."""
 
 TRACEBACK = "CWNDLAB_TRACEBACK"
 """With this in the environment, an error that nobody thought of prints where it was."""

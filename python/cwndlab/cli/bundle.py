@@ -1,4 +1,4 @@
-"""`cwndlab bundle` and `cwndlab reproduce`."""
+"""`cwndlab data bundle` and `cwndlab data reproduce`."""
 
 import shutil
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ def bundle(
     from cwndlab.formats.bundle import archive
 
     written = archive.make(directories, out, beside or ())
-    say(f"{len(written)} files; another machine compares with: cwndlab reproduce {out.name}")
+    say(f"{len(written)} files; another machine compares with: cwndlab data reproduce {out.name}")
     print(out)
 
 
 def reproduce(
-    archive: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What cwndlab bundle wrote.")],
+    archive: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What cwndlab data bundle wrote.")],
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", metavar="DIR", help="Where its files and our runs go [reproduced/NAME]."),

@@ -94,6 +94,9 @@ def compare(
 ) -> None:
     """Say whether there is a difference, and how sure that is.
 
+    Sides are results; of `compare --cc OLD NEW` congestion controls, of `compare --build FILE` builds of a
+    kernel on machines, of `compare --testbed FILE` the model and this machine's kernel; each has its --help.
+
     Runs are the unit. Verdicts come first, then what they rest on: intervals, permutation tests corrected for
     the number of comparisons, the smallest difference that would have shown, and the runs needed.
     """

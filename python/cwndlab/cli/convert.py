@@ -1,4 +1,4 @@
-"""`cwndlab import` and `cwndlab export`: other tools' files."""
+"""`cwndlab data import` and `cwndlab data export`: other tools' files."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`cwndlab help`, `cwndlab demo`, `cwndlab cite` and `cwndlab completion`: the way in."""
+"""`cwndlab help`, `cwndlab demo`, `cwndlab data cite` and `cwndlab dev completion`: the way in."""
 
 import sys
 from enum import StrEnum
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cwndlab.cli import groups
 from cwndlab.cli.output import print_answers, print_summary, progress, say, width, write_report
 from cwndlab.errors import CwndlabError
 from cwndlab.results.texttable import wrapped
@@ -26,20 +27,19 @@ def help_(
         _list_pages()
         return
     program = context.find_root()
-    commands = getattr(program.command, "commands", {})
-    command = commands.get(topic)
+    command, own = groups.find(program, topic.split())
     try:
         found = pages.page(topic)
     except CwndlabError:
         if command is None:
             raise
-        print(command.make_context(topic, [], program, resilient_parsing=True).get_help())
+        print(own.get_help())
         return
     text = found.text()
     if "\n::: " in text:
         from cwndlab.cli import reference
 
-        text = reference.expanded(text, commands)
+        text = reference.expanded(text, groups.flat(program.command))
     _show(text)
 
 

@@ -1,4 +1,4 @@
-"""`cwndlab schema` and `cwndlab doctor`."""
+"""`cwndlab dev schema` and `cwndlab doctor`."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""`cwndlab review`."""
+"""`cwndlab compare --cc`."""
 
 from pathlib import Path
 from typing import Annotated

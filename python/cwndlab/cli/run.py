@@ -76,7 +76,8 @@ def run(
         bool, typer.Option("--force", help="Replace the results in DIR, once the new ones stand.")
     ] = False,
     shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Carry out one of N shares only; see cwndlab merge.")
+        str | None,
+        typer.Option(metavar="I/N", help="Carry out one of N shares; see cwndlab data merge."),
     ] = None,
     cluster: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""`cwndlab suites` and `cwndlab show`."""
+"""`cwndlab data suites` and `cwndlab show`."""
 
 from typing import Annotated
 

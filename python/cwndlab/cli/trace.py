@@ -1,4 +1,4 @@
-"""`cwndlab trace`."""
+"""`cwndlab data trace`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`cwndlab validate`, `script`: models beside this kernel, and stacks beside scripts."""
+"""`cwndlab compare --testbed`, `script`: models beside this kernel, and stacks beside scripts."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`cwndlab watch`: an experiment that runs again whenever its file is saved."""
+"""`cwndlab dev watch`: an experiment that runs again whenever its file is saved."""
 
 import time
 from pathlib import Path

@@ -5,7 +5,7 @@ TEMPLATE = """\
 #
 # Quantities carry their unit: 10mbit, 1gbit; 40ms, 90s; 90p (packets), 2bdp; 125KB, 10MB (decimal),
 # 64KiB (binary); 1%. What is left out has a default; `cwndlab help experiment-file` lists every key.
-# `cwndlab schema` prints a JSON Schema with which an editor completes and checks this file.
+# `cwndlab dev schema` prints a JSON Schema with which an editor completes and checks this file.
 
 format: 1                             # of this file; left out: the one that cwndlab reads
 experiment: newreno-versus-cubic      # names the results: letters, digits, - and _

@@ -105,7 +105,7 @@ def _read(path: Path, label: str, document: Document) -> Recording:
     if not ends:
         if not intervals:
             raise InputError(f"{path}: not a whole document of iperf3: no intervals, no streams at its end")
-        warnings.append(f"{label}: has no end: figures are of the {len(intervals)} intervals so far")
+        warnings.append(f"{label}: has no end: metrics are of the {len(intervals)} intervals so far")
     series = _series(intervals)
     sends = {socket: _sends(stream) for socket, stream in ends.items()} or {
         socket: bool(found[0].get("sender", True)) for socket, found in series.items()

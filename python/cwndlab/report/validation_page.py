@@ -115,7 +115,7 @@ def csv_text(rows: Sequence[Row]) -> str:
     out = io.StringIO(newline="")
     lines = csv.writer(out, lineterminator="\n")
     keys = list(rows[0].cell) if rows else []
-    lines.writerow([*keys, "flow", "cc", "figure", "model", "kernel", "error", "low", "high", "unreliable"])
+    lines.writerow([*keys, "flow", "cc", "metric", "model", "kernel", "error", "low", "high", "unreliable"])
     for row in rows:
         for metric in row.metrics.values():
             low, high = metric.interval or (None, None)
@@ -182,7 +182,7 @@ def html(rows: Sequence[Row], kernel: ResultSet, picture: Path, allowed: Allowed
 
 def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
     """Our section of docs/evidence/fidelity.md."""
-    command = f"cwndlab validate {kernel.header.experiment} --document docs/evidence/fidelity.md"
+    command = f"cwndlab compare --testbed {kernel.header.experiment} --document docs/evidence/fidelity.md"
     durations = sorted({record.scenario["duration_ns"] / 1e9 for record in kernel.records()})
     lengths = " and ".join(f"{seconds:g} s" for seconds in durations)
     lines = [

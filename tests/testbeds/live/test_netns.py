@@ -243,7 +243,7 @@ def test_buffers_of_a_flow_are_those_of_its_sockets(dumbbell: Path, cwndlab: Com
 def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Command) -> None:
     out, document = dumbbell.parent / "out", dumbbell.parent / "fidelity.md"
     document.write_text("# Fidelity\n", encoding="utf-8")
-    ran = cwndlab("validate", dumbbell, "-o", out, "--document", document, "--set", "duration=2s")
+    ran = cwndlab("compare", "--testbed", dumbbell, "-o", out, "--document", document, "--set", "duration=2s")
     assert ran.returncode == 0, ran.stderr
     metrics = {line.split("  ")[1] for line in ran.stdout.splitlines() if line.startswith("  ")}
     assert {"goodput, Mbit/s", "retransmits", "RTT p50, ms"} <= metrics
@@ -264,7 +264,7 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
 
 
 def test_validate_refuses_to_compare_different_things(dumbbell: Path, cwndlab: Command) -> None:
-    ran = cwndlab("validate", dumbbell, "--set", "record.tcp=per-ack")
+    ran = cwndlab("compare", "--testbed", dumbbell, "--set", "record.tcp=per-ack")
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
     assert "validate compares series at an interval" in ran.stderr
 

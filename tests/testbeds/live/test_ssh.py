@@ -226,7 +226,7 @@ def test_two_builds_take_turns_and_are_compared(
             f"    switch: {{a: ['{small}', reboot -k small]}}",
         ]
     )
-    command = ["ab", "--lab", lab, "--base", "before", "--new", "after", experiment]
+    command = ["compare", "--build", "--lab", lab, "--base", "before", "--new", "after", experiment]
     short = ["--set", "repeat=1", "--set", "pause=0s", "--set", "duration=1s"]
     before = machines.run("c", "cat", "/proc/sys/net/ipv4/tcp_wmem")
     out = tmp_path / "ab"

@@ -116,7 +116,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
         place=entry["place"],
         says=entry["says"],
         suite=entry.get("suite"),
-        metric=entry["figure"],
+        metric=entry["metric"],
         measure=entry["measure"],
         published=published,
         unit=entry.get("unit", ""),

@@ -155,7 +155,7 @@ def _number(value: float) -> str:
 
 
 def write(rows: Sequence[Row], path: Path, recordings: str) -> None:
-    """Rewrite the document at `path`; the section that `cwndlab validate` wrote there stays."""
+    """Rewrite the document at `path`; the section that `cwndlab compare --testbed` wrote there stays."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     kept = section_of(before)
     made = markdown(rows, recordings)

@@ -1,4 +1,4 @@
-"""Two congestion controls, or two kernels, on the same paths, and whether they differ: `cwndlab review`."""
+"""Two congestion controls, or two kernels, on the same paths, and whether they differ: `compare --cc`."""
 
 from __future__ import annotations
 

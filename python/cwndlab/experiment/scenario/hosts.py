@@ -106,7 +106,7 @@ class Hosts(Resolver):
         hint = hints.sysctl(name, stack.name, stack.settable(), others)
         if hint is None:
             near = nearest_names(name, stack.settable(), 3)
-            hint = f"near it: {', '.join(near)}" if near else "`cwndlab schema` lists them"
+            hint = f"near it: {', '.join(near)}" if near else "`cwndlab dev schema` lists them"
         expected = f"a sysctl that {stack.name} models"
         return BadValue(f"the unknown sysctl {shown(name)}", expected, hint, of_key=True)
 

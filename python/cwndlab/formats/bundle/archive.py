@@ -148,7 +148,7 @@ def _script(names: Sequence[str]) -> str:
     lines = [
         "#!/bin/sh",
         "# Checks this bundle, runs its experiments again, and checks that the same bytes come out.",
-        "# `cwndlab reproduce` does the same and says more; it does not execute this script.",
+        "# `cwndlab data reproduce` does the same and says more; it does not execute this script.",
         "set -eu",
         'cd "$(dirname "$0")"',
         "sha256sum --check --quiet SHA256SUMS",
@@ -171,7 +171,7 @@ Results of TCP experiments, made by cwndlab, with all it takes to get them again
   expected/       the SHA-256 sums of what every machine gets
   requirements.txt, reproduce.sh, SHA256SUMS
 
-To run it all again and compare: `cwndlab reproduce BUNDLE`, with the archive this is from,
+To run it all again and compare: `cwndlab data reproduce BUNDLE`, with the archive this is from,
 or `sh reproduce.sh` in here. Both need the cwndlab that bundle.json names.
 """
 

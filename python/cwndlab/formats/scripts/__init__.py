@@ -1,1 +1,1 @@
-"""packetdrill scripts against stacks, alone or a collection of them: what `cwndlab script` does."""
+"""packetdrill scripts against stacks, alone or a collection of them: what `cwndlab dev script` does."""

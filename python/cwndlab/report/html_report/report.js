@@ -516,11 +516,11 @@
   // ---- box plots
 
   function boxPlots() {
-    const { keys, figures } = data.boxes;
+    const { keys, metrics } = data.boxes;
     const holder = document.getElementById("boxes");
-    const chooser = document.getElementById("box-figure");
+    const chooser = document.getElementById("box-metric");
     const filters = document.getElementById("box-filters");
-    figures.forEach((figure, place) => chooser.append(new Option(figure.label, place)));
+    metrics.forEach((metric, place) => chooser.append(new Option(metric.label, place)));
     const chosen = keys.map((key) => {
       const select = document.createElement("select");
       if (!key.one) select.append(new Option("all", ""));
@@ -538,13 +538,13 @@
 
     function draw() {
       drawnFor = holder.clientWidth;
-      const figure = figures[chooser.value];
+      const metric = metrics[chooser.value];
       keys.forEach((key, place) => {
-        const held = (value) => figure.rows.some((each, row) => each !== null && key.rows[row] === value);
+        const held = (value) => metric.rows.some((each, row) => each !== null && key.rows[row] === value);
         if (key.one && !held(Number(chosen[place].value))) chosen[place].value = key.values.findIndex((_, value) => held(value));
       });
       const wanted = keys.map((key, place) => ({ key, at: chosen[place].value })).filter((each) => each.at !== "");
-      const rows = figure.rows.map((value, row) => ({ value, row }))
+      const rows = metric.rows.map((value, row) => ({ value, row }))
         .filter(({ value, row }) => value !== null && wanted.every(({ key, at }) => key.rows[row] === Number(at)));
       const where = wanted.map(({ key, at }) => ` --where ${quoted(`${key.key}=${key.written[at]}`)}`).join("");
       holder.replaceChildren();
@@ -555,7 +555,7 @@
         if (known.length) {
           const made = document.createElement("figure");
           holder.append(made);
-          boxFigure(made, figure, over, known, where);
+          boxFigure(made, metric, over, known, where);
         }
       }
       if (!holder.firstChild) holder.append("No run is left: choose fewer conditions.");
@@ -599,7 +599,7 @@
   }
 
   // Boxes stand side by side; where their names would not fit below them, they lie one below the other.
-  function boxFigure(holder, figure, over, groups, where) {
+  function boxFigure(holder, metric, over, groups, where) {
     const width = holder.clientWidth || 560;
     const longest = widest(groups.map((group) => group.name));
     const lying = longest > (width - 72) / groups.length - 6;
@@ -623,7 +623,7 @@
     const [first, last] = lying ? [frame.top, frame.top + frame.height] : [frame.left, frame.left + frame.width];
     const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
     const medians = groups.slice(0, 12).map((group) => `${group.name}: median ${label(group.median)} of ${group.n}`);
-    svg.setAttribute("aria-label", `${figure.label} over ${over.key}. ${medians.join("; ")}`);
+    svg.setAttribute("aria-label", `${metric.label} over ${over.key}. ${medians.join("; ")}`);
     for (const row of rows) {
       svg.append(line("grid", xy(first, along(row)), xy(last, along(row))));
       const place = lying ? { x: along(row), y: last + 18, "text-anchor": "middle" } : { x: frame.left - 7, y: along(row) + 4, "text-anchor": "end" };
@@ -659,15 +659,15 @@
       tick.append(title);
       svg.append(tick);
     });
-    svg.append(svgText(lying ? figure.label : over.key, { class: "axis-name", x: frame.left + frame.width / 2, y: height - 6, "text-anchor": "middle" }));
+    svg.append(svgText(lying ? metric.label : over.key, { class: "axis-name", x: frame.left + frame.width / 2, y: height - 6, "text-anchor": "middle" }));
     const caption = document.createElement("figcaption");
     const strong = document.createElement("strong");
-    strong.textContent = `${figure.label} over ${over.short}`;
+    strong.textContent = `${metric.label} over ${over.short}`;
     caption.append(strong);
     const again = document.createElement("p");
     again.className = "again";
     const code = document.createElement("code");
-    code.textContent = `cwndlab plot ${data.directory} --kind box --value ${figure.name} --by ${quoted(over.key)}${where} -o box.png`;
+    code.textContent = `cwndlab plot ${data.directory} --kind box --value ${metric.name} --by ${quoted(over.key)}${where} -o box.png`;
     again.append("Make it again: ", code);
     holder.append(caption, svg, again);
   }

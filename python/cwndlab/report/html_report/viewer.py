@@ -82,7 +82,7 @@ def _box_data(facts: Facts) -> dict[str, object]:
     for name in sorted(names, key=lambda name: first.index(name) if name in first else len(first)):
         shown = columns.describe(name)
         metrics.append({"name": name, "label": shown.label, "rows": plain(rows[name], shown.factor)})
-    return {"keys": keys, "figures": metrics}
+    return {"keys": keys, "metrics": metrics}
 
 
 def series(facts: Facts) -> tuple[list[tuple[str, str]], list[dict[str, object]]]:

@@ -117,7 +117,7 @@ class LabFile(Section):
 
     programs: dict[Name, Program] = about("what carries flows out instead of iperf3, by their names", {})
     loggers: dict[Name, Logger] = about("programs that write down what happens, by name", {})
-    builds: dict[Name, Build] = about("what `cwndlab ab` compares, by name", {})
+    builds: dict[Name, Build] = about("what `cwndlab compare --build` compares, by name", {})
 
     @property
     def machines(self) -> dict[str, Machine]:
@@ -219,7 +219,7 @@ routers:
       bottleneck.reverse: eth1  # packets towards a
     # emulator: own              # our emulator instead of the kernel's queue disciplines
 
-# What `cwndlab ab --base before --new after` compares: other machines, or commands that switch one.
+# What `cwndlab compare --build --base before --new after` compares: machines, or commands that switch one.
 # builds:
 #   before: {switch: {a: [grub-reboot before, reboot]}}   # `reboot` is waited for
 #   after: {switch: {a: [grub-reboot after, reboot]}}
