@@ -83,7 +83,14 @@ def test_help(cwndlab, command):
 def test_a_name_of_before_works_and_says_the_new_one(inside, name):
     new = groups.MOVED[name]
     ran = inside(name, "--help")
-    assert ran == (0, inside(*new.split(), "--help").out, f"note: cwndlab {name} is now cwndlab {new}\n")
+    assert (ran.code, ran.err) == (0, f"note: cwndlab {name} is now cwndlab {new}\n")
+    assert ran.out == inside(*new.split(), "--help").out
+
+
+def test_a_side_of_compare_keeps_its_value(inside):
+    ran = inside("compare", "--testbed", "nets", "x.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--testbed nets: has no kernel" in ran.err
 
 
 def test_no_command_is_a_question_for_help(cwndlab):

@@ -95,7 +95,7 @@ def compare(
     """Say whether there is a difference, and how sure that is.
 
     Sides are results; of `compare --cc OLD NEW` congestion controls, of `compare --build FILE` builds of a
-    kernel on machines, of `compare --testbed FILE` the model and this machine's kernel; each has its --help.
+    kernel on machines, of `compare --testbed NAME FILE` the model and a testbed; each has its own --help.
 
     Runs are the unit. Verdicts come first, then what they rest on: intervals, permutation tests corrected for
     the number of comparisons, the smallest difference that would have shown, and the runs needed.

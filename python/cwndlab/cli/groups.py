@@ -18,7 +18,7 @@ MOVED = {
     "ab": "compare --build",
     "validate": "compare --testbed",
 }
-"""The command that each name of before 0.3 stands for; it still works."""
+"""The command that each name of before stands for; docs/install.md says until when."""
 
 
 class Commands(typer.core.TyperGroup):
@@ -39,6 +39,8 @@ class Commands(typer.core.TyperGroup):
             if not ctx.resilient_parsing:
                 say(f"note: cwndlab {args[0]} is now cwndlab {MOVED[args[0]]}")
             args = [*MOVED[args[0]].split(), *args[1:]]
+        elif args[:2] == ["compare", "--testbed"] and args[2:3] != ["--help"]:
+            args = [*args[:2], *args[1:]]  # an option of that command, too
         if " ".join(args[:2]) in self.commands:
             args = [" ".join(args[:2]), *args[2:]]
         return super().resolve_command(ctx, args)

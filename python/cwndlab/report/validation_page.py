@@ -182,7 +182,10 @@ def html(rows: Sequence[Row], kernel: ResultSet, picture: Path, allowed: Allowed
 
 def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
     """Our section of docs/evidence/fidelity.md."""
-    command = f"cwndlab compare --testbed {kernel.header.experiment} --document docs/evidence/fidelity.md"
+    command = (
+        f"cwndlab compare --testbed {kernel.header.testbed} {kernel.header.experiment}"
+        " --document docs/evidence/fidelity.md"
+    )
     durations = sorted({record.scenario["duration_ns"] / 1e9 for record in kernel.records()})
     lengths = " and ".join(f"{seconds:g} s" for seconds in durations)
     lines = [
