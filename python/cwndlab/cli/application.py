@@ -68,13 +68,13 @@ data = typer.Typer(
 )
 data.command()(show.suites)
 data.command("import")(convert.import_)
-for command in (convert.export, trace.trace, run.merge, bundle.bundle, bundle.reproduce, guide.cite):
-    data.command()(command)
+for exchange in (convert.export, trace.trace, run.merge, bundle.bundle, bundle.reproduce, guide.cite):
+    data.command()(exchange)
 dev = typer.Typer(
     name="dev", help="While you write: experiments, scripts, editors, shells.", rich_markup_mode=None
 )
-for command in (watch.watch, validation.script, information.schema, guide.completion):
-    dev.command()(command)
+for tool in (watch.watch, validation.script, information.schema, guide.completion):
+    dev.command()(tool)
 for group in (lab.lab, kernel.kernel, data, dev, loadlatency.loadlatency):
     app.add_typer(group)
 
