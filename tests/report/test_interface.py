@@ -81,14 +81,13 @@ def test_a_script_passes_the_strict_checker_and_its_errors_are_found(tmp_path):
 
 
 OF_THE_TERMINAL = {
-    "run": {"help", "dry_run", "report", "open", "junit", "quiet", "json", "set", "cc", "cc_private"}
-    | {"kernel", "patch"},
+    "run": {"help", "dry_run", "report", "open", "junit", "quiet", "json", "set", "cc", "cc_private"},
     "compare": {"help", "a", "b", "ministat", "json", "kernel", "patch"},
     "plot": {"help", "figure"},
     "report": {"help"},
 }
 """Options of commands that no method has: how something is printed, what `load` and `together` take, files of
-other tools, the numbered figures of publications, and kernels, which are built before."""
+other tools, the numbered figures of publications, and both sides of a kernel's patch."""
 
 
 @pytest.mark.parametrize("name", OF_THE_TERMINAL)
@@ -191,6 +190,16 @@ def test_an_experiment_runs_anew_in_place_and_its_results_write_their_report(tmp
     assert results.report(str(tmp_path / "x.html")).read_text() == (out / "report.html").read_text()
     share = experiment.run(out=tmp_path / "share", shard="2/2")
     assert share.summary.is_empty()
+
+
+def test_a_kernel_is_named_alone_and_a_patch_with_it():
+    experiment = cwndlab.load(GIVEN)
+    with pytest.raises(cwndlab.InputError, match="patch goes with kernel"):
+        experiment.run(patch="mine.diff")
+    with pytest.raises(cwndlab.InputError, match="kernel goes with testbed kernel alone"):
+        experiment.run("netns", kernel="6.12")
+    with pytest.raises(cwndlab.InputError, match="kernel goes with testbed kernel alone"):
+        cwndlab.load(GIVEN, kernel="6.12", lab="lab.yaml")
 
 
 def test_the_package_says_its_version():

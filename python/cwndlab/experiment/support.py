@@ -38,6 +38,9 @@ class Support:
     """What it takes part in, by the section of the file that has its name; given the whole, that section,
     the file's tree and the catalogue. Raises `ExperimentError`."""
 
+    missing_cc: str = "if it is a module that is not loaded: modprobe tcp_{}"
+    """How a real kernel gets a congestion control that it lacks."""
+
     modules: tuple[Any, ...] = ()
     """Congestion controls from outside (`cwndlab.foreign.Module`), which `catalogue` has too."""
 

@@ -218,6 +218,8 @@ class Experiment(Read):
         shard: str | None = None,
         cluster: str | None = None,
         lab: str | Path | None = None,
+        kernel: str | Path | None = None,
+        patch: str | Path | None = None,
     ) -> ResultSet:
         """Carry out every run and return the results.
 
@@ -232,7 +234,7 @@ class Experiment(Read):
 
         if force and (out is None or resume or shard is not None):
             raise InputError("force goes with out, and not with resume or shard")
-        machines = None if lab is None else Path(lab)
+        testbed, machines = _placed(testbed, lab, kernel, patch)
         ways: dict[str, Any] = {"testbed": testbed, "lab": machines, "jobs": jobs, "cluster": cluster}
         carried = replace(self, support=loader.support(testbed, machines, self.support.modules))
         if force:
@@ -249,21 +251,42 @@ def load(
     testbed: str = testbeds.MODEL,
     *,
     lab: str | Path | None = None,
+    kernel: str | Path | None = None,
+    patch: str | Path | None = None,
     cc: Sequence[str] = (),
     cc_private: bool = False,
 ) -> Experiment:
     """Read and check an experiment: a file, the suite of that name, a text of several lines, or a dictionary.
 
     `set` are `KEY=VALUE`, as `--set`; `testbed` is the simulator unless named, and `lab` the file of the
-    machines that testbed `ssh` drives. `cc` names congestion controls of your own, each as `--cc` does, such
-    as `new=tcp_new.c,abi=linux-6.12`: they are compiled, and their code runs with the experiment;
+    machines that testbed `ssh` drives. `kernel` is what it will run on: a source tree of Linux, with `patch`
+    on top, or the name of a kernel that was built. `cc` names congestion controls of your own, each as `--cc`
+    does, such as `new=tcp_new.c,abi=linux-6.12`: they are compiled, and their code runs with the experiment;
     `mine=my_cc.py:MyClass` is a class of Python, `mine=libmine.so` a shared library. `cc_private` keeps their
     text out of the results. Raises ExperimentError for everything that is wrong without the sweep; its `all`
     has every error of the file.
     """
-    machines = None if lab is None else Path(lab)
+    testbed, machines = _placed(testbed, lab, kernel, patch)
     loaded = faults.load(source, set, testbed, lab=machines, cc=cc, cc_private=cc_private)
     return Experiment(**{part.name: getattr(loaded, part.name) for part in fields(loaded)})
+
+
+def _placed(
+    testbed: str, lab: str | Path | None, kernel: str | Path | None, patch: str | Path | None
+) -> tuple[str, Path | None]:
+    """The testbed and what stands for its machines, where a kernel may be named; raises InputError."""
+    if kernel is None:
+        if patch is not None:
+            raise InputError("patch goes with kernel")
+        return testbed, None if lab is None else Path(lab)
+    if testbed not in (testbeds.MODEL, testbeds.GUEST) or lab is not None:
+        raise InputError(f"kernel goes with testbed {testbeds.GUEST} alone")
+    from cwndlab.execution.executors import processors
+    from cwndlab.testbeds import kernels
+
+    change = None if patch is None else Path(patch)
+    found = kernels.choose(str(kernel), change, None, lambda done, of: None, jobs=processors())
+    return testbeds.GUEST, found.folder
 
 
 def open(path: str | Path) -> ResultSet:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import cwndlab
 from cwndlab.errors import RunError
 from cwndlab.testbeds.kernel import guest, store
 from cwndlab.testbeds.kernel.store import Kernel
@@ -94,6 +95,15 @@ def test_a_cubic_flow_fills_the_link_and_its_queue(kernel: Kernel, tmp_path: Pat
     assert 4 <= int(summary["fast_recoveries"]) <= 8
     (record,) = (tmp_path / "one").rglob("runs.jsonl")
     assert kernel.sha256[:16] in record.read_text(), "results say which kernel made them"
+
+
+def test_python_names_a_kernel_as_the_command_line_does(kernel: Kernel, tmp_path: Path) -> None:
+    changes = ["duration=2s"]
+    results = cwndlab.load(ONE, changes, kernel=kernel.name).run(kernel=kernel.name, out=tmp_path / "out")
+    assert results.complete
+    assert results.summary["testbed"].to_list() == ["kernel"]
+    with pytest.raises(cwndlab.ExperimentError, match="this kernel was built without tcp_nosuch"):
+        cwndlab.load(ONE, ["hosts.a.cc=nosuch"], kernel=kernel.name)
 
 
 def test_a_link_changes_in_mid_run(kernel: Kernel, tmp_path: Path) -> None:

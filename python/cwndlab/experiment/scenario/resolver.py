@@ -82,7 +82,7 @@ class Resolver:
         if own not in stack.cc:
             hint = hints.word(name, stack.cc)
             if hint is None and self.support.runs_kernel and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
-                hint = f"if it is a module that is not loaded: modprobe tcp_{name}"
+                hint = self.support.missing_cc.format(name)
             raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
         return own
 

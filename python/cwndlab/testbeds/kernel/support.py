@@ -34,6 +34,7 @@ def support(kernel: Path | None) -> Support:
         },
         only_off={"nic": keys("lro")},
         catalogue=partial(_catalogue, kernel),
+        missing_cc="this kernel was built without tcp_{}, and loads no modules (cwndlab kernel config)",
         live=_live,
     )
 
