@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from cwndlab.analysis.claims import measures
 from cwndlab.analysis.distributions import (
     chi_square_quantiles,
     normal_below,
@@ -13,7 +14,6 @@ from cwndlab.analysis.distributions import (
     t_above,
     t_quantile,
 )
-from tools.truth.claims import measures
 
 FREEDOMS = (0.7, 1, 2, 3, 3.7, 8, 29, 100, 1000, 12345.6)
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from memory_results import MemoryResults, queue, record, sawtooth, summary_row, sweep
 
 from cwndlab import load
+from cwndlab.analysis.claims import claims, judge
 from cwndlab.errors import InputError
 from cwndlab.execution.runner import run
 from cwndlab.experiment import suites
@@ -497,12 +498,20 @@ def test_values_without_a_sentence_of_their_own_are_named_under_the_answer():
 
 
 @pytest.mark.slow
-def test_a_report_of_a_suite_has_what_was_published(tmp_path):
-    cut = ["hosts.a.stack=freebsd-13", "hosts.a.cc=newreno", "flows.f1.to=gro", "duration=1s"]
-    source = suites.suite("lro-slow-start")
-    page = rendered(run(load(source.path, cut), out=tmp_path / "lro"))
-    section = html.unescape(page[page.index('id="published"') :].partition("</section>")[0])
-    for metric in source.published():
-        assert metric.note in section and metric.source in section
-    assert "20 s" in section
-    assert "Only 6 of the suite" in section and "duration was" in section
+def test_a_report_of_a_suite_has_each_finding_beside_ours(tmp_path):
+    cut = ["hosts.a.stack=freebsd-13", "hosts.a.cc=newreno", "flows.f1.to=gro", "duration=8s"]
+    results = run(load(suites.suite("lro-slow-start").path, cut), out=tmp_path / "lro")
+    page = rendered(results)
+    section = page[page.index('id="published"') :].partition("</section>")[0]
+    rows = [re.sub("<[^>]+>", "|", row) for row in section.split("<tr>")]
+    stated = [claim for claim in claims() if claim.suite == "lro-slow-start"]
+    judged = judge(stated, {"lro-slow-start": results})
+    begins = {"agree": "agrees|", "differ": "differs", "cannot tell": "cannot tell: no "}
+    for each in judged:
+        (row,) = [row for row in rows if f"|{each.claim.says}|" in html.unescape(row)]
+        ours = "" if each.value is None else f"{facts.rounded(each.value)} {each.claim.unit}".strip()
+        assert f"|{ours}|" in row
+        assert f"|{begins[each.verdict]}" in row
+    assert {each.verdict for each in judged} == {"agree", "differ", "cannot tell"}
+    assert "Only 6 of the suite" in section
+    assert "duration was" in section

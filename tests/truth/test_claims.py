@@ -11,16 +11,16 @@ import polars as pl
 import pytest
 
 from cwndlab import load
+from cwndlab.analysis.claims import causes, claims, judge, known
+from cwndlab.analysis.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause, Changed
+from cwndlab.analysis.claims.claim import PUBLICATIONS, Claim, Expectation, Trial
+from cwndlab.analysis.claims.judge import CANNOT_TELL
 from cwndlab.execution.runner import run
 from cwndlab.experiment.suites import suite, suites
 from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from experiments import dumbbell
-from tools.truth.claims import causes, claims, judge, known
-from tools.truth.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause, Changed
-from tools.truth.claims.claim import PUBLICATIONS, Claim, Expectation, Trial
-from tools.truth.claims.judge import CANNOT_TELL
-from tools.truth.claims.report import markdown, text
+from tools.truth.claims_page import markdown, text
 
 
 def stated(*names: str) -> list[Claim]:

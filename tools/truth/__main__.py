@@ -84,14 +84,14 @@ def claims(
     experiment with another assumption shows. Runs that are there already are kept, as by `run --resume`. A
     claim that differs is no error.
     """
+    from cwndlab.analysis import claims as published
+    from cwndlab.analysis.claims.causes import save
     from cwndlab.execution import runner
     from cwndlab.execution.executors import processors
     from cwndlab.experiment import suites as built_in
     from cwndlab.testbeds import loader
-    from tools.truth import claims as published
+    from tools.truth import claims_page as report
     from tools.truth import fidelity as models
-    from tools.truth.claims import report
-    from tools.truth.claims.causes import save
 
     stated = published.claims()
     known = list(dict.fromkeys(claim.suite for claim in stated if claim.suite is not None))

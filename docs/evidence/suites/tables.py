@@ -22,11 +22,11 @@ from loadlatency_tables import loadlatency_linux, loadlatency_netns, metric
 from scipy.stats import ttest_ind
 from suite_rows import Floats, Row, column, flows, grouped, interval, of_suite, published_of, runs_of, table
 
+from cwndlab.analysis.claims import claims, judge
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.suites import suite
 from cwndlab.results import limits
 from cwndlab.results.resultset import ResultSet
-from tools.truth.claims import claims, judge
 
 PAGES = Path(__file__).resolve().parent
 

@@ -16,7 +16,6 @@ from cwndlab.analysis.comparison import Comparison, Kind
 from cwndlab.analysis.effects import Answer, Effect
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
-from cwndlab.experiment import suites
 from cwndlab.report.html_report import publication
 from cwndlab.report.html_report.facts import (
     MAX_ROWS,
@@ -351,9 +350,9 @@ def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
         over[:MAX_SENTENCES],
         [*over[MAX_SENTENCES:], *(each for each in answers if not _is_over(each))],
     )
-    # Without proof a comparison says nothing that the smallest, the largest and the typical change do not.
+    # One that could not tell says nothing that the smallest, the largest and the typical change do not.
     rest = [
-        (effect, [found for found in effect.each if found.kind not in _OPEN or place >= len(over)])
+        (effect, [found for found in effect.each if _tells(found) or place >= len(over)])
         for place, of in enumerate([*over, *others])
         for effect in of.effects
     ]
@@ -380,6 +379,11 @@ def _renamed(line: str, effect: Effect) -> str:
     """A sentence that begins with a metric, as that is called here."""
     words = columns.describe(effect.metric).words
     return capital(effect.called + line.removeprefix(words) if effect.called else line)
+
+
+def _tells(found: Comparison) -> bool:
+    """Whether a comparison had enough runs for a test."""
+    return found.test is not None and found.kind is not Kind.TOO_SMALL
 
 
 _OPEN = {Kind.NONE, Kind.TOO_SMALL, Kind.SINGLE}
@@ -412,13 +416,13 @@ def _verdict_row(found: Comparison) -> list[object]:
 
 
 def _published(facts: Facts) -> dict[str, object] | None:
-    """Published values beside ours, and what else was found there."""
+    """What was published beside ours: each finding with a verdict, and values of combinations."""
     suite = publication.suite_of(facts.results)
     if suite is None:
         return None
-    published = suite.published()
-    compared = publication.compare(published, facts.results.summary, facts.results.labels)
-    values, findings = None, None
+    said, findings = publication.findings(suite, facts.results)
+    compared = publication.compare(suite.published(), facts.results.summary, facts.results.labels)
+    values = None
     if compared:
         heads = ["metric", "published", "ours", "unit", "difference [%]", "source", "note"]
         known = [abs(row.difference_pct) for row in compared if row.difference_pct is not None]
@@ -427,21 +431,9 @@ def _published(facts: Facts) -> dict[str, object] | None:
             caption += f"; ours differ by {np.median(known):.1f} % in the median, {max(known):.1f} % at most"
         rows = [_comparison(row) for row in compared]
         values = Table(heads, rows, f"{caption}.", sortable=True, row_heads=1)
-    if others := publication.findings(published, compared):
-        found = [[metric.note, _amount(metric), metric.source] for metric in others]
-        findings = Table(["finding", "published", "where"], found, f"{len(found)} findings.", sortable=True)
     if findings is None and values is None:
         return None
-    said = publication.otherwise(suite, facts.results)
     return {"source": suite.source, "said": said, "findings": findings, "compared": values}
-
-
-def _amount(metric: suites.Metric) -> tuple[str, float]:
-    """A published value as a cell; a ratio has no unit."""
-    if metric.value is None:
-        return "", math.nan
-    unit = "" if metric.unit == "ratio" else metric.unit
-    return f"{rounded(metric.value)} {unit}".strip(), metric.value
 
 
 def _comparison(row: publication.Comparison) -> list[object]:

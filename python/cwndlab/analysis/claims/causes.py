@@ -11,12 +11,12 @@ from pathlib import Path
 
 import polars as pl
 
+from cwndlab.analysis.claims.claim import Claim, Expectation, Trial
+from cwndlab.analysis.claims.judge import DIFFER, Judgement
+from cwndlab.analysis.claims.measures import Cells, UndecidedError, measure
 from cwndlab.experiment import suites
 from cwndlab.results.files import save as saved
 from cwndlab.results.resultset import ResultSet
-from tools.truth.claims.claim import Claim, Expectation, Trial
-from tools.truth.claims.judge import DIFFER, Judgement
-from tools.truth.claims.measures import Cells, UndecidedError, measure
 
 ASSUMPTION, SPREAD, OPEN = "the assumption decides", "within the spread of runs", "not found"
 """What an experiment showed."""

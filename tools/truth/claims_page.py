@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from cwndlab.analysis.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause
+from cwndlab.analysis.claims.claim import PUBLICATIONS, WRITTEN
+from cwndlab.analysis.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
 from cwndlab.results import files
 from cwndlab.results.inferred_models import FOOTNOTE, STAR
-from tools.truth.claims.causes import ASSUMPTION, OPEN, SPREAD, Cause
-from tools.truth.claims.claim import PUBLICATIONS, WRITTEN
-from tools.truth.claims.judge import AGREE, CANNOT_TELL, DIFFER, Judgement
 
 _NAME, _METRIC = 44, 11
 """Widths of the columns of the terminal's table."""
@@ -59,7 +59,8 @@ def markdown(judgements: Sequence[Judgement], causes: Sequence[Cause] = ()) -> s
         "What the publications claim, and what the suites say of it. Written by",
         "`python -m tools.truth claims`; do not edit. Each claim, with its metric, cells and tolerance,",
         "stands in",
-        "[claims.yaml](../../tools/truth/claims/claims.yaml). *Written* says whether it was committed before",
+        "[claims.yaml](../../python/cwndlab/analysis/claims/claims.yaml).",
+        "*Written* says whether it was committed before",
         "its suite's first run; *after* also where only some of its rows had run, and *its cells after*",
         "where metric and tolerance are older than that run, but the cells were pointed elsewhere since.",
         "What each suite models, and why a metric differs, is on the suite's page in"

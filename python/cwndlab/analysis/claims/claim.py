@@ -80,7 +80,7 @@ class Claim:
     metric: str
     """What is computed from the runs, in words."""
     measure: Mapping[str, Any]
-    """How it is computed; see `tools.truth.claims.measures`."""
+    """How it is computed; see `cwndlab.analysis.claims.measures`."""
     published: float | None
     unit: str
     expected: Expectation

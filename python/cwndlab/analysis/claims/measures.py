@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from cwndlab.analysis.claims.claim import Claim
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.results import inferred_models
 from cwndlab.results.resultset import ResultSet
-from tools.truth.claims.claim import Claim
 
 
 class UndecidedError(Exception):

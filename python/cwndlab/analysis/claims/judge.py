@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from cwndlab.analysis.claims.claim import Claim
+from cwndlab.analysis.claims.measures import Cells, UndecidedError, inferred_stacks, measure
 from cwndlab.results.resultset import ResultSet
-from tools.truth.claims.claim import Claim
-from tools.truth.claims.measures import Cells, UndecidedError, inferred_stacks, measure
 
 AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
 
