@@ -33,7 +33,7 @@ begins cwndlab data cite
 # The package of this repository that lies beside it.
 for more in "$(dirname "$wheel")"/cwndlab_teacup-*.whl; do
     [ -e "$more" ] || continue
-    ! cwndlab data export demo --format xplot -o graphs
+    if cwndlab data export demo --format xplot -o graphs; then exit 1; fi
     pip install --quiet --disable-pip-version-check --no-index --find-links "$(dirname "$wheel")" 'cwndlab[teacup]'
     begins cwndlab data export demo --format xplot -o graphs
 done

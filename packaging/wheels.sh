@@ -63,5 +63,6 @@ for target; do
 done
 (cd packages/teacup && python -c 'from flit_core import buildapi; buildapi.build_wheel("../../dist"); buildapi.build_sdist("../../dist")')
 cd dist
+chmod 644 -- *.whl *.tar.gz
 sha256sum -- *.whl *.tar.gz > SHA256SUMS
 cat SHA256SUMS
