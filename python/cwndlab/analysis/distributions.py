@@ -14,19 +14,29 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+_NORMAL = NormalDist()
+
 
 @lru_cache(maxsize=4096)
 def t_quantile(share: float, freedom: float) -> float:
     """The value that a share of Student's t distribution lies below."""
     if not (0 < share < 1 and freedom > 0):
         return math.nan
+    if share == 0.5:
+        return 0.0
     tail = min(share, 1 - share)
-    low, high = 0.0, 1.0
-    while t_above(high, freedom) > tail:
-        low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if t_above(middle, freedom) > tail else (low, middle)
-    return math.copysign(low, share - 0.5)
+    # The share above a value is convex in it, and the normal distribution's quantile lies below: Newton's
+    # steps rise to the root.
+    value = -normal_quantile(tail)
+    half = (freedom + 1) / 2
+    scale = math.exp(math.lgamma(half) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    for _ in range(1000):
+        slope = scale * math.exp(-half * math.log1p(value / freedom * value))
+        step = (t_above(value, freedom) - tail) / slope
+        value += step
+        if step <= 1e-15 * value:
+            return math.copysign(value, share - 0.5)
+    raise ArithmeticError(f"no quantile {share} of Student's t with {freedom} degrees of freedom")
 
 
 def t_above(value: float, freedom: float) -> float:
@@ -44,14 +54,13 @@ def t_above(value: float, freedom: float) -> float:
 
 def normal_quantile(share: float) -> float:
     """The value that a share of the standard normal distribution lies below."""
-    return NormalDist().inv_cdf(share)
+    return _NORMAL.inv_cdf(share)
 
 
 def normal_below(values: Floats) -> Floats:
     """The shares of the standard normal distribution that lie below values."""
-    return np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in np.ravel(values)]).reshape(
-        np.shape(values)
-    )
+    shares = [math.erfc(value) / 2 for value in np.ravel(values / -math.sqrt(2)).tolist()]
+    return np.array(shares).reshape(np.shape(values))
 
 
 def chi_square_quantiles(shares: Floats, freedom: float) -> Floats:
@@ -60,7 +69,7 @@ def chi_square_quantiles(shares: Floats, freedom: float) -> Floats:
     # Wilson and Hilferty's approximation (Proceedings of the National Academy of Sciences 17, 1931) or, far
     # below the mean, the first term of the series in `_gamma_below`; then Newton's steps on the logarithms of
     # value and share. The one is concave in the other, so that after the first step they rise to the root.
-    normal = np.array([normal_quantile(share) for share in shares])
+    normal = np.array([normal_quantile(share) for share in shares.tolist()])
     near = shape * (1 - 1 / (9 * shape) + normal / math.sqrt(9 * shape)) ** 3
     small = (np.log(shares) + math.lgamma(shape + 1)) / shape
     logs = np.where(near > 0.1 * shape, np.log(np.maximum(near, 1e-300)), small)
@@ -68,7 +77,7 @@ def chi_square_quantiles(shares: Floats, freedom: float) -> Floats:
         below, slope = _gamma_below(np.exp(logs), shape)
         step = np.log(shares / below) * below / slope
         logs = logs + step
-        if np.max(np.abs(step)) < 1e-10:
+        if np.max(np.abs(step)) < 1e-6:  # its square is about the error that is left
             return np.asarray(2 * np.exp(logs), dtype=np.float64)
     raise ArithmeticError(f"no quantiles of the chi-square distribution with {freedom} degrees of freedom")
 
@@ -76,12 +85,15 @@ def chi_square_quantiles(shares: Floats, freedom: float) -> Floats:
 def _gamma_below(values: Floats, shape: float) -> tuple[Floats, Floats]:
     """The regularized incomplete gamma function P (DLMF 8.11.4), and its slope over log x."""
     term = np.exp(shape * np.log(values) - values - math.lgamma(shape + 1))
-    slope, whole, n = shape * term, term, 0
+    slope, whole, below = shape * term, term, shape
     while np.any(term > 1e-17 * whole):
-        n += 1
-        term = term * values / (shape + n)
-        whole = whole + term
+        terms = term[:, None] * np.cumprod(values[:, None] / (below + _STEPS), axis=1)
+        term, whole, below = terms[:, -1], whole + terms.sum(axis=1), below + len(_STEPS)
     return whole, slope
+
+
+_STEPS = np.arange(1.0, 65.0)
+"""Terms of the series that are computed together."""
 
 
 def _beta_below(x: float, rest: float, a: float, b: float) -> float:
