@@ -17,7 +17,7 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import RunError
-from cwndlab.testbeds.kernel import guest, store
+from cwndlab.testbeds.kernel import guest, inventory, store
 from cwndlab.testbeds.kernel.store import Kernel
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -104,6 +104,18 @@ def test_python_names_a_kernel_as_the_command_line_does(kernel: Kernel, tmp_path
     assert results.summary["testbed"].to_list() == ["kernel"]
     with pytest.raises(cwndlab.ExperimentError, match="this kernel was built without tcp_nosuch"):
         cwndlab.load(ONE, ["hosts.a.cc=nosuch"], kernel=kernel.name)
+
+
+def test_every_congestion_control_of_the_kernel_runs(kernel: Kernel, tmp_path: Path) -> None:
+    every = inventory.of(kernel).kernel.congestion_controls
+    assert len(every) > 10
+    changes = ["duration=2s", "record={tcp: 100ms, queue: 100ms}"]
+    swept = f"{ONE}sweep: [hosts.a.cc: [{', '.join(every)}]]\n"
+    experiment = cwndlab.load(swept, changes, kernel=kernel.name)
+    results = experiment.run(kernel=kernel.name, out=tmp_path / "out", jobs=2)
+    assert results.complete
+    assert results.summary["cc"].to_list() == list(every)
+    assert results.summary["goodput_mbps"].min() > 1
 
 
 def test_a_link_changes_in_mid_run(kernel: Kernel, tmp_path: Path) -> None:

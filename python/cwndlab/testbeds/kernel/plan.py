@@ -129,6 +129,9 @@ class _Plan:
     def _settings(self) -> Iterator[dict[str, Any]]:
         """Sysctls: of all hosts together, of each host, of what passes packets on."""
         known, system = self._has.kernel.sysctls, Linux(self._has.kernel)
+        # A namespace may begin with those alone that the whole machine allows.
+        every = " ".join(self._has.kernel.congestion_controls)
+        yield self._write(None, linux.path("net.ipv4.tcp_allowed_congestion_control"), every)
         shared = {name: known[name] for name in inventory.GLOBAL_BY_MEMORY if name in known}
         for host in self._scenario["hosts"]:
             own = {name: known[name] for name in inventory.BY_MEMORY}
