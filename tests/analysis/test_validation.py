@@ -194,7 +194,7 @@ def test_the_command_has_a_verdict(
 
     def ended(*words: str) -> tuple[object, str]:
         with pytest.raises(SystemExit) as end:
-            main(["compare", "--testbed", "both.yaml", "-q", "--junit", str(junit), *words])
+            main(["compare", "--testbed", "netns", "both.yaml", "-q", "--junit", str(junit), *words])
         return end.value.code, capsys.readouterr().err
 
     assert ended("--within", "goodput_mbps=20%") == (0, "")

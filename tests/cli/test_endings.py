@@ -41,16 +41,16 @@ PRINTING = {
     "plot": "plot results -o cwnd.svg",
     "report": "report results -o page.html",
     "compare": "compare results --by cc",
-    "export": "export results -o exported",
-    "suites": "suites",
-    "schema": "schema",
+    "export": "data export results -o exported",
+    "suites": "data suites",
+    "schema": "dev schema",
     "doctor": "doctor",
     "dry": "run small.yaml --dry-run",
     "run": "run small.yaml -o again --set repeat=1 --no-report",
-    "trace": "trace results/runs/0-9/0-a.pcap",
-    "text": "trace results/runs/0-9/0-a.pcap --text",
-    "import": "import results/runs/0-9/0-a.pcap -o imported",
-    "script": "script failing.pkt --stack linux-6.8",
+    "trace": "data trace results/runs/0-9/0-a.pcap",
+    "text": "data trace results/runs/0-9/0-a.pcap --text",
+    "import": "data import results/runs/0-9/0-a.pcap -o imported",
+    "script": "dev script failing.pkt --stack linux-6.8",
     "serve": "loadlatency serve --port 0",
 }
 """Commands that print something on stdout, but those that take minutes."""
@@ -71,7 +71,7 @@ def captured(tmp_path_factory):
 def test_a_closed_stdout_is_one_line(captured, tmp_path, words):
     shutil.copytree(captured, tmp_path, dirs_exist_ok=True)
     ran = shell(tmp_path, f"cwndlab {words} >&-")
-    if words.startswith("script"):  # what it has to say goes to stderr
+    if words.startswith("dev script"):  # what it has to say goes to stderr
         assert ran.returncode == 1, ran.stderr
         return
     assert ran.returncode == 1, ran.stderr
@@ -86,7 +86,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(captured, tmp_path, words):
     # The reader is gone before the command prints anything.
     ran = shell(tmp_path, f"cwndlab {words} 2> said | true")
     said = (tmp_path / "said").read_text()
-    if not words.startswith("script"):
+    if not words.startswith("dev script"):
         assert "error" not in said
     assert "Traceback" not in said
     assert "Exception" not in said

@@ -82,7 +82,7 @@ def test_cite_names_the_version_and_each_publication(cwndlab):
 @pytest.mark.slow
 def test_a_shell_is_given_a_script_and_asks_through_it(cwndlab, shell):
     assert "cwndlab" in cwndlab("dev", "completion", shell).out
-    typed = "cwndlab repro"
+    typed = "cwndlab repo"
     asked = cwndlab(
         _CWNDLAB_COMPLETE=f"complete_{shell}",
         _TYPER_COMPLETE_ARGS=typed,
@@ -91,7 +91,7 @@ def test_a_shell_is_given_a_script_and_asks_through_it(cwndlab, shell):
         _TYPER_COMPLETE_FISH_ACTION="get-args",
     )
     assert asked.code == 0
-    assert "reproduce" in asked.out
+    assert "report" in asked.out
 
 
 @pytest.mark.parametrize(

@@ -64,24 +64,26 @@ def refused(cwndlab, *arguments):
 
 
 def test_a_missing_shard_is_named(cwndlab, shards):
-    said = refused(cwndlab, "merge", shards[0], shards[2], "-o", "merged")
+    said = refused(cwndlab, "data", "merge", shards[0], shards[2], "-o", "merged")
     assert said == "error: merge: of 3 shards 1 are missing: 2"
 
 
 def test_a_shard_that_is_not_whole_is_named(cwndlab, shards):
     part = next((cwndlab.directory / shards[1] / "runs").iterdir())
     shutil.rmtree(part)
-    said = refused(cwndlab, "merge", *shards, "-o", "merged")
+    said = refused(cwndlab, "data", "merge", *shards, "-o", "merged")
     assert said.startswith(f"error: {shards[1]}/runs/{part.name}: is not there")
 
 
 def test_what_does_not_belong_is_refused(cwndlab, shards, sweep):
-    assert "holds a whole sweep, no shard of one" in refused(cwndlab, "merge", sweep, *shards, "-o", "merged")
+    assert "holds a whole sweep, no shard of one" in refused(
+        cwndlab, "data", "merge", sweep, *shards, "-o", "merged"
+    )
 
     cwndlab.file("sweep.yaml", SWEEP.replace("delay: 1ms", "delay: 2ms"))
     other = ("run", "sweep.yaml", "--shard", f"2/{SHARDS}", "-q")
     assert cwndlab(*other, "-o", "other").code == 0
-    said = refused(cwndlab, "merge", shards[0], "other", shards[2], "-o", "merged")
+    said = refused(cwndlab, "data", "merge", shards[0], "other", shards[2], "-o", "merged")
     assert said.startswith(f"error: other: does not belong with {shards[0]}: holds another experiment: ")
     assert "delay was '1ms', is '2ms'" in said
 

@@ -226,7 +226,7 @@ def test_probes_have_their_answers(datagrams: ResultSet) -> None:
 
 
 def text(path: Path, *options: str) -> list[str]:
-    outcome = CliRunner().invoke(app, ["trace", str(path), "--text", *options])
+    outcome = CliRunner().invoke(app, ["data", "trace", str(path), "--text", *options])
     assert outcome.exit_code == 0, outcome.stderr
     return outcome.stdout.splitlines()
 
@@ -265,5 +265,5 @@ def test_flights_are_the_segments_between_acknowledgements(results: ResultSet) -
 
 
 def test_options_of_the_text_need_it(results: ResultSet) -> None:
-    outcome = CliRunner().invoke(app, ["trace", str(capture(results, "a")), "--flights"])
+    outcome = CliRunner().invoke(app, ["data", "trace", str(capture(results, "a")), "--flights"])
     assert isinstance(outcome.exception, InputError)

@@ -34,7 +34,7 @@ def command(directory: Path, *arguments: str | Path) -> subprocess.CompletedProc
 
 
 def test_a_configuration_becomes_an_experiment_that_runs(tmp_path: Path) -> None:
-    ran = command(tmp_path, "import", BASELINE)
+    ran = command(tmp_path, "data", "import", BASELINE)
     assert (
         ran.returncode == 0
         and "126 runs: baseline.yaml; run them with: cwndlab run baseline.yaml" in ran.stderr
@@ -42,26 +42,28 @@ def test_a_configuration_becomes_an_experiment_that_runs(tmp_path: Path) -> None
     assert ran.stdout.startswith("mapped       baseline.py:16  TPCONF_router")
     planned = command(tmp_path, "run", "baseline.yaml", "--dry-run")
     assert planned.returncode == 0 and "126" in planned.stdout
-    ids = command(tmp_path, "import", BASELINE, "-o", "again.yaml", "--test-ids", "--test-id", "exp_1")
+    ids = command(
+        tmp_path, "data", "import", BASELINE, "-o", "again.yaml", "--test-ids", "--test-id", "exp_1"
+    )
     assert len(ids.stdout.splitlines()) == 126 and ids.stdout.startswith(
         "exp_1_tcp_newreno_down_2mbit_up_2mbit"
     )
-    refused = command(tmp_path, "import", BASELINE)
+    refused = command(tmp_path, "data", "import", BASELINE)
     assert refused.returncode == 2
     assert refused.stderr == "error: baseline.yaml: is there already; give another name with -o\n"
 
 
 def test_logs_become_results_and_back(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(logs.siftr13())
-    ran = command(tmp_path, "import", "log", "-o", "results")
+    ran = command(tmp_path, "data", "import", "log", "-o", "results")
     assert ran.returncode == 0 and "27.51" in ran.stdout and ran.stderr == "results: results\n"
     assert command(tmp_path, "plot", "results", "--kind", "cwnd").returncode == 0
     assert command(tmp_path, "show", "results", "--verify").returncode == 0
-    exported = command(tmp_path, "export", "results", "--format", "siftr")
+    exported = command(tmp_path, "data", "export", "results", "--format", "siftr")
     assert exported.returncode == 0 and (tmp_path / exported.stdout.strip()).exists()
-    assert command(tmp_path, "import", exported.stdout.strip(), "-o", "back", "-q").stdout == ""
+    assert command(tmp_path, "data", "import", exported.stdout.strip(), "-o", "back", "-q").stdout == ""
     # SIFTR does not say what was delivered, and neither does a graph or a file of Flent made of it.
-    nothing = command(tmp_path, "export", "results", "--format", "flent")
+    nothing = command(tmp_path, "data", "export", "results", "--format", "flent")
     assert nothing.returncode == 2 and nothing.stderr.count("\n") == 1
     assert "these runs hold nothing that flent has a place for" in nothing.stderr
     assert cwndlab.open(tmp_path / "back").series(0)["cwnd_bytes"].to_list() == [
@@ -86,7 +88,7 @@ def test_bad_input_is_one_line_and_code_2(tmp_path: Path, arguments: list[str], 
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "noise").write_text("x\n")
     (tmp_path / "log").write_text(logs.siftr13())
-    ran = command(tmp_path, "import", *arguments)
+    ran = command(tmp_path, "data", "import", *arguments)
     assert ran.returncode == 2, ran.stderr
     assert ran.stderr.startswith("error: ") and told in ran.stderr and ran.stderr.count("\n") == 1
 
@@ -172,10 +174,10 @@ record: {pcap: [a, b]}
 def test_another_stack_and_several_files_of_a_folder(tmp_path: Path) -> None:
     text = BASELINE.read_text().replace("TPCONF_host_os", "TPCONF_host_systems")
     (tmp_path / "config.py").write_text(text)
-    ran = command(tmp_path, "import", "config.py", "--stack", "linux-3.9")
+    ran = command(tmp_path, "data", "import", "config.py", "--stack", "linux-3.9")
     assert ran.returncode == 0 and "does not say its system; linux-3.9 (--stack)" in ran.stdout
     assert "stack: linux-3.9" in (tmp_path / "baseline.yaml").read_text()
-    refused = command(tmp_path, "import", "config.py", "--stack", "linux-3.8", "-o", "other.yaml")
+    refused = command(tmp_path, "data", "import", "config.py", "--stack", "linux-3.8", "-o", "other.yaml")
     assert (
         refused.returncode == 2 and "linux-3.8" in refused.stderr and not (tmp_path / "other.yaml").exists()
     )
@@ -187,5 +189,5 @@ def test_another_stack_and_several_files_of_a_folder(tmp_path: Path) -> None:
         ("empty", ""),
     ):
         (tmp_path / "folder" / name).write_text(content)
-    assert command(tmp_path, "import", "folder", "-o", "out", "-q").returncode == 0
+    assert command(tmp_path, "data", "import", "folder", "-o", "out", "-q").returncode == 0
     assert cwndlab.open(tmp_path / "out").summary["file"].to_list() == ["a.log", "b.txt"]

@@ -24,7 +24,7 @@ HANDSHAKE = """\
 
 def script(*arguments: str | Path) -> tuple[int, str, str]:
     """The exit code, standard output and standard error of `cwndlab dev script`."""
-    command = [sys.executable, "-m", "cwndlab", "script", *map(str, arguments)]
+    command = [sys.executable, "-m", "cwndlab", "dev", "script", *map(str, arguments)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     return ran.returncode, ran.stdout, ran.stderr
 

@@ -60,7 +60,13 @@ def bomb(path: Path, start: bytes, size: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("import",), ("trace",), ("trace", "--text"), ("script", "--stack", "linux-6.8")]
+    "arguments",
+    [
+        ("data", "import"),
+        ("data", "trace"),
+        ("data", "trace", "--text"),
+        ("dev", "script", "--stack", "linux-6.8"),
+    ],
 )
 def test_what_never_ends_is_refused_in_a_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     pipe = tmp_path / "pipe"

@@ -67,9 +67,17 @@ def commands(out: Path) -> dict[str, Callable[[Path], list[str]]]:
     return {
         "show": lambda results: ["show", str(results), "--all"],
         "json": lambda results: ["show", str(results), "--json"],
-        "csv": lambda results: ["export", str(results), "-o", str(out / "csv")],
+        "csv": lambda results: ["data", "export", str(results), "-o", str(out / "csv")],
         "by": lambda results: ["compare", str(results), "--by", "cc"],
-        "siftr": lambda results: ["export", str(results), "--format", "siftr", "-o", str(out / "siftr")],
+        "siftr": lambda results: [
+            "data",
+            "export",
+            str(results),
+            "--format",
+            "siftr",
+            "-o",
+            str(out / "siftr"),
+        ],
         "cwnd": lambda results: ["plot", str(results), "-o", str(out / "cwnd.svg")],
         "sequence": lambda results: [
             *["plot", str(results), "--kind", "sequence", "--run", "0", "-o", str(out / "sequence.svg")]

@@ -243,7 +243,9 @@ def test_buffers_of_a_flow_are_those_of_its_sockets(dumbbell: Path, cwndlab: Com
 def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Command) -> None:
     out, document = dumbbell.parent / "out", dumbbell.parent / "fidelity.md"
     document.write_text("# Fidelity\n", encoding="utf-8")
-    ran = cwndlab("compare", "--testbed", dumbbell, "-o", out, "--document", document, "--set", "duration=2s")
+    ran = cwndlab(
+        "compare", "--testbed", "netns", dumbbell, "-o", out, "--document", document, "--set", "duration=2s"
+    )
     assert ran.returncode == 0, ran.stderr
     metrics = {line.split("  ")[1] for line in ran.stdout.splitlines() if line.startswith("  ")}
     assert {"goodput, Mbit/s", "retransmits", "RTT p50, ms"} <= metrics
@@ -264,7 +266,7 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
 
 
 def test_validate_refuses_to_compare_different_things(dumbbell: Path, cwndlab: Command) -> None:
-    ran = cwndlab("compare", "--testbed", dumbbell, "--set", "record.tcp=per-ack")
+    ran = cwndlab("compare", "--testbed", "netns", dumbbell, "--set", "record.tcp=per-ack")
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
     assert "validate compares series at an interval" in ran.stderr
 
@@ -499,7 +501,9 @@ def test_doctor_cleans_what_a_crash_left_and_nothing_else(cwndlab: Command) -> N
         assert inhabited(inode)
         assert "left 1 namespaces" in cwndlab("doctor").stdout
         cleaned = cwndlab("doctor", "--clean")
-        assert (cleaned.returncode, cleaned.stdout) == (0, f"{name}\n")
+        assert cleaned.returncode == 0
+        guests = "cwndlab-guest-"  # those of a kernel in virtual time may have been left, too
+        assert [line for line in cleaned.stdout.splitlines() if not line.startswith(guests)] == [name]
         assert not (namespaces.NAMESPACES / name).exists()
         assert (namespaces.NAMESPACES / kept).exists(), "its process is alive"
         assert not inhabited(inode)
