@@ -18,7 +18,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["wa"], ["watch"]),
+        (["rep"], ["report"]),
+        (["dev", "wa"], ["watch"]),
         (["run", "--fo"], ["--force"]),
         (["run", "--testbed", "n"], ["netns"]),
         (["run", "loss-"], ["loss-resilience"]),
