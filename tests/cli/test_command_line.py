@@ -87,10 +87,21 @@ def test_a_name_of_before_works_and_says_the_new_one(inside, name):
     assert ran.out == inside(*new.split(), "--help").out
 
 
-def test_a_side_of_compare_keeps_its_value(inside):
-    ran = inside("compare", "--testbed", "nets", "x.yaml")
+@pytest.mark.parametrize(
+    "words",
+    [("--testbed", "nets", "x.yaml"), ("x.yaml", "--testbed", "nets"), ("-q", "--testbed=nets", "x.yaml")],
+)
+def test_a_side_of_compare_keeps_its_value_wherever_it_stands(inside, words):
+    ran = inside("compare", *words)
     assert (ran.code, ran.out) == (2, "")
     assert "--testbed nets: has no kernel" in ran.err
+
+
+@pytest.mark.parametrize("words", [("--cc", "old.c", "new.c"), ("old.c", "new.c", "--cc")])
+def test_the_side_of_compare_may_stand_behind_its_files(inside, words):
+    ran = inside("compare", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert "old.c" in ran.err
 
 
 def test_no_command_is_a_question_for_help(cwndlab):

@@ -14,8 +14,8 @@ fn normal(random: &mut Xoshiro256PlusPlus, mean: Nanos, sd: Nanos) -> Nanos {
 /// Number of stalls that may interrupt the work on a packet, on average.
 pub const STALLS_IN_WORK: u64 = 1000;
 
-/// Number of mean periods after which a host stands still with a probability that its state before no longer moves: what is
-/// left of it is below exp(-4 x 16), as the two rates of the process add up to at least four a period.
+/// Number of mean periods after which it no longer matters whether a host stood still before. The two rates of the process
+/// add up to at least four a period, so that the influence is below exp(-4 x 16).
 const FORGOTTEN: u64 = 16;
 
 /// Time for one packet.

@@ -29,7 +29,7 @@ unsafe impl Send for Ring {}
 
 /// A packet in a ring.
 pub(crate) struct Front<'a> {
-    /// Its bytes as far as they fit, virtio header first.
+    /// Bytes of the packet as far as they fit, virtio header first.
     pub(crate) bytes: &'a [u8],
     /// Whether they are not all.
     pub(crate) cut: bool,
@@ -46,7 +46,7 @@ impl Ring {
     /// which is a power of two of at most 64 KiB. Packets are there at once, with nanoseconds (TPACKET_V2).
     ///
     /// # Errors
-    /// As the system says.
+    /// Errors of the system calls.
     pub(crate) fn new(socket: OwnedFd, place: usize, places: usize) -> io::Result<Ring> {
         const TPACKET_V2: libc::c_int = 1;
         set_option(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;

@@ -20,6 +20,9 @@ MOVED = {
 }
 """The command that each name of before stands for; docs/install.md says until when."""
 
+SIDES = ("--cc", "--build", "--testbed")
+"""Options of `compare` that say what its sides are. Each has a command of its own, `compare --cc`."""
+
 
 class Commands(typer.core.TyperGroup):
     """Commands whose interruption is told as any error; typer itself would end without a word."""
@@ -34,16 +37,18 @@ class Commands(typer.core.TyperGroup):
             raise first if isinstance(first, StoppedError) else StoppedError("interrupted") from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of the first words, also of two (`compare --cc`) or of a name of before."""
-        if args[0] in MOVED:
+        """The command of the first word, of a name of before, or of `compare` with what its sides are."""
+        name, words = args[0], args[1:]
+        if name in MOVED:
             if not ctx.resilient_parsing:
-                say(f"note: cwndlab {args[0]} is now cwndlab {MOVED[args[0]]}")
-            args = [*MOVED[args[0]].split(), *args[1:]]
-        elif args[:2] == ["compare", "--testbed"] and args[2:3] != ["--help"]:
-            args = [*args[:2], *args[1:]]  # an option of that command, too
-        if " ".join(args[:2]) in self.commands:
-            args = [" ".join(args[:2]), *args[2:]]
-        return super().resolve_command(ctx, args)
+                say(f"note: cwndlab {name} is now cwndlab {MOVED[name]}")
+            name = MOVED[name]
+            group = name.split()
+            if group[0] in self.commands and name not in self.commands:
+                name, words = group[0], [*group[1:], *words]
+        elif name == "compare":
+            name, words = _side(words)
+        return super().resolve_command(ctx, [name, *words])
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, and below them the groups."""
@@ -57,6 +62,19 @@ class Commands(typer.core.TyperGroup):
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def _side(words: list[str]) -> tuple[str, list[str]]:
+    """The command that `compare` with these words is, and its own words."""
+    for place, word in enumerate(words):
+        option, value, _ = word.partition("=")
+        if option not in SIDES:
+            continue
+        asked = words[place + 1 : place + 2] in ([], ["--help"], ["-h"])
+        # A testbed's name is an option of that command, too.
+        kept = option == "--testbed" and (value or not asked)
+        return f"compare {option}", words if kept else [*words[:place], *words[place + 1 :]]
+    return "compare", words
 
 
 def find(context: Any, words: Sequence[str]) -> tuple[Any, Any]:

@@ -220,7 +220,7 @@ fn look(queues: &mut [Queues]) -> Result<BTreeMap<usize, Counters>> {
 /// Samplers of sockets by name.
 type Sampled = Vec<(String, Stepped)>;
 
-/// What was seen while the run went by.
+/// Looks of a run: at queues, at sockets, and at packets.
 struct Seen {
     /// Time in ns of the run, link, counters.
     queue: Vec<(u64, String, Counters)>,
@@ -234,7 +234,7 @@ struct Looks {
     thread: JoinHandle<Result<Seen>>,
 }
 
-/// What a thread looks at.
+/// Thread that looks, and the ways by which it asks.
 struct Look {
     zero: u64,
     end: u64,

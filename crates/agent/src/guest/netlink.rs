@@ -29,7 +29,7 @@ impl Netlink {
     /// Opens one.
     ///
     /// # Errors
-    /// As the system says.
+    /// Errors of the system call.
     pub(super) fn open() -> io::Result<Netlink> {
         Netlink::of(libc::NETLINK_ROUTE)
     }
@@ -37,7 +37,7 @@ impl Netlink {
     /// Opens one of another protocol (netlink(7)).
     ///
     /// # Errors
-    /// As the system says.
+    /// Errors of the system call.
     pub(super) fn of(protocol: libc::c_int) -> io::Result<Netlink> {
         // SAFETY: plain call; the descriptor is new.
         let made = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
@@ -66,7 +66,7 @@ impl Netlink {
     /// Carries a message of the plan out.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors that the kernel answers.
     pub(super) fn obey(&mut self, message: &Message) -> Result<()> {
         let bytes =
             bytes(&message.message).ok_or_else(|| Error::from(io::Error::other("no hexadecimal digits")));
@@ -78,7 +78,7 @@ impl Netlink {
     /// acknowledgement.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors that the kernel answers.
     pub(super) fn ask(
         &mut self,
         message: &[u8],
@@ -100,7 +100,7 @@ impl Netlink {
     /// Hands the body of every message that has come to `each`; waits for none.
     ///
     /// # Errors
-    /// What the kernel says; messages that found no room among them.
+    /// Errors of the kernel, also that messages found no room.
     pub(super) fn arrived(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         loop {
             match self.receive(libc::MSG_DONTWAIT, each) {
@@ -114,7 +114,7 @@ impl Netlink {
     /// Hears what is told to a group, and has so many bytes wait.
     ///
     /// # Errors
-    /// As the system says.
+    /// Errors of the system call.
     pub(super) fn join(&self, group: libc::c_int, room: libc::c_int) -> io::Result<()> {
         /// NETLINK_ADD_MEMBERSHIP.
         const ADD: libc::c_int = 1;

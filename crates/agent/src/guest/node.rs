@@ -24,7 +24,7 @@ impl Node {
     /// Makes one, whose descriptor has this number.
     ///
     /// # Errors
-    /// As the system says.
+    /// Errors of the system call.
     pub(crate) fn new(descriptor: RawFd) -> Result<Node> {
         let (work, todo) = channel::<Work>();
         let (made, namespace) = channel();
@@ -77,7 +77,7 @@ pub(crate) fn path(node: usize) -> String {
 /// Moves the calling thread to a node.
 ///
 /// # Errors
-/// As the system says.
+/// Errors of the system call.
 pub(crate) fn enter(node: usize) -> io::Result<()> {
     // SAFETY: plain call; it changes only the calling thread's namespace.
     match unsafe { libc::setns(FIRST_NODE + node as RawFd, libc::CLONE_NEWNET) } {

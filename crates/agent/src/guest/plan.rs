@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     /// Time between two looks, ns.
     #[serde(default)]
     pub queue_interval_ns: u64,
-    /// What sees every packet (`live::taps::Config`).
+    /// Taps, which see every packet; None: there are none.
     #[serde(default)]
     pub taps: Option<Taps>,
     /// Settings of links that change in mid-run, in order of time.

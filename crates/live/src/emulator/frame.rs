@@ -224,8 +224,8 @@ impl Headers {
         })
     }
 
-    /// What tells a packet from all others of its flow that are on their way at the time, of the beginning of its frame:
-    /// what no router and no queue discipline changes.
+    /// Digest that tells a packet from all others of its flow that are on their way at the time. It covers what no router
+    /// and no queue discipline changes of the beginning of the frame `bytes`.
     pub(crate) fn identity(&self, bytes: &[u8]) -> u64 {
         let transport = usize::from(self.transport);
         // Without the checksum, which may not be made yet.

@@ -24,11 +24,11 @@ use crate::emulator::FlowKey;
 use node::{Event, Node};
 use tally::Tallies;
 
-/// What taps are told.
+/// Configuration of all taps.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Of the records.
+    /// Number of the run, for its records.
     pub run_id: u32,
     /// Flows in the experiment's order.
     pub flows: Vec<Flow>,
@@ -46,7 +46,7 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// Its packets.
+    /// Addresses and ports by which its packets are known.
     pub key: FlowKey,
     /// Node from which it sends.
     pub from: usize,
@@ -98,7 +98,7 @@ pub struct Dropped {
     pub frame: Vec<u8>,
 }
 
-/// What was seen of a run.
+/// Rows and figures of a run that taps saw.
 #[derive(Debug)]
 pub struct Seen {
     /// Rows by table.
@@ -214,7 +214,7 @@ impl Taps {
         self.tallies.round_trips()
     }
 
-    /// What was seen until `end`, ns of the run.
+    /// Ends the taps; `end` is the end of the run in ns of its time.
     pub fn finish(self, end: Nanos) -> Seen {
         let (batches, flows) = self.tallies.finish(end);
         Seen { batches, flows, missed: self.missed }

@@ -39,7 +39,7 @@ pub(super) struct Event {
     pub(super) address: [u8; 6],
 }
 
-/// Whoever is handed what passes: the time (CLOCK_REALTIME), the packet, and its bytes from IP on as far as they are kept.
+/// Function that is handed each packet: the time (CLOCK_REALTIME), the event, and the bytes from IP on as far as they are kept.
 pub(super) type Each<'a> = dyn FnMut(Nanos, Event, &[u8]) -> io::Result<()> + 'a;
 
 /// A packet between two places.
@@ -56,22 +56,33 @@ pub(super) struct Inside {
 
 /// Packets of a flow in one direction between two places, in the order in which they passed the first.
 #[derive(Debug, Default)]
-pub(super) struct Between(VecDeque<Inside>);
+pub(super) struct Between {
+    /// Identity of each packet: one behind a queue is looked for among all that are ahead of it.
+    identities: VecDeque<u64>,
+    packets: VecDeque<Inside>,
+}
 
 impl Between {
     pub(super) fn enter(&mut self, inside: Inside) {
-        self.0.push_back(inside);
+        self.identities.push_back(inside.event.identity);
+        self.packets.push_back(inside);
     }
 
     /// The packet, where it is.
     pub(super) fn find(&mut self, identity: u64) -> Option<&mut Inside> {
-        self.0.iter_mut().find(|inside| inside.event.identity == identity)
+        let place = self.place(identity)?;
+        self.packets.get_mut(place)
     }
 
     /// Takes the packet out. It is the first, unless it overtakes.
     pub(super) fn leave(&mut self, identity: u64) -> Option<Inside> {
-        let place = self.0.iter().position(|inside| inside.event.identity == identity)?;
-        self.0.remove(place)
+        let place = self.place(identity)?;
+        self.identities.remove(place);
+        self.packets.remove(place)
+    }
+
+    fn place(&self, identity: u64) -> Option<usize> {
+        self.identities.iter().position(|each| *each == identity)
     }
 }
 
