@@ -205,6 +205,9 @@ def test_clocks_that_differ_are_corrected(
     halves = [sum(samples(plain, flow, kind)["value"].min() for kind in ways) / 2e6 for flow in FLOWS]
     assert sorted(map(float, said)) == pytest.approx(sorted(halves), rel=0.02)
     assert not any("may be off" in text for text in plain.record(0).warnings)
+    # The same stands beside the delays.
+    assert sorted(found.summary["one_way_error_ms"]) == pytest.approx(sorted(halves), rel=0.02)
+    assert plain.summary["one_way_error_ms"].null_count() == len(FLOWS)
 
 
 @pytest.mark.slow

@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 
 from cwndlab import load
+from cwndlab.results.summary import flow_metrics
 from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.summary import limits, summary
+from cwndlab.testbeds.ssh.machines.machine import Clock
 
 TEXT = """\
 experiment: x
@@ -142,3 +144,22 @@ def test_what_a_kernel_does_not_tell_is_not_known() -> None:
     unrated = limited(2000, 5, "delay: 1ms")
     assert unrated["path"] is None
     assert unrated["rwnd"] == 2 * SECOND
+
+
+def test_one_way_delays_between_two_clocks_say_how_far_they_may_be_off() -> None:
+    scenario = load(TEXT.replace("APP", "voip")).plan().runs[0].scenario
+    observed = summary.Observed(scenario, pl.DataFrame(), pl.DataFrame(), PathReport([], [], {}))
+    observed.starts = {"f": 0}
+
+    def told(delays: list[int], errors: dict[str, int]) -> tuple[Any, Any]:
+        seen = [(SECOND, "one-way-delay", delay, 200) for delay in delays]
+        observed.reports = {("f", "from"): end("from", opened_ns=0), ("f", "to"): end("to", samples=seen)}
+        observed.clock_errors_ns = errors
+        row = flow_metrics(scenario, summary.summary(observed))["f"]
+        return row["one_way_p50_ms"], row["one_way_error_ms"]
+
+    # The first look at a clock left 0.1 ms open; the second 0.2 ms, and the clock had moved by 1 ms.
+    moved = Clock(5_000_000, 100_000).may_be_off(Clock(4_000_000, 200_000))
+    assert told([20_000_000], {"a": moved, "b": 300_000}) == (20.0, 1.5)
+    assert told([20_000_000], {}) == (20.0, None)
+    assert told([], {"a": moved, "b": 300_000}) == (None, None)

@@ -75,6 +75,10 @@ pub struct FlowSummary {
     pub round: Times,
     /// One-way delays of datagrams.
     pub one_way: Times,
+    /// How far the clocks of its two machines may let those be off; absent where one clock stamps both ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub one_way_error_ns: Option<u64>,
     /// How often a player had nothing to show.
     pub stalls: u64,
     /// For how long in all.

@@ -89,6 +89,7 @@ impl Simulation {
             response: tally.response.figures(),
             round: tally.round.figures(),
             one_way: tally.one_way.figures(),
+            one_way_error_ns: None,
             stalls: tally.stalls,
             stalled_ns: tally.stalled,
             active_ns: active(run, scenario),

@@ -87,6 +87,10 @@ class FlowSummary(TypedDict):
     """When it was opened."""
     load: NotRequired[Load]
     """Of a connection of a loadlatency scenario only."""
+    one_way_error_ns: NotRequired[int]
+    """How far the clocks of its two machines may let those be off; absent where one clock stamps both
+    ends.
+    """
 
 
 class Times(TypedDict):

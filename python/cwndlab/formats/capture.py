@@ -425,6 +425,7 @@ def _delays(far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
         # Each delay is at least 0, so the clocks differ by no more from what makes the least ones equal.
         off_ms = sum(least_ms) / 2
         if len(least_ms) == len(DELAYS):
+            flow.metrics["one_way_error_ms"] = off_ms
             run.warnings.append(f"{flow.name}: one-way delays may be off by {off_ms:.4g} ms: two clocks")
 
 

@@ -24,7 +24,7 @@ LEAST = (3, 2)
 """So many metrics are always shown if the keys of a row leave room for them over several lines; the last
 of these numbers also if words of theirs have to be broken for it."""
 
-_CALL = ("goodput_mbps", "mos", "one_way_p95_ms", "drop_rate")
+_CALL = ("goodput_mbps", "mos", "one_way_p95_ms", "one_way_error_ms", "drop_rate")
 """What gets room before all others where there is a call."""
 
 

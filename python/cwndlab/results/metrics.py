@@ -90,6 +90,7 @@ METRICS = (
     Metric("round_p95_ms", "round of an incast, 95th percentile", "ms", better="lower", head="round p95", room=28),
     Metric("one_way_p50_ms", "one-way delay, median", "ms", better="lower", head="one-way p50", room=29, choice=4),
     Metric("one_way_p95_ms", "one-way delay, 95th percentile", "ms", better="lower", head="one-way p95", room=30),
+    Metric("one_way_error_ms", "one-way delay, off by at most", "ms", over="max", head="one-way ±", room=30),
     Metric("mos", "mean opinion score", better="higher", head="MOS", room=33),
     Metric("stalled_s", "time stalled", "s", better="lower", head="stalled", room=33),
     Metric("load_scenario", "loadlatency scenario", kind="count"),

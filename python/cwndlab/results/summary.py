@@ -132,6 +132,7 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
     for kind in ("completion", "response", "round", "one_way"):
         for share in ("p50", "p95"):
             floats[f"{kind}_{share}_ms"] = _ratio(by_name.get(kind, {}).get(f"{share}_ns"), 1e6)
+    floats["one_way_error_ms"] = _ratio(counted.get("one_way_error_ns"), 1e6)
     if "frame_ns" in app_of(flow):  # of a call
         late = by_name.get("one_way", {}).get("p95_ns")
         floats["mos"] = call.of_flow(app_of(flow)["frame_ns"], late, floats["drop_rate"])

@@ -154,6 +154,7 @@ _LOAD = (
     "rtt_p95_ms",
     "one_way_p50_ms",
     "one_way_p95_ms",
+    "one_way_error_ms",
     "responsiveness_hz",
     "smoothness_hz",
     "rpm",

@@ -113,6 +113,10 @@ class Lab(Protocol):
     def clock_offset(self, host: str) -> int:
         """What CLOCK_MONOTONIC of a host is ahead of ours, ns."""
 
+    def clock_errors(self) -> dict[str, int]:
+        """By how many ns what was taken for a host's clock may have been wrong during the run, by host; none
+        where one clock is everybody's."""
+
     def close(self) -> None:
         """End all that was started, undo all that was done, and let others have the machines."""
 

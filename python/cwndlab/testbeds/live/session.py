@@ -240,6 +240,7 @@ class _Run:
             starts=self._starts,
             zero_ns=zero,
             sessions=_sessions(answers),
+            clock_errors_ns=self._lab.clock_errors(),
         )
         return observed, (senders, receivers)
 

@@ -153,6 +153,10 @@ class NetnsLab:
         """Nothing: all hosts have this machine's clock."""
         return 0
 
+    def clock_errors(self) -> dict[str, int]:
+        """Nothing, for the same reason."""
+        return {}
+
     def close(self) -> None:
         """Remove the namespaces with everything inside, while the reaper still watches."""
         for limit in self._limits:

@@ -263,6 +263,11 @@ class SshLab:
             self._clocks.update(self._site.each(self._machines, lambda machine: machine.clock()))
         return self._clocks[host].offset_ns
 
+    def clock_errors(self) -> dict[str, int]:
+        """What the exchanges before and after the run leave open, and what the clock moved between them."""
+        now = self._clocks_now()
+        return {host: self._clocks[host].may_be_off(now[host]) for host in self._hosts}
+
     def close(self) -> None:
         """Carry out the lab file's commands after a run, and take everything back; the site has the machines
         until it is closed, so that nobody comes between two runs."""

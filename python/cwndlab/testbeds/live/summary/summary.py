@@ -96,6 +96,8 @@ class Observed:
     """CLOCK_MONOTONIC at the start of the run."""
     sessions: dict[str, LoadSession] = field(default_factory=dict)
     """By the flow of its pinger, what the loadlatency tool saw."""
+    clock_errors_ns: Mapping[str, int] = field(default_factory=dict)
+    """By host, how far what its clock stamped may be off; none where one clock is everybody's."""
 
 
 def summary(observed: Observed) -> Summary:
@@ -215,6 +217,9 @@ class _Flow:
             ),
             "goodput_seconds": self._goodput_seconds(),
         }
+        errors = self._observed.clock_errors_ns
+        if metrics["one_way"]["count"] and errors:
+            metrics["one_way_error_ns"] = errors[self._flow["from"]] + errors[self._flow["to"]]
         load = self._load()
         return metrics if load is None else {**metrics, "load": load}
 

@@ -116,6 +116,10 @@ class Clock:
     error_ns: int
     """By how much that may be wrong: half of the quickest exchange's time."""
 
+    def may_be_off(self, later: Clock) -> int:
+        """By how many ns this offset may be wrong until a later look at the same clock."""
+        return max(self.error_ns, later.error_ns + abs(later.offset_ns - self.offset_ns))
+
 
 class Machine:
     """A machine reached by its own connection."""
