@@ -1,6 +1,7 @@
 """Logs of other tools, and what is read of them."""
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import InputError
-from cwndlab.formats import base, compression, external_sort, importers
+from cwndlab.formats import base, compression, external_sort, importers, loadlatency
+from cwndlab.formats import flent as flent_format
 from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
 from cwndlab.report import plots
@@ -302,6 +304,11 @@ def test_unknown_fields_and_columns_have_names(tmp_path: Path) -> None:
             b"x 1.0: tcp_probe: a=1\n",
             "tcp_probe: it has tcp_probe:, but not ADDRESS:PORT of both ends",
         ),
+        (
+            b"Timestamp CurCwnd\n",
+            "nearest is Web10G or EStats: it has other names of RFC 4898, but not CurCwnd",
+        ),
+        (b'{"results": {}, "metadata": {}}', 'Flent: it has "metadata", "results", but not "x_values", nor'),
         (b"i,1,2\n", "nearest is ttprobe: it has records that begin with i or o, but not 1"),
     ],
 )
@@ -312,7 +319,19 @@ def test_a_file_that_is_nearly_of_a_format_is_told_why_not(tmp_path: Path, conte
 
 
 @pytest.mark.parametrize(
-    "name", ["siftr15", "siftr2", "siftr25-text", "ttprobe", "tcp-probe-old", "tcp-probe-trace", "ss"]
+    "name",
+    [
+        "siftr15",
+        "siftr2",
+        "siftr25-text",
+        "ttprobe",
+        "tcp-probe-old",
+        "tcp-probe-trace",
+        "ss",
+        "web10g",
+        "estats",
+        "web10g-bare",
+    ],
 )
 def test_a_first_line_that_is_cut_off_or_foreign_hides_no_log(tmp_path: Path, name: str) -> None:
     content = str(LOGS[name][0]())
@@ -417,3 +436,11 @@ def test_a_binary_log_of_siftr2_without_its_header(tmp_path: Path) -> None:
     assert column(found, "cwnd_bytes").tolist() == [logs.cwnd(n) for n in range(logs.ROWS)]
     with pytest.raises(InputError, match="no known format"):
         base.read(write(tmp_path / "zeros", bytes(7200)))
+
+
+def test_json_is_told_by_keys_that_stand_anywhere_in_its_head(tmp_path: Path) -> None:
+    flent = {"note": "x" * 1000, "results": {"TCP upload": [1.0, 2.0]}, "metadata": {}, "x_values": [0, 1]}
+    (found,) = base.read(write(tmp_path / "turned.flent", "\ufeff" + json.dumps(flent)))
+    assert (found.format, found.flows) == ("Flent", ("TCP upload",))
+    assert loadlatency.recognises(b'{"figures": [], "kind": "loadlatency", "schema": 1}')
+    assert not flent_format.recognises(b'{"metadata": {}, "results": [1]}')

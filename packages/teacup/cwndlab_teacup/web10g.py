@@ -2,8 +2,8 @@
 4898.
 
 The first six columns are time, connection ID, local and remote end; the others are found by their names in
-the first line. A log without that line has TEACUP's columns of web10g-logger, of which those are used whose
-place is the same in all its versions. RTTs are milliseconds, windows bytes.
+the line above the records. A log without that line has TEACUP's columns of web10g-logger, of which those are
+used whose place is the same in all its versions. RTTs are milliseconds, windows bytes.
 """
 
 from __future__ import annotations
@@ -60,21 +60,23 @@ ENDS = 6
 """Columns before the others: time, connection, its ends."""
 
 
+_NAMES = rf"(?i)^(?:[^,\n]*,){{{ENDS},}}[ \t]*curcwnd[ \t]*(?:,|\r?$)"
+"""A line of names, with RFC 4898's cwnd behind the ends."""
+
+_RECORD = r"^\d+\.\d+,\d+,[0-9a-fA-F.:]+,\d+,(?:[^,\n]*,){113,130}[^,\n]*$"
+"""A record of web10g-logger, by its first columns and their number."""
+
 MARKS = {
-    "CurCwnd in the first line": rb"(?i)\A[^\n]*\bcurcwnd\b",
-    "other names of RFC 4898": rb"(?i)\b(?:localaddress|remaddress|smoothedrtt)\b",
+    "CurCwnd among names with commas": _NAMES.encode(),
+    "other names of RFC 4898": rb"(?i)\b(?:localaddress|remaddress|smoothedrtt|curcwnd)\b",
+    "records of time, connection and ends": rb"^\d+\.\d+,\d+,[0-9a-fA-F.:]+,\d+,",
 }
 """What a log has, in words, and how it is found."""
 
 
 def recognises(head: bytes) -> bool:
-    """Whether the first line names RFC 4898's cwnd, or has as many numbers as web10g-logger writes."""
-    line = head.split(b"\n", 1)[0].strip().lower()
-    if re.search(rb"(^|[,\s])curcwnd([,\s]|$)", line):
-        return True
-    return (
-        line.count(b",") in range(117, 135) and re.match(rb"\d+\.\d+,\d+,[0-9a-f.:]+,\d+,", line) is not None
-    )
+    """Whether a line names RFC 4898's cwnd, or has as many columns as web10g-logger writes."""
+    return any(re.search(pattern.encode(), head, re.MULTILINE) for pattern in (_NAMES, _RECORD))
 
 
 def read(path: Path) -> list[Recording]:
@@ -83,7 +85,10 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a log without records, or without the columns that name a connection.
     """
     source = base.pieces(path)
-    first = next(connections.lines(source()), "").partition("\n")[0].strip()
+    text = next(connections.lines(source()), "")
+    # What stands before the names, or before the first record where there are none, is not the log's.
+    head = re.search(_NAMES, text, re.MULTILINE) or re.search(_RECORD, text, re.MULTILINE)
+    first = text[head.start() if head else 0 :].partition("\n")[0].strip()
     if len(first) > LONGEST_LINE:
         raise InputError(f"{path}:1: a line of {len(first)} characters")
     words = [word.strip().lower() for word in first.split(",")]

@@ -133,11 +133,14 @@ MARKS = {f'"{key}"': rb'"%s"\s*:' % key.encode() for key in ("metadata", "result
 """What a file of this format has, in words, and how it is found."""
 
 
+_OWN = rb'"(?:x_values|raw_values|FLENT_VERSION)"\s*:|\{\s*"version"\s*:\s*\d+\s*,\s*"metadata"\s*:'
+"""Keys that no other tool's JSON has, or has so."""
+
+
 def recognises(head: bytes) -> bool:
-    """Whether the file is JSON that begins as Flent's, in any order of its keys."""
-    start = head.lstrip()
-    begins = rb'\{\s*("version":\s*\d+,\s*)?"(metadata|raw_values|x_values|results)":'
-    return re.match(begins, start) is not None
+    """Whether the file is a JSON object with a key of Flent's own, wherever that stands."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return start.startswith(b"{") and re.search(_OWN, start) is not None
 
 
 def read(path: Path) -> list[Recording]:
