@@ -1,6 +1,7 @@
 """Memory that reading long logs takes: it does not depend on their length."""
 
 import gzip
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from pathlib import Path
 import logs
 import pytest
 
+from cwndlab.errors import InputError
+from cwndlab.formats import base
 from patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -93,3 +96,33 @@ def test_a_long_log_takes_no_more_memory_than_a_short_one(tmp_path: Path, kind: 
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) <= MOST_MB
+
+
+def iperf3_json(n: int) -> str:
+    stream = {"socket": 5, "start": 0, "end": 1, "seconds": 1.0, "bytes": 1250000, "bits_per_second": 1e7}
+    stream |= {"retransmits": 0, "snd_cwnd": 14480, "rtt": 40000, "omitted": False, "sender": True}
+    row = json.dumps({"streams": [stream], "sum": stream})
+    return '{"start": {"tcp_mss": 1448}, "intervals": [' + ",".join([row] * (n // len(row))) + "]}"
+
+
+def flent_json(n: int) -> str:
+    point = {"t": 1.7e9, "val": 9.5e6, "tcp_cwnd": 10, "tcp_rtt": 40.5, "dur": 0.2}
+    rows = n // len(json.dumps([point, 0.2, 9.5]))
+    rates = {"TCP upload": [9.5] * rows}
+    content = {"version": 4, "metadata": {}, "x_values": [0.2] * rows, "results": rates}
+    return json.dumps(content | {"raw_values": {"TCP upload": [point] * rows}})
+
+
+@pytest.mark.parametrize("made", [iperf3_json, flent_json])
+def test_json_takes_no_more_memory_than_a_log_or_is_refused(
+    tmp_path: Path, made: Callable[[int], str]
+) -> None:
+    file = tmp_path / "document.json"
+    file.write_text(made(base.MAX_JSON_BYTES - (1 << 20)))
+    command = [sys.executable, "-c", IMPORT, str(file), str(tmp_path / "out")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) <= MOST_MB
+    file.write_text('{"intervals": [' + "[]," * base.MAX_JSON_OBJECTS + "[]]}")
+    with pytest.raises(InputError, match="objects and lists of JSON"):
+        base.read(file)

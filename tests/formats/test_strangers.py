@@ -80,7 +80,7 @@ def test_what_never_ends_is_refused_in_a_line(tmp_path: Path, arguments: tuple[s
 def test_compressed_bombs_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flent = bomb(tmp_path / "bomb.flent.gz", b'{"version": 4, "metadata": {', base.MAX_JSON_BYTES + (1 << 20))
     ran = command("data", "import", flent)
-    assert (ran.returncode, ran.stderr) == (2, f"error: {flent}: holds more than 128 MiB\n")
+    assert (ran.returncode, ran.stderr) == (2, f"error: {flent}: holds more than 32 MiB\n")
     monkeypatch.setattr(base, "MAX_BYTES", 8 << 20)
     siftr = bomb(tmp_path / "bomb.log.gz", logs.siftr13().encode(), 9 << 20)
     with pytest.raises(InputError, match="holds more than 8 MiB"):

@@ -50,8 +50,11 @@ HEAD_BYTES = 64 << 10
 MAX_BYTES = 4 << 30
 """Decompressed bytes of a log above which it is refused: its rows go to the disk, with as much again."""
 
-MAX_JSON_BYTES = 128 << 20
-"""Decompressed bytes of JSON above which it is refused: read, it takes up to thirty times as much."""
+MAX_JSON_BYTES = 32 << 20
+"""Decompressed bytes of JSON above which it is refused: read whole, it takes several times as much."""
+
+MAX_JSON_OBJECTS = 1 << 20
+"""Objects and lists in JSON above which it is refused: empty ones take twenty times their bytes."""
 
 
 @dataclass(frozen=True)
@@ -187,8 +190,11 @@ def pieces(path: Path) -> Source:
 
 
 def json_text(path: Path) -> str:
-    """A file of JSON as `text`, of up to `MAX_JSON_BYTES`."""
-    return data(path, MAX_JSON_BYTES).decode("utf-8", errors="replace")
+    """A file of JSON as `text`, of up to `MAX_JSON_BYTES` and `MAX_JSON_OBJECTS`."""
+    found = data(path, MAX_JSON_BYTES)
+    if found.count(b"{") + found.count(b"[") > MAX_JSON_OBJECTS:
+        raise InputError(f"{path}: holds more than {MAX_JSON_OBJECTS} objects and lists of JSON")
+    return found.decode("utf-8-sig", errors="replace")
 
 
 def data(path: Path, most: int) -> bytes:

@@ -150,11 +150,16 @@ def read(path: Path) -> list[Recording]:
     Raises InputError for a file that is damaged, or holds no TCP stream.
     """
     try:
-        content = json.loads(base.data(path, base.MAX_JSON_BYTES))
+        content = json.loads(base.json_text(path), object_hook=_lean)
         return [_recording(path, content)]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: not a whole file of Flent ({type(error).__name__} {reason})") from None
+
+
+def _lean(found: dict[str, Any]) -> Any:
+    """A raw value as its time, RTT and cwnd: with all its keys it would take most of the memory."""
+    return (found["t"], found.get("tcp_rtt"), found.get("tcp_cwnd")) if "t" in found else found
 
 
 def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
@@ -203,17 +208,15 @@ def _beside(results: Mapping[str, Any], flow: str, length: int) -> dict[str, Col
     return found
 
 
-def _sampled(points: list[Mapping[str, Any]], x: Column) -> dict[str, Column]:
+def _sampled(points: list[tuple[Any, ...]], x: Column) -> dict[str, Column]:
     """cwnd and RTT among the raw values, held until the next point of the grid."""
     found = {}
-    times = [float(point["t"]) for point in points if "t" in point]
-    zero = min(times, default=0.0)
-    for key, column, scale in _SAMPLED[:2]:
-        known = [
-            (float(point["t"]) - zero, float(point[key])) for point in points if point.get(key) is not None
-        ]
+    zero = min((float(point[0]) for point in points if point), default=0.0)
+    for place, (_, column, scale) in enumerate(_SAMPLED[:2], 1):
+        known = [point for point in points if point and point[place] is not None]
         if known:
-            t_s, values = np.array(known).T
+            t_s, values = (np.array([point[at] for point in known], np.float64) for at in (0, place))
+            t_s -= zero
             places = np.searchsorted(t_s, x, side="right") - 1
             held = np.where(places >= 0, values[np.maximum(places, 0)] * scale, np.nan)
             found[column] = connections.bounded(held)

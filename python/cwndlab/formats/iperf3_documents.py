@@ -14,6 +14,8 @@ _STRAY_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|-?\b(?:nan|inf(?:inity)?)\b', re
 _HAS_STRAY_NUMBER = re.compile(r"[:\[,]\s*-?(?:nan|inf)", re.IGNORECASE)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|"|[{}\[\]]')
 _CLOSING = {"{": "}", "[": "]"}
+_OF_INTERVAL = ("socket", "start", "end", "bytes", "retransmits", "snd_cwnd", "rtt", "omitted", "sender")
+"""Keys of a stream's interval that are kept: the others would take most of the memory."""
 
 
 @dataclass
@@ -57,9 +59,21 @@ def documents(path: Path, text: str) -> Iterator[Document]:
             yield document
 
 
+def _lean(found: dict[str, Any]) -> dict[str, Any]:
+    """An interval without what nobody asks of it: sums over streams, and other keys of theirs."""
+    streams = found.get("streams")
+    if not isinstance(streams, list) or not found.keys() <= {"streams", "sum", "sum_bidir_reverse"}:
+        return found
+    kept = [
+        {key: stream[key] for key in _OF_INTERVAL if key in stream} if isinstance(stream, dict) else stream
+        for stream in streams
+    ]
+    return {"streams": kept}
+
+
 def _objects(path: Path, text: str) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """The objects of a text, with remarks on what stands before each; one without content holds the last."""
-    decoder = json.JSONDecoder(parse_constant=lambda _: None)
+    decoder = json.JSONDecoder(parse_constant=lambda _: None, object_hook=_lean)
     at = 0
     while True:
         begin = _BEGIN.search(text, at)
