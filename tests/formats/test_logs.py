@@ -444,3 +444,24 @@ def test_json_is_told_by_keys_that_stand_anywhere_in_its_head(tmp_path: Path) ->
     assert (found.format, found.flows) == ("Flent", ("TCP upload",))
     assert loadlatency.recognises(b'{"figures": [], "kind": "loadlatency", "schema": 1}')
     assert not flent_format.recognises(b'{"metadata": {}, "results": [1]}')
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"version": 4, "metadata": {}, "x_values": ', "Flent (it breaks off in line 1, column 44)"),
+        ('{"version": 4, "metadata": {}, "x_values": [0]}', "Flent (no 'results')"),
+        (
+            '{"results": {"TCP upload": ["x"]}, "metadata": {}, "x_values": [1]}',
+            "Flent (a value is of another kind",
+        ),
+        (
+            '{"start": {"test_start": 5}, "intervals": [{"streams": [{"bytes": 1, "end": 1}]}]}',
+            "iperf3 (a value is",
+        ),
+    ],
+)
+def test_damaged_json_is_told_in_words(tmp_path: Path, content: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        base.read(write(tmp_path / "damaged.json", content))
+    assert said in str(refused.value)

@@ -13,6 +13,7 @@ never executes, or follows as a path, anything a file says.
 """
 
 import importlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from cwndlab.errors import InputError, printable
+from cwndlab.errors import InputError, printable, shown
 from cwndlab.experiment import extensions
 from cwndlab.formats import compression
 from cwndlab.formats.external_sort import StoredTable
@@ -195,6 +196,21 @@ def json_text(path: Path) -> str:
     if found.count(b"{") + found.count(b"[") > MAX_JSON_OBJECTS:
         raise InputError(f"{path}: holds more than {MAX_JSON_OBJECTS} objects and lists of JSON")
     return found.decode("utf-8-sig", errors="replace")
+
+
+def damage(error: Exception) -> str:
+    """What is wrong with JSON, by what reading it raised, in words for a message."""
+    match error:
+        case json.JSONDecodeError():
+            ends = error.pos >= len(error.doc.rstrip())
+            return (
+                f"{'it breaks off' if ends else 'it is damaged'} in line {error.lineno}, column {error.colno}"
+            )
+        case KeyError():
+            return f"no {shown(str(error.args[0]))}"
+        case RecursionError():
+            return "it is nested too deeply"
+    return "a value is of another kind than it should be"
 
 
 def data(path: Path, most: int) -> bytes:

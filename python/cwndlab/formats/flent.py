@@ -153,8 +153,7 @@ def read(path: Path) -> list[Recording]:
         content = json.loads(base.json_text(path), object_hook=_lean)
         return [_recording(path, content)]
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: not a whole file of Flent ({type(error).__name__} {reason})") from None
+        raise InputError(f"{path}: not a whole file of Flent ({base.damage(error)})") from None
 
 
 def _lean(found: dict[str, Any]) -> Any:
@@ -165,7 +164,7 @@ def _lean(found: dict[str, Any]) -> Any:
 def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
     x = np.array(content["x_values"], dtype=np.float64)
     if len(x) > MAX_POINTS or x.ndim != 1 or not np.all((x >= 0) & (x < 1e9)):
-        raise ValueError("x_values are no times")
+        raise InputError(f"{path}: x_values are no times")
     results = content["results"]
     names = [name for name in results if re.match(_RATE, name)]
     # Flent keeps what it sampled of a socket in series of their own: `TCP upload::1::tcp_cwnd`.
@@ -174,7 +173,7 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
         values = results[name]
         rates = np.array([np.nan if value is None else float(value) for value in values])
         if len(rates) != len(x):
-            raise ValueError(f"{name[:40]} has another length than x_values")
+            raise InputError(f"{path}: {name[:40]} has another length than x_values")
         steps = np.diff(x, prepend=0)
         with np.errstate(invalid="ignore"):
             delivered = np.cumsum(np.nan_to_num(rates * 1e6 / 8 * steps, posinf=0, neginf=0))
@@ -182,7 +181,7 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
             delivered = np.full(len(x), np.nan)
         columns: dict[str, Any] = {"delivered_bytes": connections.bounded(delivered)}
         points = content.get("raw_values", {}).get(name, [])
-        columns |= _beside(results, name, len(x)) | _sampled(points, x)
+        columns |= _beside(path, results, name, len(x)) | _sampled(points, x)
         whole = rates[np.isfinite(rates)]
         metrics = {"goodput_mbps": float(whole.mean())} if len(whole) else {}
         flows.append(Flow(str(name)[:64], (x * 1e9).astype(np.int64), columns, metrics))
@@ -194,7 +193,7 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
     return series.recording(NAME, path, path.name, flows, epoch=False, facts=facts)
 
 
-def _beside(results: Mapping[str, Any], flow: str, length: int) -> dict[str, Column]:
+def _beside(path: Path, results: Mapping[str, Any], flow: str, length: int) -> dict[str, Column]:
     """What was sampled of a flow's socket, on the grid."""
     found = {}
     for key, column, scale in _SAMPLED:
@@ -203,7 +202,7 @@ def _beside(results: Mapping[str, Any], flow: str, length: int) -> dict[str, Col
             continue
         known = np.array([np.nan if value is None else float(value) for value in values])
         if len(known) != length:
-            raise ValueError(f"{flow[:40]}::{key} has another length than x_values")
+            raise InputError(f"{path}: {flow[:40]}::{key} has another length than x_values")
         found[column] = connections.bounded(known * scale)
     return found
 

@@ -68,8 +68,7 @@ def _recording(path: Path, label: str, document: Document) -> Recording:
     try:
         return _read(path, label, document)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        what = f"{type(error).__name__} {error}" if not isinstance(error, KeyError) else f"no {error}"
-        raise InputError(f"{path}: not a whole document of iperf3 ({what})") from None
+        raise InputError(f"{path}: not a whole document of iperf3 ({base.damage(error)})") from None
 
 
 def _intervals(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
