@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -188,3 +189,11 @@ def test_what_an_agent_recorded_is_data(data: bytes) -> None:
 def test_what_is_no_json_names_its_program(text: str | bytes) -> None:
     with pytest.raises(RunError, match=r"^ip -j link show prints no JSON, but "):
         parsed(text, "ip -j link show")
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"a": 1}', b"\xff"])
+def test_what_python_says_of_an_answer_is_kept_from_the_user(data: bytes) -> None:
+    with pytest.raises(connection.ANSWER_ERRORS) as raised:
+        int(json.loads(data)["offset"])
+    assert connection.one_line_of(raised.value) == "its answer makes no sense"
+    assert connection.one_line_of(ValueError("no time")) == "no time"

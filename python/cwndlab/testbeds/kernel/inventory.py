@@ -74,6 +74,6 @@ def _asked(kernel: store.Kernel) -> Mapping[str, object]:
     try:
         left = guest.boot(kernel, {"inventory": True}, seed=0, memory_mb=MEMORY_MB)
         found: Mapping[str, object] = json.loads(left[FILE])
-    except (ValueError, KeyError) as error:
-        raise InputError(f"--kernel {kernel.name}: its guest does not say what it has ({error})") from None
+    except (ValueError, KeyError):
+        raise InputError(f"--kernel {kernel.name}: its guest does not say what it has") from None
     return found

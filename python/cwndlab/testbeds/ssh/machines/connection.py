@@ -53,7 +53,7 @@ def one_line_of(error: Exception) -> str:
     """Return what to say of an answer that could not be read: our own words, or that it makes no sense."""
     if type(error) is ValueError:
         return str(error)
-    return f"its answer makes no sense ({type(error).__name__}: {error})"
+    return "its answer makes no sense"
 
 
 class LostError(RunError):

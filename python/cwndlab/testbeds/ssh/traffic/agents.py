@@ -123,8 +123,8 @@ def batches(data: bytes) -> list[tuple[str, pa.Table]]:
     """The batches of a file that an agent wrote, each with its table's name (crates/agent/src/samples.rs)."""
     try:
         return list(_batches(data))
-    except ANSWER_ERRORS as error:
-        raise RunError(f"what an agent recorded cannot be read ({type(error).__name__}: {error})") from None
+    except ANSWER_ERRORS:
+        raise RunError("what an agent recorded cannot be read") from None
 
 
 def _batches(data: bytes) -> Iterator[tuple[str, pa.Table]]:
