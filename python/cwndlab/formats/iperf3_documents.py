@@ -65,7 +65,10 @@ def _lean(found: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(streams, list) or not found.keys() <= {"streams", "sum", "sum_bidir_reverse"}:
         return found
     kept = [
-        {key: stream[key] for key in _OF_INTERVAL if key in stream} if isinstance(stream, dict) else stream
+        # Of the end, a stream holds what each side says, and no socket itself.
+        {key: stream[key] for key in _OF_INTERVAL if key in stream}
+        if isinstance(stream, dict) and "socket" in stream
+        else stream
         for stream in streams
     ]
     return {"streams": kept}
