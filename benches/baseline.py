@@ -24,8 +24,11 @@ class Baseline:
     def change(self, row: str, ratio: float) -> str:
         """How far `ratio` is from what was recorded for `row`, such as `+3.1 %`; `new` without a record."""
         self._today[row] = ratio
-        before = self._recorded.get(row)
-        return f"{ratio / before - 1:+.1%}".replace("%", " %") if before else "new"
+        return f"{self.growth(row, ratio):+.1%}".replace("%", " %") if row in self._recorded else "new"
+
+    def growth(self, row: str, ratio: float) -> float:
+        """Share by which `ratio` is above what was recorded for `row`; 0 without a record."""
+        return ratio / self._recorded.get(row, ratio) - 1
 
     def write(self) -> None:
         """Record today's ratios, if the environment asks for it; rows that were not measured stay."""

@@ -11,26 +11,22 @@ in instructions or in time.
 """
 
 import json
-import re
-import resource
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import replay
 from baseline import Baseline
 from scenarios import SCENARIOS, resolve
 
 from cwndlab import _native
 
-ROOT = Path(__file__).resolve().parent.parent
-REPLAY = ROOT / "target/release/examples/replay"
 ROUNDS = 7
 """In which every discipline is timed once."""
 COUNTED_SECONDS = 4
-"""Simulated with callgrind, which is some fifty times slower."""
+"""Simulated with callgrind."""
 STACK = "linux-6.8"
 QUEUES = {"red": "{kind: red, limit: 3MB, min: 250KB, max: 750KB, burst: 300p, avpkt: 1000B}"}
 """What is not the discipline's defaults: RED has none for these."""
@@ -56,19 +52,10 @@ class Bench:
     resolved: dict[str, Any]
     times: list[float]
 
-    def write(self, seconds: float, folder: str) -> Path:
-        """The Scenario over so many seconds, in a file."""
-        ns = round(seconds * 1e9)
-        window = {"from_ns": 0, "to_ns": ns}
-        path = Path(folder, f"{self.kind}-{self.flows}-{ns}.json")
-        path.write_text(json.dumps(self.resolved | {"duration_ns": ns, "measure": window}), encoding="utf-8")
-        return path
-
 
 def main() -> int:
     """Measure every discipline and print a Markdown table."""
-    build = ["cargo", "build", "--locked", "--quiet", "--release", "-p", "cwndlab-sim", "--example", "replay"]
-    subprocess.run(build, cwd=ROOT, check=True)
+    replay.build()
     kinds = [queue["kind"] for queue in json.loads(_native.catalogue())["queues"]]
     scenarios = [next(s for s in SCENARIOS if s.file == file) for file in ("1g-41ms", "100-flows")]
     benches = [
@@ -79,10 +66,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(ROUNDS):
             for bench in benches:
-                packets, seconds = run([], bench.write(bench.seconds, folder))
+                path = replay.write(bench.resolved, bench.seconds, Path(folder, "timed.json"))
+                packets, seconds = replay.run(path)
                 bench.times.append(seconds / packets * 1e9)
         costs = {
-            (bench.kind, bench.flows): Cost(instructions_per_packet(bench, folder), min(bench.times))
+            (bench.kind, bench.flows): Cost(
+                replay.instructions_per_packet(bench.resolved, COUNTED_SECONDS, Path(folder)),
+                min(bench.times),
+            )
             for bench in benches
         }
     print("| discipline | flows | instructions | times pfifo | change | ns | times pfifo | change |")
@@ -115,32 +106,6 @@ def too_dear(costs: dict[tuple[str, int], Cost]) -> list[str]:
             if times > MAX_RATIO:
                 lines.append(f"{kind} with {flows} flows: {times:.2f} times the {what} of pfifo")
     return lines
-
-
-def instructions_per_packet(bench: Bench, folder: str) -> float:
-    """Of a shorter run, setting up subtracted."""
-    nothing, _ = count(bench.write(1e-6, folder), folder)
-    instructions, packets = count(bench.write(COUNTED_SECONDS, folder), folder)
-    return (instructions - nothing) / packets
-
-
-def count(path: Path, folder: str) -> tuple[int, int]:
-    """Instructions of a run, and its packets."""
-    valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/callgrind"]
-    packets, _ = run(valgrind, path)
-    summary = re.search(r"^(?:summary|totals): (\d+)", Path(folder, "callgrind").read_text(), re.MULTILINE)
-    assert summary is not None, "callgrind counts instructions"
-    return int(summary[1]), packets
-
-
-def run(under: list[str], path: Path) -> tuple[int, float]:
-    """Packets that hosts sent, and the seconds of processor time the run took in user mode."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = subprocess.run([*under, REPLAY, path], capture_output=True, text=True, check=True)
-    seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    found = re.search(r"(\d+) packets, ", done.stderr)
-    assert found is not None, done.stderr
-    return int(found[1]), seconds
 
 
 if __name__ == "__main__":

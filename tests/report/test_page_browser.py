@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-import built
 import pytest
 from test_same_experiment import CATALOGUE, hashes
 
 import cwndlab
+import needs
 from browser import Browser, find
 from cwndlab import _native
 from cwndlab.experiment.scenario import planner
@@ -36,7 +36,7 @@ RESULT = "document.body.dataset.result"
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    built.need_page()
+    needs.need_page()
     with serve.server(0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
@@ -46,7 +46,7 @@ def site() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program = find()
-    built.need(None if program else "no Chromium on PATH (Debian: chromium)")
+    needs.need(None if program else "no Chromium on PATH (Debian: chromium)")
     assert program
     with Browser(program) as started:
         yield started

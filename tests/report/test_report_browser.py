@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import polars as pl
 import pytest
 from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
 
+import needs
 from browser import Browser, find
 from cwndlab.analysis.numeric import box
 from cwndlab.report import html_report
@@ -24,10 +24,8 @@ pytestmark = pytest.mark.live
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program = find()
-    if program is None:
-        if os.environ.get("CWNDLAB_REQUIRE_LIVE") == "1":
-            pytest.fail("no Chromium on PATH, and CWNDLAB_REQUIRE_LIVE=1 asks for it (Debian: chromium)")
-        pytest.skip("no Chromium on PATH")
+    needs.need(None if program else "no Chromium on PATH (Debian: chromium)")
+    assert program is not None
     with Browser(program) as started:
         yield started
 

@@ -11,10 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import built
 import pyarrow as pa
 import pytest
 
+import needs
 from cwndlab import _native
 from cwndlab.experiment.plan import scenario_hash
 from cwndlab.experiment.scenario import planner
@@ -75,8 +75,8 @@ def random_settings(number: int) -> Settings:
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page with what Node needs to know of its files: that they are modules."""
-    built.need_page()
-    built.need(None if shutil.which("node") else "Node is not here")
+    needs.need_page()
+    needs.need(None if shutil.which("node") else "Node is not here")
     copy = tmp_path_factory.mktemp("lab") / "page"
     shutil.copytree(str(files("cwndlab.report.live_page") / "page"), copy)
     (copy / "package.json").write_text('{"type": "module"}')

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import built
 import pytest
 
+import needs
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import CwndlabError, InputError
 from cwndlab.experiment.scenario import planner
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_files_have_their_types_and_the_policy_and_nothing_else_is_there() -> None:
-    built.need_page()
+    needs.need_page()
     with serve.server(0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         assert server.server_address[0] == "127.0.0.1"
@@ -166,14 +166,14 @@ def test_a_page_that_was_not_built_is_told_in_one_line(
 
 
 def test_a_port_that_is_taken_is_told() -> None:
-    built.need_page()
+    needs.need_page()
     with serve.server(0) as server, pytest.raises(InputError, match=rf"--port {server.server_port}: "):
         serve.server(server.server_port)
 
 
 @pytest.mark.slow
 def test_the_command_says_where_it_is_and_ends_with_ctrl_c() -> None:
-    built.need_page()
+    needs.need_page()
     program = [sys.executable, "-m", "cwndlab", "live", "--no-open", "--port", "0", "http://x/#rate=1mbit"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None

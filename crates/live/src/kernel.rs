@@ -56,18 +56,6 @@ pub fn run_file(text: &str, name: &str, choices: &Choices) -> Outcome {
 #[error("stack live: {0}")]
 struct Unavailable(io::Error);
 
-/// Whether this host lets scripts run against its kernel.
-///
-/// # Errors
-/// What is missing.
-pub fn available() -> io::Result<()> {
-    let attempt = thread::spawn(|| {
-        enter_namespace()?;
-        Tun::open("tun0", true).map(drop)
-    });
-    attempt.join().unwrap_or_else(|_| Err(io::Error::other("the attempt panicked")))
-}
-
 /// The kernel, the device, and the sockets of one script.
 struct Kernel {
     tun: Tun,

@@ -47,10 +47,8 @@ fn numbers(received: &[Received]) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn packets_are_delayed_by_what_the_link_says() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| scenario["links"][0]["delay_ns"] = json!(20 * MILLISECOND));
@@ -71,10 +69,8 @@ fn packets_are_delayed_by_what_the_link_says() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn packets_leave_no_faster_than_the_rate() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| scenario["links"][0]["rate_bps"] = json!(20_000_000));
@@ -101,10 +97,8 @@ fn packets_leave_no_faster_than_the_rate() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn losses_are_those_of_the_rule() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| {
@@ -138,10 +132,8 @@ fn losses_are_those_of_the_rule() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn a_full_queue_drops_and_says_so() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| {
@@ -161,10 +153,8 @@ fn a_full_queue_drops_and_says_so() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn every_change_of_a_queue_can_be_recorded() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| {
@@ -183,10 +173,8 @@ fn every_change_of_a_queue_can_be_recorded() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn codel_marks_packets_that_can_be_marked() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| {
@@ -215,10 +203,8 @@ fn codel_marks_packets_that_can_be_marked() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn duplicates_arrive_twice_and_damaged_packets_do_not() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| {
@@ -250,10 +236,8 @@ fn duplicates_arrive_twice_and_damaged_packets_do_not() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn a_hosts_egress_delays_before_the_link() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| {
@@ -280,10 +264,8 @@ fn a_hosts_egress_delays_before_the_link() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn jitter_reorders_where_it_may() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let (a, b) = net.datagrams();
@@ -303,10 +285,8 @@ fn jitter_reorders_where_it_may() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn the_schedule_counts_from_the_mark() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let change = |at: u64, down: bool| {
@@ -338,10 +318,8 @@ fn the_schedule_counts_from_the_mark() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn ports_of_a_switch_share_its_memory() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     // The link comes from a switch with room for ten packets, whatever the queue would take.
@@ -383,19 +361,18 @@ fn transfer(net: &Net, bytes: usize, meanwhile: impl FnOnce()) {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn super_packets_are_cut_before_the_link() {
     super_packets_are_cut(false);
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn super_packets_are_cut_behind_the_hosts_netem() {
     super_packets_are_cut(true);
 }
 
 fn super_packets_are_cut(egress: bool) {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     net.offloads(true);
@@ -438,10 +415,8 @@ fn super_packets_are_cut(egress: bool) {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn super_packets_pass_whole_where_the_link_takes_them() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     net.offloads(true);
@@ -459,10 +434,8 @@ fn super_packets_pass_whole_where_the_link_takes_them() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn the_sampler_follows_a_connection() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|scenario| {
@@ -492,10 +465,8 @@ fn the_sampler_follows_a_connection() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn directions_without_a_link_pass_at_once_and_threads_may_be_several() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator_with(
@@ -521,10 +492,8 @@ fn directions_without_a_link_pass_at_once_and_threads_may_be_several() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn an_interface_that_goes_away_is_told_of() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let emulator = net.emulator(|_| ());
@@ -545,16 +514,14 @@ fn an_interface_that_goes_away_is_told_of() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn nothing_is_left_of_a_killed_emulator() {
-    if env::var_os(VICTIM).is_none() && !common::possible() {
-        return;
-    }
     let Some(config) = env::var_os(VICTIM) else {
         let _alone = common::alone();
         let net = Net::new();
         let sockets = || net.inside("e", || std::fs::read_to_string("/proc/thread-self/net/packet").unwrap());
         let mut victim = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "nothing_is_left_of_a_killed_emulator", "--nocapture"])
+            .args(["--include-ignored", "--exact", "nothing_is_left_of_a_killed_emulator", "--nocapture"])
             .env(VICTIM, net.config(|_| (), |_| ()))
             .stdout(Stdio::piped())
             .spawn()
@@ -574,10 +541,8 @@ fn nothing_is_left_of_a_killed_emulator() {
 }
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn what_is_missing_is_named() {
-    if !common::possible() {
-        return;
-    }
     let _alone = common::alone();
     let net = Net::new();
     let refusal = |configure: &dyn Fn(&mut Value)| {
@@ -605,10 +570,8 @@ fn what_is_missing_is_named() {
 const VICTIM: &str = "CWNDLAB_TEST_STOPPED";
 
 #[test]
+#[ignore = "needs root and ip (iproute2)"]
 fn a_run_that_was_held_up_is_unreliable() {
-    if env::var_os(VICTIM).is_none() && !common::possible() {
-        return;
-    }
     if env::var_os(VICTIM).is_some() {
         let net = Net::new();
         let emulator = net.emulator(|scenario| scenario["links"][0]["delay_ns"] = json!(20 * MILLISECOND));
@@ -625,7 +588,7 @@ fn a_run_that_was_held_up_is_unreliable() {
     }
     let _alone = common::alone();
     let mut victim = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "a_run_that_was_held_up_is_unreliable", "--nocapture"])
+        .args(["--include-ignored", "--exact", "a_run_that_was_held_up_is_unreliable", "--nocapture"])
         .env(VICTIM, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -12,17 +12,14 @@ from dumbbell import DUMBBELL, Command
 from machines import MACHINES, SSHD, Machines, wait_until
 
 from cwndlab.testbeds.netns import machine, namespaces
+from needs import need
 from patience import PATIENCE
 
 
 @pytest.fixture(scope="session", autouse=True)
 def able() -> None:
     """Network namespaces can be made here."""
-    reason = machine.trouble()
-    if reason is not None:
-        if os.environ.get("CWNDLAB_REQUIRE_LIVE") == "1":
-            pytest.fail(f"{reason} (and CWNDLAB_REQUIRE_LIVE=1 asks for it)")
-        pytest.skip(reason)
+    need(machine.trouble())
 
 
 @pytest.fixture(autouse=True)

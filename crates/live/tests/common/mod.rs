@@ -1,7 +1,5 @@
 //! Two hosts in network namespaces with an emulator's namespace between them, for live tests.
 
-mod required;
-
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -21,18 +19,6 @@ pub(crate) const A: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 pub(crate) const B: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 /// Names of everything begin so, followed by the process's number.
 const PREFIX: &str = "cwndlabtest";
-
-/// Whether these tests can run: as root, with `ip`. They must where `CWNDLAB_REQUIRE_LIVE` or `CI` says so.
-pub(crate) fn possible() -> bool {
-    // SAFETY: plain call.
-    let root = unsafe { libc::geteuid() } == 0;
-    let ip = Command::new("ip").arg("-V").output().is_ok_and(|output| output.status.success());
-    assert!(root && ip || !required::required(), "live tests need root and ip (iproute2)");
-    if !(root && ip) {
-        eprintln!("not run: live tests need root and ip (iproute2)");
-    }
-    root && ip
-}
 
 /// One test at a time: they share two processors.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {

@@ -1,4 +1,4 @@
-"""The page as `make web` made it; tests of it are left out where it is not there, unless they must run."""
+"""What a test needs of the machine: where it is missing, the test is skipped, or fails if all must run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import os
 import pytest
 
 from cwndlab.errors import CwndlabError
-from cwndlab.report.live_page import serve
 
 
 def need(missing: str | None) -> None:
     """Skip, or fail where `CWNDLAB_REQUIRE_LIVE` asks for every test, if something is missing."""
     if missing is not None and os.environ.get("CWNDLAB_REQUIRE_LIVE") == "1":
-        pytest.fail(missing)
+        pytest.fail(f"{missing} (and CWNDLAB_REQUIRE_LIVE=1 asks for it)")
     if missing is not None:
         pytest.skip(missing)
 
 
 def need_page() -> None:
-    """The same, unless the page was built."""
+    """Need the page as `make web` makes it."""
+    # It brings the server, which most tests do without.
+    from cwndlab.report.live_page import serve
+
     try:
         serve.page_files()
     except CwndlabError as error:
