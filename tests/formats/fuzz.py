@@ -20,6 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+# Called by hand, nothing else puts the tests' own modules in the way.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import logs
 
 from cwndlab import _native
