@@ -20,6 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+# Called by hand, nothing else puts the tests' own modules in the way.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import logs
 
 from cwndlab import _native
@@ -37,7 +40,7 @@ from cwndlab.formats import (
 )
 from cwndlab.testbeds.tables import SCHEMAS, conform
 from cwndlab_teacup import config as teacup_config
-from cwndlab_teacup import tcp_probe, ttprobe, web10g
+from cwndlab_teacup import extracted, tcp_probe, ttprobe, web10g
 from patience import PATIENCE
 
 NUMBERS = (
@@ -177,6 +180,7 @@ TARGETS = {
     "estats": Target(web10g.read, text(logs.estats)),
     "ttprobe": Target(ttprobe.read, text(logs.ttprobe_text, logs.ttprobe_binary)),
     "tcp_probe": Target(tcp_probe.read, text(logs.tcp_probe_old, logs.tcp_probe_trace)),
+    "extracted": Target(extracted.read, text(logs.psiz, logs.rtts, logs.extracted_cwnd)),
     "ss": Target(ss.read, text(logs.ss)),
     "flent": Target(flent.read, text(lambda: FLENT)),
     "loadlatency": Target(loadlatency.read, text(load_document), ".json"),

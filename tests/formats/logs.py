@@ -239,3 +239,23 @@ def ss(stamps: bool = True) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def psiz(size: int = 1500) -> str:
+    """TEACUP's analysis: IP packets at the receiver."""
+    return "".join(f"{time(n)} {size}\n" for n in range(ROWS))
+
+
+def rtts() -> str:
+    """TEACUP's analysis: round trips by synthetic packet pairs, from 40 ms on."""
+    return "".join(f"{time(n)} {0.040 + n / 1000:.6f}\n" for n in range(ROWS))
+
+
+def extracted_cwnd() -> str:
+    """TEACUP's analysis: the window that a log had."""
+    return "".join(f"{time(n)},{cwnd(n)}\n" for n in range(ROWS))
+
+
+def tcp_rtt() -> str:
+    """TEACUP's analysis: smoothed RTT and ERTT's sample, ms."""
+    return "".join(f"{time(n)},{40 + n},{39 + n}\n" for n in range(ROWS))

@@ -15,6 +15,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, exporters, importers, packets
 from cwndlab.formats.capture import Options
 from cwndlab.report import plots
+from cwndlab.report.html_report import pack
 from cwndlab.results.resultset import ResultSet
 from patience import PATIENCE
 
@@ -97,6 +98,19 @@ def test_counters_are_the_simulators(truth: ResultSet, tmp_path: Path) -> None:
         assert row["goodput_mbps"] == pytest.approx(
             flow["goodput_bytes"] * 8e3 / flow["completion_ns"], rel=0.03
         )
+
+
+def test_round_trips_are_a_line_though_data_packets_stand_between_them(
+    truth: ResultSet, tmp_path: Path
+) -> None:
+    found = imported(points(truth, "a"), tmp_path / "found")
+    flow = next(iter(FLOWS))
+    rtt = found.series(0, flow=flow)["rtt_ms"]
+    assert rtt.null_count() > 100
+    (line,) = (line for line in pack.lines_of(found, 0, [flow], 1.0) if line.panel == "rtt")
+    assert line.y.tolist() == rtt.drop_nulls().to_list()
+    drawn = np.asarray(plots.plot(found, "rtt", flows=[flow]).axes[0].get_lines()[0].get_ydata())
+    assert len(drawn) > 100 and np.isfinite(drawn).all()
 
 
 def test_flight_and_delivery_follow_the_sender(truth: ResultSet, tmp_path: Path) -> None:

@@ -80,12 +80,20 @@ def at(n: int, rate: int) -> str:
     return f"{logs.START + n // rate}.{n % rate * 10**6 // rate:06}"
 
 
+def again(n: int) -> str:
+    """Records of SIFTR that come again and again: those of a log that was made to harm are in no order."""
+    return siftr(n % 160)
+
+
 LINES: dict[str, Callable[[int], str]] = {
-    made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf)
+    made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf, again)
 }
 
+MEGABYTES = {"siftr": 60, "again": 170}
+"""Length of a log, 25 of others; of `again` as long as fills a row group of the results."""
 
-@pytest.mark.parametrize(("kind", "megabytes"), [(kind, 60 if kind == "siftr" else 25) for kind in LINES])
+
+@pytest.mark.parametrize(("kind", "megabytes"), [(kind, MEGABYTES.get(kind, 25)) for kind in LINES])
 def test_a_long_log_takes_no_more_memory_than_a_short_one(tmp_path: Path, kind: str, megabytes: int) -> None:
     file, size, number = tmp_path / "log.gz", 0, 0
     with gzip.open(file, "wt", compresslevel=1) as log:
@@ -126,3 +134,50 @@ def test_json_takes_no_more_memory_than_a_log_or_is_refused(
     file.write_text('{"intervals": [' + "[]," * base.MAX_JSON_OBJECTS + "[]]}")
     with pytest.raises(InputError, match="objects and lists of JSON"):
         base.read(file)
+
+
+def distinct_texts() -> str:
+    return ",".join(f'"{n:07}"' for n in range(10**6))
+
+
+def distinct_names() -> str:
+    return "{" + ",".join(f'"{n:07}":1' for n in range(10**6)) + "}"
+
+
+def one_text() -> str:
+    return '"' + "x" * (25 << 20) + '\\ud83d\\ude00"'
+
+
+def numbers() -> str:
+    return "1.5," * (7 << 20) + "1"
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (distinct_texts, "texts of JSON that take more than 64 MiB"),
+        (distinct_names, "texts of JSON that take more than 64 MiB"),
+        (one_text, "texts of JSON that take more than 64 MiB"),
+        (numbers, "values of JSON"),
+    ],
+)
+def test_json_that_takes_many_times_its_bytes_is_refused(
+    tmp_path: Path, made: Callable[[], str], said: str
+) -> None:
+    file = tmp_path / "document.json"
+    file.write_text('{"intervals": [' + made() + '], "start": {"tcp_mss": 1448}}')
+    assert file.stat().st_size < base.MAX_JSON_BYTES
+    with pytest.raises(InputError, match=said):
+        base.read(file)
+
+
+def test_text_beyond_ascii_takes_no_more_memory(tmp_path: Path) -> None:
+    """One character of four bytes made the whole document four times as large."""
+    file = tmp_path / "document.json"
+    written = iperf3_json(base.MAX_JSON_BYTES - (1 << 20)).replace("{", '{"title": "\U0001f600 \u00fc", ', 1)
+    file.write_text(written, encoding="utf-8")
+    assert '"title": "\U0001f600 \u00fc"' in json.dumps(json.loads(base.json_text(file)), ensure_ascii=False)
+    command = [sys.executable, "-c", IMPORT, str(file), str(tmp_path / "out")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) <= MOST_MB

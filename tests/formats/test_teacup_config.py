@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 import cwndlab
 from cwndlab.errors import InputError
@@ -497,6 +498,60 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, old: str, new: str, tol
     with pytest.raises(InputError, match=re.escape(told)) as refused:
         convert(file)
     assert "\n" not in str(refused.value)
+
+
+SECOND_ROUTER = """
+TPCONF_router = ['newtcprt3', 'newtcprt2', 'idle']
+TPCONF_hosts = ['newtcp20', 'newtcp27', 'newtcp30', 'newtcp31']
+TPCONF_host_internal_ip['newtcp30'] = ['172.16.12.3']
+TPCONF_host_internal_ip['newtcp31'] = ['172.16.13.2']
+TPCONF_host_os['newtcprt2'] = 'FreeBSD'
+first_queues = TPCONF_router_queues
+TPCONF_router_queues = {}
+TPCONF_router_queues['newtcprt3'] = first_queues
+TPCONF_router_queues['newtcprt2'] = [
+    ('1', "source='172.16.12.0/24', dest='172.16.13.0/24', delay=2, rate=V_up_rate, bidir='1'"),
+]
+TPCONF_router_queues['idle'] = [("1", "source='10.1.0.0/16', dest='10.2.0.0/16', rate='1mbit'")]
+TPCONF_traffic_gens = traffic_iperf + [
+    ('0.0', '2', " start_iperf, client='newtcp30', server='newtcp31', port=5000, duration=V_duration "),
+]
+"""
+
+
+@pytest.mark.slow
+def test_several_routers_are_links_of_their_own(tmp_path: Path) -> None:
+    config = changed(tmp_path)
+    config.write_text(config.read_text() + SECOND_ROUTER)
+    converted = convert(config)
+    plan = cwndlab.load(converted.experiment).plan()
+    assert len(plan.runs) == len(converted.test_ids) == 2 * 3 * 7 * 3
+    for run, test_id in zip(plan.runs, converted.test_ids, strict=True):
+        rate, delay, limit = re.findall("_(?:up|del|bs)_([^_]+)", test_id)
+        links = {link["name"]: link for link in run.scenario["links"]}
+        mbit, ms = int(rate.removesuffix("mbit")) * 10**6, 10**6
+        for way in ("", ".reverse"):
+            near, far = links[f"newtcprt3{way}"], links[f"newtcprt2{way}"]
+            assert (near["rate_bps"], near["delay_ns"]) == (mbit, int(delay) * ms)
+            assert near["queue"]["limit_packets"] == int(limit) and near["overhead"] == 14
+            # Dummynet counts no Ethernet header.
+            assert (far["rate_bps"], far["delay_ns"], far["overhead"]) == (mbit, 2 * ms, 0)
+    assert "router idle: without traffic" in " ".join(kinds(converted)["dropped"])
+    assert converted.lab is not None
+    routers = yaml.safe_load(converted.lab)["routers"]
+    assert {name: list(router["links"]) for name, router in routers.items()} == {
+        name: [name, f"{name}.reverse"] for name in ("newtcprt3", "newtcprt2")
+    }
+
+
+def test_a_host_behind_two_routers_is_refused(tmp_path: Path) -> None:
+    config = changed(tmp_path)
+    both = SECOND_ROUTER.replace("172.16.12.0/24", "172.16.10.0/24").replace(
+        "172.16.13.0/24", "172.16.11.0/24"
+    )
+    config.write_text(config.read_text() + both)
+    with pytest.raises(InputError, match="host newtcp20 is behind two routers"):
+        convert(config)
 
 
 def test_texts_of_variables_are_not_spliced(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ from unittest import mock
 import pyarrow as pa
 import typer
 
+# Called by hand, nothing else puts the tests' own modules in the way.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import stored_results
 from cwndlab.cli import application as cli
 from cwndlab.errors import InputError
@@ -295,5 +298,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     main()

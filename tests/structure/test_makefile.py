@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def test_nothing_that_a_target_needs_is_unknown(target: str) -> None:
     if make is None:
         pytest.skip("no make on PATH")
     told = subprocess.run([make, "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+
+
+@pytest.mark.parametrize("program", ["busy.py", "formats/fuzz.py", "results/damage.py"])
+def test_programs_that_a_target_calls_begin(program: str) -> None:
+    """They import the tests' own modules as no pytest is there to put those in the way."""
+    command = [sys.executable, ROOT / "tests" / program, "--help"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from json import dumps
 from math import prod
 from pathlib import Path
@@ -26,7 +26,7 @@ from cwndlab.errors import CwndlabError, InputError, printable
 from cwndlab.experiment import units
 from cwndlab_teacup import lab, source
 from cwndlab_teacup.hosts import Hosts
-from cwndlab_teacup.reader import ACCESS_RATE, KINDS, Finding, safe
+from cwndlab_teacup.reader import KINDS, Finding, safe
 from cwndlab_teacup.router import Router
 from cwndlab_teacup.source import undated
 from cwndlab_teacup.sweep import Leaves, Parameter, axes_of, linked, simplify
@@ -91,6 +91,9 @@ def as_text_list(findings: Sequence[Finding]) -> list[str]:
 
 @dataclass
 class _Converter(Traffic, Hosts, Router):
+    ways: list[tuple[str, str]] = field(default_factory=list)
+    """The keys of the link of each router, there and back."""
+
     def convert(self) -> Converted:
         for name in ("TPCONF_hosts", "TPCONF_router_queues", "TPCONF_traffic_gens"):
             if name not in self.source.settings:
@@ -116,7 +119,7 @@ class _Converter(Traffic, Hosts, Router):
             *(f"#   {line}" for line in as_text_list(findings)),
         ]
         safe = "\n".join(map(printable, header))
-        machines = lab.of(self.source, name, _hosts_of(leaves[0]))
+        machines = lab.of(self.source, name, _hosts_of(leaves[0]), [ways[0] for ways in self.ways])
         return Converted(f"{safe}\n\n{text}", name, ids, findings, machines)
 
     def _prefix(self) -> str:
@@ -142,14 +145,13 @@ class _Converter(Traffic, Hosts, Router):
         ends = dict.fromkeys(
             host for flow in traffic for host in (*flow["responders"], flow["from"], flow["to"])
         )
-        pipes = self._pipes(variables)
-        left, right = self._sides(list(ends), pipes)
-        if sum(flow["from"] in right for flow in traffic) > sum(flow["from"] in left for flow in traffic):
-            # The bottleneck is the direction that most of the data take.
-            left, right = right, left
+        crossings = self._crossings(list(ends), traffic, variables)
         leaves: Leaves = {}
-        stops = []
-        flows = [flow for flow in traffic if self._crosses(flow, left, right)]
+        flows = [
+            flow
+            for flow in traffic
+            if any(self._crosses(flow, crossing.left, crossing.right) for crossing in crossings)
+        ]
         for flow in traffic:
             if flow not in flows:
                 ends_text = f"{flow['from']} to {flow['to']}"
@@ -161,22 +163,21 @@ class _Converter(Traffic, Hosts, Router):
                 self.source.place("TPCONF_traffic_gens"),
                 "no flow that has a counterpart here crosses the router",
             )
-        for flow in flows:
-            stops.append(flow["stop"])
-        leaves["duration"] = units.format_time(max(stops))
+        leaves["duration"] = units.format_time(max(flow["stop"] for flow in flows))
         copies = self._copies(flows)
-        left, right = ([host for host in side if copies.get(host) != 0] for side in (left, right))
-        for host in [*left, *right]:
-            leaves |= self._host(host, variables)
-            if host in copies:
-                leaves[f"hosts.{safe(host)}.count"] = copies[host]
-        leaves["network.dumbbell.left"] = [safe(host) for host in left]
-        leaves["network.dumbbell.right"] = [safe(host) for host in right]
-        leaves["network.dumbbell.access"] = {"rate": ACCESS_RATE, "overhead": 38}
-        forward = self._link(self._between(pipes, left, right))
-        backward = self._link(self._between(pipes, right, left))
-        for direction, link in (("bottleneck", forward), ("reverse", backward)):
-            leaves |= {f"network.dumbbell.{direction}.{key}": value for key, value in link.items()}
+        for crossing in crossings:
+            left, right = (
+                [host for host in side if copies.get(host) != 0] for side in (crossing.left, crossing.right)
+            )
+            for host in [*left, *right]:
+                leaves |= self._host(host, variables)
+                if host in copies:
+                    leaves[f"hosts.{safe(host)}.count"] = copies[host]
+            leaves |= crossing.leaves(list(map(safe, left)), list(map(safe, right)))
+            for way, (near, far) in zip(crossing.ways, ((left, right), (right, left)), strict=True):
+                link = self._link(self._between(crossing.pipes, near, far), crossing)
+                leaves |= {f"{way}.{key}": value for key, value in link.items()}
+        self.ways = [crossing.ways for crossing in crossings]
         for flow in flows:
             for key in ("from", "to"):
                 leaves[f"flows.{flow['name']}.{key}"] = safe(flow[key])
@@ -196,7 +197,7 @@ class _Converter(Traffic, Hosts, Router):
         keys = list(dict.fromkeys(key for leaf in leaves for key in leaf))
         if any(leaf.keys() != set(keys) for leaf in leaves):
             refuse(place, "runs that differ in more than values (flows, hosts) have no counterpart")
-        simplify(leaves)
+        simplify(leaves, self.ways)
         keys = list(leaves[0])
         at = {cell: place_ for place_, cell in enumerate(cells)}
         depends = {key: axes_of(key, parameters, cells, leaves, at) for key in keys}
@@ -251,6 +252,13 @@ class _Converter(Traffic, Hosts, Router):
             if key in tree
         } | {key: value for key, value in tree.items() if key not in ordered}
         tree["flows"] = list(flows.values())
+        if links := tree["network"].get("links"):
+            tree["network"] = {
+                "nodes": list(
+                    dict.fromkeys(link["to"] for link in links.values() if "bottleneck" not in link)
+                ),
+                "links": [{"name": name, **link} for name, link in links.items()],
+            }
         if sweep:
             tree["sweep"] = sweep
         if repeat > 1:
@@ -276,7 +284,7 @@ class _Converter(Traffic, Hosts, Router):
         used = {
             "TPCONF_hosts": "hosts",
             "TPCONF_host_internal_ip": "who is left and right of the router",
-            "TPCONF_router_queues": "network.dumbbell",
+            "TPCONF_router_queues": "network.dumbbell" if "dumbbell" in self.ways[0][0] else "network.links",
             "TPCONF_traffic_gens": "flows",
             "TPCONF_parameter_list": "what each parameter sets",
             "TPCONF_variable_defaults": "values that are not varied",
@@ -289,7 +297,7 @@ class _Converter(Traffic, Hosts, Router):
             "TPCONF_bandwidths": "rates",
             "TPCONF_aqms": "queue kinds",
             "TPCONF_buffer_sizes": "queue limits",
-            "TPCONF_router": "the router in the middle",
+            "TPCONF_router": "the router in the middle, or several, each between hosts of its own",
             "TPCONF_host_TCP_algos": "cc of single hosts",
             "TPCONF_host_TCP_algo_params": "sysctls",
             "TPCONF_linux_kern_hosts": "stacks",
@@ -330,7 +338,7 @@ class _Converter(Traffic, Hosts, Router):
 
 def _hosts_of(leaves: Leaves) -> list[str]:
     """The hosts that an experiment has."""
-    return [host for side in ("left", "right") for host in leaves[f"network.dumbbell.{side}"]]
+    return [key.split(".")[1] for key in leaves if re.fullmatch(r"hosts\.[^.]+\.stack", key)]
 
 
 class _Plain(yaml.SafeDumper):

@@ -17,14 +17,17 @@ UNKNOWN = "unknown"
 """Stands for the name of an interface of the router."""
 HEADER = """\
 # The machines of the TEACUP configuration {file}.
-# Put the router's interfaces in for {unknown}: the bottleneck leaves by the one towards the right hosts, its
-# reverse by the one towards the left ones.
+# Put the router's interfaces in for {unknown}: a link leaves by the one towards the right hosts, its reverse
+# by the one towards the left ones.
 # Check it with: cwndlab lab check FILE
 """
 
 
-def of(source: Source, name: str, hosts: Sequence[str]) -> str | None:
-    """The text of the lab file for the hosts of an experiment; None where one of them has no address."""
+def of(source: Source, name: str, hosts: Sequence[str], ways: Sequence[str]) -> str | None:
+    """The text of the lab file for the hosts of an experiment; None where one of them has no address.
+
+    `ways` are the keys of its routers' links: `network.dumbbell.bottleneck`, or `network.links.ROUTER`.
+    """
     known = {safe(str(host)): str(host) for host in source.get("TPCONF_hosts", [])}
     described = {host: _host(source, known.get(host, host)) for host in hosts}
     if not all("address" in host for host in described.values()):
@@ -35,9 +38,16 @@ def of(source: Source, name: str, hosts: Sequence[str]) -> str | None:
         "hosts": described,
     }
     routers = [str(router) for router in source.get("TPCONF_router", [])]
+    links = [way.rpartition(".")[2] for way in ways]
     if routers:
-        links = {"bottleneck": UNKNOWN, "bottleneck.reverse": UNKNOWN}
-        tree["routers"] = {safe(routers[0]): {**_way_in(source, routers[0]), "links": links}}
+        tree["routers"] = {
+            safe(router): {
+                **_way_in(source, router),
+                "links": {link: UNKNOWN, f"{link}.reverse": UNKNOWN},
+            }
+            for link in links
+            for router in ([each for each in routers if safe(each) == link] or routers[:1])
+        }
     text = yaml.safe_dump(tree, sort_keys=False, width=120, allow_unicode=True)
     return HEADER.format(file=printable(source.file.name), unknown=UNKNOWN) + text + _commands(source)
 

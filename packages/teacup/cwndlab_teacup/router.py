@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from cwndlab.errors import shown
 from cwndlab.experiment import units
 from cwndlab.experiment.catalogue import catalogue
-from cwndlab_teacup.reader import ACCESS_RATE, Reader
+from cwndlab_teacup.reader import ACCESS_RATE, Reader, safe
 from cwndlab_teacup.sweep import Leaves
 from cwndlab_teacup.values import Place, Text, as_text, refuse
 
@@ -43,17 +43,79 @@ _NAMED = 12
 """Hosts, and pipes, that a message names at most."""
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """A router, and the hosts of the traffic on both of its sides."""
+
+    router: str
+    """Its name; empty where there is only one."""
+    pipes: list[dict[str, Any]]
+    left: list[str]
+    right: list[str]
+
+    @property
+    def ways(self) -> tuple[str, str]:
+        """The keys of the link from left to right, and back."""
+        if not self.router:
+            return "network.dumbbell.bottleneck", "network.dumbbell.reverse"
+        link = f"network.links.{safe(self.router)}"
+        return link, f"{link}.reverse"
+
+    def leaves(self, left: list[str], right: list[str]) -> Leaves:
+        """What stands in the file of these hosts at both sides, but for the link between them."""
+        if not self.router:
+            return {
+                "network.dumbbell.left": left,
+                "network.dumbbell.right": right,
+                "network.dumbbell.access": {"rate": ACCESS_RATE, "overhead": 38},
+            }
+        link = self.ways[0]
+        ends = f"{safe(self.router)}-1", f"{safe(self.router)}-2"
+        found: Leaves = {f"{link}.from": ends[0], f"{link}.to": ends[1], f"{link}.bottleneck": True}
+        for node, hosts in zip(ends, (left, right), strict=True):
+            for host in hosts:
+                cable = {"from": host, "to": node, "rate": ACCESS_RATE, "overhead": 38}
+                found |= {f"network.links.access-{host}.{key}": value for key, value in cable.items()}
+        return found
+
+
 @dataclass
 class Router(Reader):
     """TPCONF_router_queues."""
 
-    def _pipes(self, variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-        place = self.source.place("TPCONF_router_queues")
+    def _crossings(
+        self, hosts: list[str], traffic: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]
+    ) -> list[Crossing]:
+        """The routers that these hosts' traffic crosses; more of it goes from left to right than back."""
         queues = self.source.get("TPCONF_router_queues")
-        if isinstance(queues, dict):
-            if len(queues) > 1:
-                refuse(place, "TPCONF_router_queues of several routers has no counterpart yet")
-            queues = next(iter(queues.values()), [])
+        several = isinstance(queues, dict) and len(queues) > 1
+        found = []
+        for router, of_router in queues.items() if isinstance(queues, dict) else [("", queues)]:
+            pipes = self._pipes(of_router, variables)
+            sides = self._sides(hosts, pipes, needed=not several)
+            if sides is None:
+                self._say("dropped", pipes[0]["place"], f"router {as_text(router)}: without traffic")
+                continue
+            left, right = sides
+            if sum(flow["from"] in right for flow in traffic) > sum(flow["from"] in left for flow in traffic):
+                # The bottleneck is the direction that most of the data take.
+                left, right = right, left
+            found.append(Crossing(as_text(router) if several else "", pipes, left, right))
+        place = self.source.place("TPCONF_router_queues")
+        behind = [host for crossing in found for host in (*crossing.left, *crossing.right)]
+        for host in hosts:
+            if behind.count(host) > 1:
+                refuse(place, f"host {host} is behind two routers, which has no counterpart")
+            if host not in behind:
+                self._say(
+                    "dropped",
+                    found[0].pipes[0]["place"] if found else place,
+                    f"host {host}: not behind the router",
+                )
+        return found
+
+    def _pipes(self, queues: Any, variables: Mapping[str, Any]) -> list[dict[str, Any]]:
+        place = self.source.place("TPCONF_router_queues")
         if not isinstance(queues, list | tuple):
             refuse(place, "TPCONF_router_queues is no list")
         pipes = []
@@ -71,31 +133,23 @@ class Router(Reader):
             pipes.append(pipe)
             if as_text(pipe.get("bidir", "0")) == "1":
                 pipes.append({**pipe, "source": pipe["dest"], "dest": pipe["source"]})
+        if not pipes:
+            refuse(place, "TPCONF_router_queues has no pipe")
         return pipes
 
-    def _sides(self, hosts: list[str], pipes: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-        if not pipes:
-            refuse(self.source.place("TPCONF_router_queues"), "TPCONF_router_queues has no pipe")
-        first = pipes[0]
-        right = [host for host in hosts if self._within(host, first["dest"], first["place"])]
-        left = [
-            host
-            for host in hosts
-            if host not in right and self._within(host, first["source"], first["place"])
-        ]
-        if not left or not right:
-            # The first pipe may be of hosts that carry no traffic here.
-            for pipe in pipes[1:]:
-                right = [host for host in hosts if self._within(host, pipe["dest"], pipe["place"])]
-                left = [h for h in hosts if h not in right and self._within(h, pipe["source"], pipe["place"])]
-                if left and right:
-                    break
-            else:
-                self._no_pipe(hosts, pipes)
-        outside = [host for host in hosts if host not in left and host not in right]
-        for host in outside:
-            self._say("dropped", first["place"], f"host {host}: not behind the router")
-        return left, right
+    def _sides(
+        self, hosts: list[str], pipes: list[dict[str, Any]], *, needed: bool
+    ) -> tuple[list[str], list[str]] | None:
+        """The hosts on both sides of a router; refused, if needed, where there are none."""
+        # The first pipe may be of hosts that carry no traffic here.
+        for pipe in pipes:
+            right = [host for host in hosts if self._within(host, pipe["dest"], pipe["place"])]
+            left = [h for h in hosts if h not in right and self._within(h, pipe["source"], pipe["place"])]
+            if left and right:
+                return left, right
+        if needed:
+            self._no_pipe(hosts, pipes)
+        return None
 
     def _no_pipe(self, hosts: list[str], pipes: list[dict[str, Any]]) -> NoReturn:
         """Refuse pipes of which none has hosts of the traffic at both ends."""
@@ -129,7 +183,7 @@ class Router(Reader):
             )
         return fitting[0] if fitting else None
 
-    def _link(self, pipe: dict[str, Any] | None) -> Leaves:
+    def _link(self, pipe: dict[str, Any] | None, crossing: Crossing) -> Leaves:
         if pipe is None:
             return {
                 "rate": ACCESS_RATE,
@@ -139,7 +193,7 @@ class Router(Reader):
             }
         at = pipe["place"]
         text = {key: as_text(value) for key, value in pipe.items() if key != "place"}
-        dummynet = self._router_is_freebsd()
+        dummynet = self._router_is_freebsd(crossing.router)
         rate = self._rate(text["rate"], at) if text.get("rate") else ACCESS_RATE
         delay = self._number(text.get("delay") or 0, at, "delay")
         if not 0 <= delay <= 10**7:
@@ -159,11 +213,11 @@ class Router(Reader):
             self._say("approximated", at, "loss: before the queue here, behind it with TEACUP's netem")
         for key in sorted(text.keys() - PIPE):
             self._say("dropped", at, f"pipe {text['number']}: {key}={text[key]}")
-        self._say("mapped", at, f"pipe {text['number']}: a direction of network.dumbbell.bottleneck")
+        self._say("mapped", at, f"pipe {text['number']}: a direction of {crossing.ways[0]}")
         return link
 
-    def _router_is_freebsd(self) -> bool:
-        routers = self.source.get("TPCONF_router", [])
+    def _router_is_freebsd(self, router: str) -> bool:
+        routers = [router] if router else self.source.get("TPCONF_router", [])
         systems = self.source.get("TPCONF_host_os", {})
         known = [systems.get(str(router)) for router in routers] if isinstance(systems, dict) else []
         if not any(known):

@@ -33,27 +33,26 @@ Leaves = dict[str, Any]
 """Values of an experiment file by their dotted keys."""
 
 
-def simplify(leaves: Sequence[Leaves]) -> None:
-    """Leave out what goes without saying, and sweep over parts of queues where only those differ."""
-    prefix = "network.dumbbell."
-    both = [key for key in leaves[0] if key.startswith(prefix + "reverse.")]
-    mirror = all(leaf[key] == leaf[key.replace("reverse", "bottleneck")] for leaf in leaves for key in both)
-    lossless = all(leaf.get(f"{prefix}{way}.loss", {}).get("random", "0%") == "0%" for leaf in leaves
-                   for way in ("bottleneck", "reverse"))  # fmt: skip
-    for leaf in leaves:
-        if mirror and lossless:
-            for key in both:
-                del leaf[key]
-        if lossless:
-            for way in ("bottleneck", "reverse"):
-                leaf.pop(f"{prefix}{way}.loss", None)
-    for way in ("bottleneck", "reverse"):
-        key = f"{prefix}{way}.queue"
-        if key not in leaves[0]:
-            continue
-        rest = {json.dumps({**leaf[key], "limit": None}, sort_keys=True) for leaf in leaves}
-        if len(rest) == 1:
-            _spread(leaves, key)
+def simplify(leaves: Sequence[Leaves], ways: Sequence[tuple[str, str]]) -> None:
+    """Leave out what goes without saying, and sweep over parts of queues where only those differ.
+
+    `ways` are the keys of links, there and back.
+    """
+    for there, back in ways:
+        both = [key for key in leaves[0] if key.startswith(f"{back}.")]
+        mirror = all(leaf[key] == leaf[there + key.removeprefix(back)] for leaf in leaves for key in both)
+        losses = [f"{way}.loss" for way in (there, back)]
+        lossless = all(leaf.get(key, {}).get("random", "0%") == "0%" for leaf in leaves for key in losses)
+        for leaf in leaves if lossless else ():
+            for key in [*losses, *(both if mirror else ())]:
+                leaf.pop(key, None)
+        for way in (there, back):
+            key = f"{way}.queue"
+            if key not in leaves[0]:
+                continue
+            rest = {json.dumps({**leaf[key], "limit": None}, sort_keys=True) for leaf in leaves}
+            if len(rest) == 1:
+                _spread(leaves, key)
     for key in [key for key in leaves[0] if re.fullmatch(r"flows\.[^.]+\.app", key)]:
         shapes = {(leaf[key]["kind"], *leaf[key]) for leaf in leaves}
         if len(shapes) == 1 and any(leaf[key] != leaves[0][key] for leaf in leaves):

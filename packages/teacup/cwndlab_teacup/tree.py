@@ -3,8 +3,9 @@
 Of the files of a test ID, logs of the stacks (`_siftr`, `_web10g`, `_ttprobe`) give the `tcp` table of their
 flows, the hosts' captures (`.dmp`) samples, events and the flows no stack logged. Captures of the control
 network (`_ctl`) and of the router are left out, as TEACUP's own analysis does, and so are logs of traffic
-generators where there is anything else. The hosts' clocks are taken as they are; `one-way-delay` corrects
-them from the captures.
+generators where there is anything else. What TEACUP's analysis extracted (`extracted`) counts where that
+which it was extracted of is not there. The hosts' clocks are taken as they are; `one-way-delay` corrects them
+from the captures.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cwndlab.formats.base import Recording
 from cwndlab.formats.capture import Options
 from cwndlab.formats.directory import Run
 from cwndlab.formats.external_sort import FIRST, SECOND, Sorter, StoredTable, TableWriter
-from cwndlab_teacup import ttprobe, web10g
+from cwndlab_teacup import extracted, ttprobe, web10g
 
 NAME = "TEACUP results"
 
@@ -36,6 +37,14 @@ _STACK_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_(?:siftr|web10g|ttprobe)\.l
 _GENERATOR_LOG = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)_[0-9]+_iperf\.log(?:\.(?:gz|xz|zst))?")
 _CAPTURE = re.compile(r"(?P<id>.+)_(?P<host>[^_]+)\.dmp(?:\.(?:gz|xz|zst))?")
 _LEFT_OUT = re.compile(r".*_(?:ctl|router)\.dmp(?:\.(?:gz|xz|zst))?")
+_KINDS = (
+    ("stacks", _STACK_LOG),
+    ("generators", _GENERATOR_LOG),
+    ("captures", _CAPTURE),
+    ("extracted", extracted.FILE),
+)
+"""The lists of a test, and the names of the files in them."""
+
 _VARYING = re.compile(r"(?P<id>.+)_varying_params\.log(?:\.(?:gz|xz|zst))?")
 
 REPEAT = "run"
@@ -50,11 +59,13 @@ class _Test:
     stacks: list[Path] = field(default_factory=list)
     captures: list[Path] = field(default_factory=list)
     generators: list[Path] = field(default_factory=list)
+    extracted: list[Path] = field(default_factory=list)
 
 
 def is_tree(directory: Path) -> bool:
     """Whether a directory holds files named as TEACUP names them."""
-    return any(_STACK_LOG.fullmatch(path.name) or _CAPTURE.fullmatch(path.name) for path in _files(directory))
+    patterns = (_STACK_LOG, _CAPTURE, extracted.FILE)
+    return any(pattern.fullmatch(path.name) for path in _files(directory) for pattern in patterns)
 
 
 def read(directory: Path, options: Options, skipped: list[str]) -> list[Run]:
@@ -67,9 +78,10 @@ def read(directory: Path, options: Options, skipped: list[str]) -> list[Run]:
     for path in _files(directory):
         if found := _VARYING.fullmatch(path.name):
             prefixes.append(found["id"])
-        for kind, pattern in (("stacks", _STACK_LOG), ("generators", _GENERATOR_LOG), ("captures", _CAPTURE)):
+        for kind, pattern in _KINDS:
             if (found := pattern.fullmatch(path.name)) and not _LEFT_OUT.fullmatch(path.name):
-                getattr(tests.setdefault(found["id"], _Test(path.parent)), kind).append(path)
+                test_id = found["id"] or path.parent.resolve().name
+                getattr(tests.setdefault(test_id, _Test(path.parent)), kind).append(path)
                 break
     runs = []
     for test_id, test in sorted(tests.items(), key=lambda pair: _natural(pair[0])):
@@ -123,10 +135,18 @@ def _recording(test_id: str, test: _Test, options: Options, skipped: list[str]) 
     warnings: list[str] = []
     if test.captures:
         captures = capture.read_all(sorted(test.captures), options, skipped)
+    captures += _extracted(test_id, test, packets=not captures, stacks=not stacks)
     if not stacks and not captures:
         generators = [found for path in sorted(test.generators) for found in base.read(path)]
         return _merge(test_id, generators[:1], [], warnings) if generators else None
     return _merge(test_id, stacks, captures, warnings)
+
+
+def _extracted(test_id: str, test: _Test, *, packets: bool, stacks: bool) -> list[Recording]:
+    """The run of what TEACUP's analysis extracted of packets, and of stacks, where those are not there."""
+    known = [found for path in test.extracted if (found := extracted.of(path)) is not None]
+    wanted = [found for found in known if (packets if found.kind in extracted.OF_PACKETS else stacks)]
+    return [extracted.together(test_id, wanted)] if wanted else []
 
 
 def _of_stack(path: Path) -> list[Recording]:
@@ -181,7 +201,9 @@ def _merge(
             else round((found.started - zero).total_seconds() * 1e9)
         )
         for name, rows in found.tables.items():
-            wanted = [flow for flow in found.flows if name != "tcp" or logged.get(flow, found) is found]
+            # Columns of what was extracted are none of the log's.
+            more = name != "tcp" or found.format == extracted.NAME
+            wanted = [flow for flow in found.flows if more or logged.get(flow, found) is found]
             if found in stacks:
                 wanted = [flow for flow in wanted if logged.get(flow) is found]
             tables.setdefault(name, []).append(_Part(rows, wanted, shift))

@@ -58,6 +58,13 @@ MAX_JSON_OBJECTS = 1 << 20
 """Objects and lists in JSON above which it is refused: empty ones take twenty times their bytes."""
 
 
+MAX_JSON_VALUES = 1 << 22
+"""Commas in JSON above which it is refused: a number takes 32 bytes, however short it is."""
+
+MAX_JSON_TEXTS = 64 << 20
+"""Bytes of memory that the texts of JSON may take, by `_memory_of_texts`."""
+
+
 @dataclass(frozen=True)
 class Recording:
     """What another tool recorded of one run."""
@@ -191,11 +198,41 @@ def pieces(path: Path) -> Source:
 
 
 def json_text(path: Path) -> str:
-    """A file of JSON as `text`, of up to `MAX_JSON_BYTES` and `MAX_JSON_OBJECTS`."""
+    """A file of JSON as `text` in ASCII, of what `MAX_JSON_BYTES` and the other limits allow."""
     found = data(path, MAX_JSON_BYTES)
     if found.count(b"{") + found.count(b"[") > MAX_JSON_OBJECTS:
         raise InputError(f"{path}: holds more than {MAX_JSON_OBJECTS} objects and lists of JSON")
-    return found.decode("utf-8-sig", errors="replace")
+    if found.count(b",") > MAX_JSON_VALUES:
+        raise InputError(f"{path}: holds more than {MAX_JSON_VALUES} values of JSON")
+    # One character beyond ASCII makes a text in memory up to four times as large, all of it.
+    found = re.sub(rb"[\x80-\xff]+", _escaped, found.removeprefix(b"\xef\xbb\xbf"))
+    if _memory_of_texts(found) > MAX_JSON_TEXTS:
+        raise InputError(f"{path}: holds texts of JSON that take more than {MAX_JSON_TEXTS >> 20} MiB")
+    return found.decode("ascii")
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return json.dumps(found[0].decode("utf-8", "replace"))[1:-1].encode()
+
+
+def _memory_of_texts(document: bytes) -> int:
+    """Bytes at most that the texts of JSON take in memory: each value, and each name once.
+
+    Counts no further than above the limit.
+    """
+    names: set[int] = set()
+    total = 0
+    for text in re.finditer(rb'"((?:[^"\\]|\\.)*+)"(\s*:)?', document, re.DOTALL):
+        if text[2] is not None:
+            number = hash(text[1])
+            if number in names:
+                continue
+            names.add(number)
+        # A character takes up to 4 bytes, and a text or a name beside them so many with its place.
+        total += 4 * len(text[1]) + (240 if text[2] is not None else 100)
+        if total > MAX_JSON_TEXTS:
+            break
+    return total
 
 
 def damage(error: Exception) -> str:

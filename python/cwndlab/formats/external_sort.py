@@ -23,7 +23,7 @@ KEPT_BYTES = 1 << 20
 HELD_BYTES = 6 << 20
 """Bytes of rows that are sorted at a time."""
 
-BLOCK_BYTES = 256 << 10
+BLOCK_BYTES = 128 << 10
 """Bytes of rows that are read back at a time, of each run of a merge."""
 
 MOST_RUNS = 64
@@ -49,7 +49,8 @@ class Store:
     def put(self, batch: pa.RecordBatch) -> int:
         """Keep a batch, and say its number; raises InputError when the disk is full."""
         sink = pa.BufferOutputStream()
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        # Each thread of Arrow's keeps memory of its own, so a piece is for one.
+        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
         with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
             writer.write_batch(batch)
         data = sink.getvalue()
@@ -73,7 +74,8 @@ class Store:
             with naming(self._path), self._path.open("rb") as file:
                 file.seek(start)
                 data = file.read(size)
-        return pa.ipc.open_stream(data).read_next_batch()
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        return pa.ipc.open_stream(data, options=options).read_next_batch()
 
     def _move(self) -> None:
         with naming(Path(tempfile.gettempdir())):

@@ -32,6 +32,10 @@ RATES = {"throughput": "arrived_bytes", "goodput": "delivered_bytes"}
 """The kinds of metric that show a rate, and the column of `tcp` that each counts."""
 
 
+GAPS = frozenset(["ssthresh_bytes", "pacing_bps"])
+"""Columns of `tcp` in which null says something, no threshold and no pacing; in others it says nothing."""
+
+
 @dataclass(frozen=True)
 class Column:
     """How a column is shown: its name in words, its unit, and the factor from the stored unit to that."""
@@ -44,6 +48,11 @@ class Column:
     def label(self) -> str:
         """The text of an axis or a table head."""
         return f"{self.words} [{self.unit}]" if self.unit else self.words
+
+
+def recorded(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The rows that say something of a column; between those of one thing there may be those of another."""
+    return rows if column in GAPS else rows.filter(rows[column].is_not_null())
 
 
 _WORDS = {

@@ -18,7 +18,7 @@ import polars as pl
 
 from cwndlab.analysis.numeric import Floats, Ints, envelope, windowed_rate
 from cwndlab.report.plots.selection import floats, held
-from cwndlab.results.columns import RATES
+from cwndlab.results.columns import RATES, recorded
 from cwndlab.results.resultset import ResultSet
 
 BUDGET = 9_000_000
@@ -69,6 +69,10 @@ def columns_for(runs: int, flows: int) -> tuple[int, int]:
     return fitting, min(MAX_COLUMNS, max(MIN_COLUMNS, int(BUDGET / (per_column * fitting))))
 
 
+_PANELS = (("cwnd", ("cwnd_bytes", "ssthresh_bytes"), 1e-3), ("rtt", ("rtt_ms", "srtt_ms"), 1.0))
+"""Panels of columns: the one that is drawn, its companion, and a factor."""
+
+
 def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s: float) -> list[Line]:
     """Return the lines of a run: each flow's cwnd, ssthresh, RTTs and rates, each hop's queue."""
     lines: list[Line] = []
@@ -78,13 +82,13 @@ def lines_of(results: ResultSet, run_id: object, flows: Sequence[str], window_s:
         frame = _of(tcp, "flow", flow)
         if not frame.height:
             continue
+        for panel, pair, factor in _PANELS:
+            for place, column in enumerate(pair):
+                rows = recorded(frame, column)
+                y = floats(rows[column]) * factor
+                t_s = floats(rows["t_s"])
+                lines.append(Line(panel, flow, companion=place > 0, t_s=t_s, y=y, unit=1e-3))
         t_s = floats(frame["t_s"])
-        lines += [
-            Line("cwnd", flow, companion=False, t_s=t_s, y=floats(frame["cwnd_bytes"]) / 1e3, unit=1e-3),
-            Line("cwnd", flow, companion=True, t_s=t_s, y=floats(frame["ssthresh_bytes"]) / 1e3, unit=1e-3),
-            Line("rtt", flow, companion=False, t_s=t_s, y=floats(frame["rtt_ms"]), unit=1e-3),
-            Line("rtt", flow, companion=True, t_s=t_s, y=floats(frame["srtt_ms"]), unit=1e-3),
-        ]
         for rate, counter in RATES.items():
             if frame[counter].count():
                 counted = floats(held(frame[counter]))

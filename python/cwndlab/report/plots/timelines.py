@@ -17,6 +17,7 @@ from cwndlab.errors import InputError
 from cwndlab.report.plots import facets, paint
 from cwndlab.report.plots.paint import Plot
 from cwndlab.report.plots.selection import Run, Selection, floats
+from cwndlab.results.columns import recorded
 from cwndlab.results.keys import distinguishing
 
 COLUMNS = 1600
@@ -56,7 +57,9 @@ def tcp_line(
     """Return a column of a flow's table as a line, shifted to the flow's own zero if that was asked for."""
     names = (column, companion) if companion else (column,)
     frame = selection.series(run, flow, table, *names)
-    t_s = shift(selection, floats(frame["t_s"]))
+    frame = frame.with_columns(t_s=shift(selection, floats(frame["t_s"])))
+    frame = recorded(frame, column)
+    t_s = floats(frame["t_s"])
     beside = floats(frame[companion]) * factor if companion else None
     return Line(run, flow, t_s, floats(frame[column]) * factor, beside)
 

@@ -233,7 +233,8 @@ impl Cubic {
             let t = ((now + min_rtt_jiffies - self.epoch_start) << 10) / hz;
             let k = if mutant!(CubicWithoutK) { 0 } else { u64::from(self.k) };
             let offset = t.abs_diff(k);
-            let cubed = offset * offset * offset;
+            // An epoch that lasts for an hour, as nothing is lost, is beyond 64 bits.
+            let cubed = offset.saturating_pow(3);
             let delta = (cubed.saturating_mul(self.constants.cube_rtt_scale) >> 40) as u32;
             let target =
                 if t < k { self.origin.saturating_sub(delta) } else { self.origin.saturating_add(delta) };
