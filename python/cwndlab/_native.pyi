@@ -166,7 +166,7 @@ class Emulator:
 
         `unreliable` if a packet left more than 1 ms after its time, or was lost to the emulator itself (a
         full socket, no memory, an interface that took no more) or to this machine's receive backlog: the
-        figures are then not those of the path described. `stolen_ns` is processor time that the machine
+        metrics are then not those of the path described. `stolen_ns` is processor time that the machine
         below a virtual one gave to others, a usual reason. Dropping the object ends it too. Nothing is left
         in the kernel however the process ends.
         """
@@ -326,7 +326,7 @@ def loadlatency_run(options: str, print: Callable[[str], object]) -> tuple[str, 
     """Measure against a loadlatency server, with the GIL released.
 
     `options` is JSON, its keys those of the Rust struct `client::Options`. `print` gets pieces of the classic
-    output as they come to be. Returns the JSON document, today's figures as text, and why the run was cut
+    output as they come to be. Returns the JSON document, today's metrics as text, and why the run was cut
     short, or None. An interrupt ends the run early; what was measured until then is returned. Raises
     ValueError for wrong options and OSError if the server cannot be reached or refuses, both with one line.
     """
@@ -339,7 +339,7 @@ def loadlatency_serve(options: str, say: Callable[[str], object]) -> None:
     """
 
 def loadlatency_overall(text: str) -> tuple[float, float, float | None, float]:
-    """The figures under the scenario lines of a loadlatency run in its classic form, rounded down.
+    """The metrics under the scenario lines of a loadlatency run in its classic form, rounded down.
 
     (upload capacity and download capacity in KiB/s, responsiveness and smoothness in Hz); responsiveness is
     None, as those lines do not give it. Lines of other kinds are passed over; a scenario's line that cannot

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import fuzz
 import logs
 import numpy as np
 import pytest
@@ -442,8 +443,23 @@ def test_json_is_told_by_keys_that_stand_anywhere_in_its_head(tmp_path: Path) ->
     flent = {"note": "x" * 1000, "results": {"TCP upload": [1.0, 2.0]}, "metadata": {}, "x_values": [0, 1]}
     (found,) = base.read(write(tmp_path / "turned.flent", "\ufeff" + json.dumps(flent)))
     assert (found.format, found.flows) == ("Flent", ("TCP upload",))
-    assert loadlatency.recognises(b'{"figures": [], "kind": "loadlatency", "schema": 1}')
+    assert loadlatency.recognises(b'{"metrics": [], "kind": "loadlatency", "schema": 1}')
     assert not flent_format.recognises(b'{"metadata": {}, "results": [1]}')
+
+
+def test_loadlatencys_document_is_read_as_both_schemas_have_it(tmp_path: Path) -> None:
+    newest = fuzz.load_document()
+    document = json.loads(newest)
+    assert document["schema"] == 2 and len(document["metrics"]) == 2
+    document |= {"schema": 1, "figures": document.pop("metrics")}
+    first, second = (
+        base.read(write(tmp_path / name, text))
+        for name, text in (("newest.json", newest), ("first.json", json.dumps(document)))
+    )
+    assert [one.metrics for one in first] == [one.metrics for one in second] and first[0].metrics
+    later = json.dumps(document | {"schema": 3})
+    with pytest.raises(InputError, match="schema 3 is not known, but 1 and 2 are"):
+        base.read(write(tmp_path / "later.json", later))
 
 
 @pytest.mark.parametrize(

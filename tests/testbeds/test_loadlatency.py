@@ -1,5 +1,6 @@
 """A loadlatency scenario on the simulator: its connections, its metrics, and what a run of several prints."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from cwndlab import load
 from cwndlab.errors import ExperimentError
 from cwndlab.execution.runner import run
 from cwndlab.results import loadlatency
+from cwndlab.results.summary import flow_metrics
 from experiments import dumbbell
 
 LAB = dumbbell(
@@ -47,7 +49,11 @@ def test_a_scenario_is_a_pinger_and_its_flows() -> None:
 def test_metrics_are_those_of_both_ends() -> None:
     result = short_runs.run(LAB)
     pinger, up, down = (result.flow(name) for name in ("ll", "ll.up1", "ll.down1"))
-    observed, metrics = pinger["load"]["observed"], pinger["load"]["figures"]
+    before = copy.deepcopy(result.summary)
+    load = next(flow["load"] for flow in before["flows"] if flow["flow"] == "ll")
+    load["figures"] = load.pop("metrics")
+    assert flow_metrics(result.scenario, before) == result.metrics, "results of 0.2 are read"
+    observed, metrics = pinger["load"]["observed"], pinger["load"]["metrics"]
     assert (observed["number"], observed["duration_ns"]) == (4, 4 * 10**9)
     # 52 + 16 + 14 bytes at 10 Mbit/s and twice at 1 Gbit/s, 5 ms, and back.
     trip = 2 * (5_000_000 + 65_600 + 2 * 656)
@@ -135,7 +141,7 @@ def test_a_sweep_over_scenarios_is_one_session(tmp_path: Path) -> None:
             "Scenario 4: 1 uploads, 1 downloads",
         ]
         assert lines[5] == "OVERALL:"
-        ups = [one["up_kib_s"] for one in document["figures"] if one["up_kib_s"] is not None]
+        ups = [one["up_kib_s"] for one in document["metrics"] if one["up_kib_s"] is not None]
         assert document["overall"]["upload_capacity_kib_s"] == pytest.approx(2 / sum(1 / up for up in ups))
         assert document["conditions"]["status"] == "complete"
 

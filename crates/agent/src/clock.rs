@@ -1,7 +1,9 @@
 //! The run's time: CLOCK_MONOTONIC, from a zero that is told a little ahead.
 
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+#[cfg(target_os = "linux")]
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use loadlatency::sys::monotonic_ns;
 
@@ -49,7 +51,8 @@ impl Clock {
     }
 }
 
-/// CLOCK_REALTIME when CLOCK_MONOTONIC says so, in ns.
+/// CLOCK_REALTIME when CLOCK_MONOTONIC says so, in ns; asked by the process of a guest alone.
+#[cfg(target_os = "linux")]
 pub(crate) fn real_time_of(monotonic: u64) -> u64 {
     let (before, real, after) = (monotonic_ns(), SystemTime::now(), monotonic_ns());
     let real = real.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);

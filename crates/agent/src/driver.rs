@@ -2,7 +2,7 @@
 
 use std::io;
 
-use apps::{End, Figure, Incast, Nanos, Rounds, Socket as _};
+use apps::{End, Incast, Metric, Nanos, Rounds, Socket as _};
 
 use crate::metrics::Metrics;
 use crate::socket::Connection;
@@ -65,10 +65,10 @@ impl<E: End> Driven<E> {
         }
     }
 
-    /// Turns until it waits for something; `told` hears of figures, and when they came to be.
-    fn act(&mut self, woken: Ready, told: &mut dyn FnMut(Figure, Nanos)) -> io::Result<()> {
+    /// Turns until it waits for something; `told` hears of metrics, and when they came to be.
+    fn act(&mut self, woken: Ready, told: &mut dyn FnMut(Metric, Nanos)) -> io::Result<()> {
         let came = self.connection.came();
-        let mut figures = Vec::new();
+        let mut metrics = Vec::new();
         loop {
             let now = self.metrics.clock.now_ns();
             if !self.stopped && now >= self.stop {
@@ -76,15 +76,15 @@ impl<E: End> Driven<E> {
                 self.end.stop();
             }
             self.connection.begin_turn();
-            let busy = self.end.turn(&mut self.connection, now, &mut figures);
-            for figure in figures.drain(..) {
-                let (kind, value) = match figure {
-                    Figure::Response(took) => ("response", took),
-                    Figure::Stall(lasted) => ("stall", lasted),
-                    Figure::Completion(took) => ("completion", took),
+            let busy = self.end.turn(&mut self.connection, now, &mut metrics);
+            for metric in metrics.drain(..) {
+                let (kind, value) = match metric {
+                    Metric::Response(took) => ("response", took),
+                    Metric::Stall(lasted) => ("stall", lasted),
+                    Metric::Completion(took) => ("completion", took),
                 };
                 self.metrics.sample(now, kind, value);
-                told(figure, now);
+                told(metric, now);
             }
             self.check()?;
             if !busy && !self.connection.is_spent() {
@@ -158,8 +158,8 @@ pub(crate) fn drive_incast(mut ends: Vec<Driven<Incast>>, mut rounds: Rounds) ->
         let all = ends.len();
         for (end, woken) in ends.iter_mut().zip(&woken).filter(|(end, _)| !end.is_over) {
             let metrics = end.metrics.clone();
-            end.act(*woken, &mut |figure, at| {
-                if matches!(figure, Figure::Response(_)) {
+            end.act(*woken, &mut |metric, at| {
+                if matches!(metric, Metric::Response(_)) {
                     rounds.on_answer(at);
                     answers += 1;
                     if answers == all {

@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// The figures as they are told; times in ns of the run.
+/// The metrics as they are told; times in ns of the run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Seen {
     flow: String,
@@ -96,7 +96,7 @@ impl Metrics {
         self.held().opened_ns.get_or_insert(now);
     }
 
-    /// The same figures for one of many connections of a flow, whose end is not the flow's.
+    /// The same metrics for one of many connections of a flow, whose end is not the flow's.
     pub(crate) fn unended(&self) -> Metrics {
         Metrics { is_part: true, ..self.clone() }
     }

@@ -1,6 +1,6 @@
 //! Requests and responses over one connection: what the asking end does, and all of the answering one.
 
-use crate::{End, Figure, Message, Nanos, Socket};
+use crate::{End, Message, Metric, Nanos, Socket};
 
 /// The asking side of an end: one request after the other, each when the last was answered.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Server {
 }
 
 impl End for Server {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _metrics: &mut Vec<Metric>) -> bool {
         self.listen(socket, now);
         let taken = if self.response_left > 0 { socket.write(self.response_left) } else { 0 };
         self.response_left -= taken;

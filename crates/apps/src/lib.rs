@@ -48,7 +48,7 @@ pub trait Socket {
 
 /// Something that happened to an application and is worth a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub enum Metric {
     /// A response was read to its end so long after it was asked for.
     Response(Nanos),
     /// A player had nothing to show for so long.
@@ -61,7 +61,7 @@ pub enum Figure {
 pub trait End: Send {
     /// Its turn, while the connection is open: something has happened at its socket, or [`End::due`] is reached. Returns
     /// whether it did something that may let the socket send.
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool;
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool;
 
     /// When it next wants a turn without anything happening at its socket.
     fn due(&self) -> Option<Nanos> {
@@ -73,8 +73,8 @@ pub trait End: Send {
 }
 
 impl<E: End + ?Sized> End for Box<E> {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
-        (**self).turn(socket, now, figures)
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool {
+        (**self).turn(socket, now, metrics)
     }
 
     fn due(&self) -> Option<Nanos> {
@@ -91,7 +91,7 @@ impl<E: End + ?Sized> End for Box<E> {
 pub struct Sink;
 
 impl End for Sink {
-    fn turn(&mut self, socket: &mut dyn Socket, _now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, _now: Nanos, _metrics: &mut Vec<Metric>) -> bool {
         socket.read(u64::MAX) > 0
     }
 }

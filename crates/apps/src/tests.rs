@@ -70,27 +70,27 @@ impl Socket for PipeEnd<'_> {
 
 /// Lets both ends act in turns of at most `grain` bytes, a nanosecond each, until both have closed: what they saw, and
 /// when they were done.
-fn run(mut ends: [&mut dyn End; 2], grain: u64, stop_at: Nanos) -> (Vec<Figure>, Nanos) {
+fn run(mut ends: [&mut dyn End; 2], grain: u64, stop_at: Nanos) -> (Vec<Metric>, Nanos) {
     let mut pipes = [Pipe::default(), Pipe::default()];
-    let mut figures = Vec::new();
+    let mut metrics = Vec::new();
     for now in 0..1_000_000 {
         for (side, end) in ends.iter_mut().enumerate() {
             if now == stop_at {
                 end.stop();
             }
             let mut socket = PipeEnd { pipes: &mut pipes, side, room: grain, available: grain };
-            end.turn(&mut socket, now, &mut figures);
+            end.turn(&mut socket, now, &mut metrics);
         }
         // The driver closes the accepting end when the opening one has.
         if pipes[0].closed && pipes[0].bytes.is_empty() {
-            return (figures, now);
+            return (metrics, now);
         }
     }
     panic!("they never end");
 }
 
-fn responses(figures: &[Figure]) -> usize {
-    figures.iter().filter(|figure| matches!(figure, Figure::Response(_))).count()
+fn responses(metrics: &[Metric]) -> usize {
+    metrics.iter().filter(|metric| matches!(metric, Metric::Response(_))).count()
 }
 
 proptest! {
@@ -102,32 +102,32 @@ proptest! {
         grain in 1..1500_u64,
     ) {
         let mut client = Requests::new(Some(requests), request, response, 0);
-        let (figures, _) = run([&mut Server::default(), &mut client], grain, Nanos::MAX);
-        prop_assert_eq!(responses(&figures) as u64, requests);
+        let (metrics, _) = run([&mut Server::default(), &mut client], grain, Nanos::MAX);
+        prop_assert_eq!(responses(&metrics) as u64, requests);
     }
 
     #[test]
     fn a_player_that_is_stopped_gets_its_chunk_and_its_server_closes(stop in 0..3000_u64, grain in 1..200_u64) {
         let mut player = Player::new(8_000_000, 1_000_000, 3_000_000, 30);
-        let (figures, end) = run([&mut Server::default(), &mut player], grain, stop);
+        let (metrics, end) = run([&mut Server::default(), &mut player], grain, stop);
         prop_assert!(end >= stop);
-        prop_assert!(responses(&figures) > 0 || stop == 0);
+        prop_assert!(responses(&metrics) > 0 || stop == 0);
         prop_assert!(player.due().is_none());
     }
 
     #[test]
     fn a_transfer_says_when_it_arrived(bytes in 4..100_000_u64, grain in 500..5000_u64) {
         let mut sink = TransferSink::default();
-        let (figures, end) = run([&mut Transfer::new(bytes, 7), &mut sink], grain, Nanos::MAX);
-        let told: Vec<Figure> = figures;
-        prop_assert!(told.is_empty() || told == [Figure::Completion(end.saturating_sub(7))]);
+        let (metrics, end) = run([&mut Transfer::new(bytes, 7), &mut sink], grain, Nanos::MAX);
+        let told: Vec<Metric> = metrics;
+        prop_assert!(told.is_empty() || told == [Metric::Completion(end.saturating_sub(7))]);
     }
 }
 
 #[test]
 fn a_transfer_too_small_to_say_when_it_arrived_is_read_nevertheless() {
-    let (figures, _) = run([&mut Transfer::new(1, 7), &mut TransferSink::default()], 10, Nanos::MAX);
-    assert_eq!(figures, []);
+    let (metrics, _) = run([&mut Transfer::new(1, 7), &mut TransferSink::default()], 10, Nanos::MAX);
+    assert_eq!(metrics, []);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use tcp::Nanos;
 
-use crate::summary::{TimeFigures, Times};
+use crate::summary::{TimeMetrics, Times};
 
-/// Values are kept in units of 2^10 ns; below that their order does not matter to any figure.
+/// Values are kept in units of 2^10 ns; below that their order does not matter to any metric.
 const UNIT_BITS: u32 = 10;
 
 /// Counts in buckets of constant relative width, from the octave of the smallest value to that of the largest: most flows
@@ -128,9 +128,9 @@ impl Histogram {
     }
 
     /// The distribution as summaries have it.
-    pub fn figures(&self) -> Times {
-        let figures = || {
-            Some(TimeFigures {
+    pub fn metrics(&self) -> Times {
+        let metrics = || {
+            Some(TimeMetrics {
                 min_ns: self.min()?,
                 mean_ns: self.mean()?,
                 p50_ns: self.quantile(500)?,
@@ -138,7 +138,7 @@ impl Histogram {
                 max_ns: self.max()?,
             })
         };
-        Times { count: self.count(), figures: figures() }
+        Times { count: self.count(), metrics: metrics() }
     }
 
     /// Whether no value was added: of one, the minimum is not beyond the maximum.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_histogram_has_no_figures() {
+    fn an_empty_histogram_has_no_metrics() {
         let histogram = Histogram::new(10);
         assert_eq!((histogram.min(), histogram.mean(), histogram.quantile(500)), (None, None, None));
     }
@@ -195,7 +195,7 @@ mod tests {
             };
             let mut merged = of(&a);
             merged.merge(&of(&b));
-            prop_assert_eq!(merged.figures(), of(&[a, b].concat()).figures());
+            prop_assert_eq!(merged.metrics(), of(&[a, b].concat()).metrics());
         }
 
         #[test]

@@ -1,7 +1,7 @@
 //! The summary of a run: counters and distributions of each flow and link over the measurement window, as every testbed
 //! writes it. What a testbed cannot know is null.
 
-use loadlatency::measure::{Figures, Scenario as LoadScenario};
+use loadlatency::measure::{Metrics, Scenario as LoadScenario};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub struct Summary {
     pub packets: u64,
 }
 
-/// The figures of a flow. One of background traffic stands for all its transfers.
+/// The metrics of a flow. One of background traffic stands for all its transfers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct FlowSummary {
@@ -128,12 +128,12 @@ pub struct Times {
     pub count: u64,
     /// What they come to.
     #[serde(flatten)]
-    pub figures: Option<TimeFigures>,
+    pub metrics: Option<TimeMetrics>,
 }
 
-/// The figures of a distribution that is not empty.
+/// The metrics of a distribution that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TimeFigures {
+pub struct TimeMetrics {
     /// The smallest.
     pub min_ns: u64,
     /// Their mean.
@@ -187,14 +187,14 @@ pub enum Load {
     Data(DataLoad),
 }
 
-/// Of a pinger, the whole scenario and its figures, with the idle round trips, whose times count from the first of them.
+/// Of a pinger, the whole scenario and its metrics, with the idle round trips, whose times count from the first of them.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PingerLoad {
     /// What was observed.
     pub observed: LoadScenario,
-    /// The figures made of it.
-    pub figures: Figures,
+    /// The metrics made of it.
+    pub metrics: Metrics,
 }
 
 /// Of a flow of data, what it saw.

@@ -30,7 +30,7 @@ serve
 
 run
   --scenario LIST     of the nineteen, by number [all; with --staircase none]
-  --duration S        length of each scenario [until its figures are stable]; of a step of the staircase [5]
+  --duration S        length of each scenario [until its metrics are stable]; of a step of the staircase [5]
   --at-most S         force a scenario that does not become stable to end then [600]
   --staircase         an upload and a download more at every step, in four classes of service
   --cc NAME           congestion control of uploads

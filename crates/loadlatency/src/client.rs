@@ -56,7 +56,7 @@ pub struct Options {
     pub secret: String,
     /// Scenarios by number, from 1, in this order; None for all nineteen, or for none with `staircase`.
     pub scenarios: Option<Vec<u32>>,
-    /// Length of each scenario, s; None until the figures are stable.
+    /// Length of each scenario, s; None until the metrics are stable.
     pub duration_s: Option<f64>,
     /// End a scenario that does not become stable after so long, s.
     pub at_most_s: f64,
@@ -215,7 +215,7 @@ struct Server {
 
 /// When a scenario ends.
 enum Limit {
-    /// When its figures are stable, at the latest after so long, ns.
+    /// When its metrics are stable, at the latest after so long, ns.
     Stable(u64),
     /// After so long, ns.
     After(u64),

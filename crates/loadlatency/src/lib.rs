@@ -1,13 +1,13 @@
 //! Capacity, responsiveness and smoothness of a link under load, as Jonathan Morton's loadlatency defined them in 2011
 //! (bloat-devel, 21 March 2011), and the tool that measures them.
 //!
-//! - `measure`: the mixes of flows, what is observed of them, every figure made of it, and the classic output, written and
+//! - `measure`: the mixes of flows, what is observed of them, every metric made of it, and the classic output, written and
 //!   read; no socket, no clock.
 //! - `client` and `server`: the two ends; `flow` is what both do at a flow's connection, `link` at the pinger's.
 //! - `wire`, `auth`: what crosses the network, and proofs of a shared secret.
 //! - `sys`, `payload`: what the systems give beyond std; random bytes.
 //!
-//! What needs sockets is there on Unix only; the figures, the output and the format on the wire are there on every
+//! What needs sockets is there on Unix only; the metrics, the output and the format on the wire are there on every
 //! target, WebAssembly among them, where the simulator uses them.
 //!
 //! docs/loadlatency.md describes all of it for users.

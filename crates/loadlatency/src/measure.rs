@@ -1,4 +1,4 @@
-//! The mixes of flows, what is observed of them, and the figures made of that: no socket, no clock, so that the tool, the
+//! The mixes of flows, what is observed of them, and the metrics made of that: no socket, no clock, so that the tool, the
 //! simulator and the namespace testbed share it.
 //!
 //! ```
@@ -15,16 +15,16 @@
 
 pub mod classic;
 mod document;
-mod figures;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod metrics;
 mod observed;
 mod stability;
 
-pub use document::{Class, Conditions, Document, SCHEMA, Staircase, Step, document};
-pub use figures::{
-    Bufferbloat, Figures, GoodputOf, Latency, OneWayChange, Rpm, Summary, bufferbloat_grade, figures, jain,
-    latency, measured, summary,
+pub use document::{Class, Conditions, Document, READ, SCHEMA, Staircase, Step, document};
+pub use metrics::{
+    Bufferbloat, GoodputOf, Latency, Metrics, OneWayChange, Rpm, Summary, bufferbloat_grade, jain, latency,
+    measured, metrics, summary,
 };
 pub use observed::{BIN_NS, Direction, End, Observed, Ping, Probe, Scenario, Transfer};
 pub use stability::{MAX_NS, Stability};
@@ -117,7 +117,7 @@ pub fn capacity(goodputs: &[f64]) -> f64 {
     goodputs.len() as f64 * harmonic_mean(goodputs.iter().copied())
 }
 
-/// The figures of all scenarios together.
+/// The metrics of all scenarios together.
 pub fn overall(scenarios: &[Measured]) -> Overall {
     let worst = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::min);
     Overall {

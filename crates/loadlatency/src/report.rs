@@ -1,19 +1,19 @@
-//! Today's figures as text, printed under the classic output.
+//! Today's metrics as text, printed under the classic output.
 
 use std::fmt::Write as _;
 
-use crate::measure::{Direction, Document, Figures, Latency, OneWayChange, Scenario, Transfer};
+use crate::measure::{Direction, Document, Latency, Metrics, OneWayChange, Scenario, Transfer};
 
 /// A table with a line per scenario, what the run comes to, and what both ends said of themselves.
 pub fn text(document: &Document) -> String {
     let mut text = String::new();
-    if document.figures.is_empty() {
+    if document.metrics.is_empty() {
         return text;
     }
     text += "            round trip, ms                  one way, ms more  round trips  Jain         bufferbloat\n";
     text += "scenario    idle    p50    p95    p99    max   up p95  down p95  per minute     up   down      ms  grade\n";
-    for (scenario, figures) in document.observed.scenarios.iter().zip(&document.figures) {
-        text += &line(scenario, figures);
+    for (scenario, metrics) in document.observed.scenarios.iter().zip(&document.metrics) {
+        text += &line(scenario, metrics);
     }
     let overall = &document.overall;
     if let (Some(idle), Some(loaded)) = (overall.idle, overall.loaded) {
@@ -46,18 +46,18 @@ pub fn text(document: &Document) -> String {
     text + &ends(document)
 }
 
-fn line(scenario: &Scenario, figures: &Figures) -> String {
-    let rtt = |of: fn(&Latency) -> f64| number(figures.loaded.as_ref().map(of), 1, 7);
-    let way = |of: fn(&OneWayChange) -> f64| figures.one_way.as_ref().map(of);
+fn line(scenario: &Scenario, metrics: &Metrics) -> String {
+    let rtt = |of: fn(&Latency) -> f64| number(metrics.loaded.as_ref().map(of), 1, 7);
+    let way = |of: fn(&OneWayChange) -> f64| metrics.one_way.as_ref().map(of);
     let mix = format!("{},{}", scenario.flows.uploads, scenario.flows.downloads);
-    let mut text = format!("{mix:<8}{}", number(figures.idle.as_ref().map(|l| l.p50_ms), 1, 8));
+    let mut text = format!("{mix:<8}{}", number(metrics.idle.as_ref().map(|l| l.p50_ms), 1, 8));
     text += &[rtt(|l| l.p50_ms), rtt(|l| l.p95_ms), rtt(|l| l.p99_ms), rtt(|l| l.max_ms)].concat();
     text += &number(way(|w| w.up.p95_ms), 1, 9);
     text += &number(way(|w| w.down.p95_ms), 1, 10);
-    text += &number(figures.rpm.map(|r| r.rpm), 0, 12);
-    text += &number(figures.jain_up, 3, 7);
-    text += &number(figures.jain_down, 3, 7);
-    let bloat = figures.bufferbloat.as_ref();
+    text += &number(metrics.rpm.map(|r| r.rpm), 0, 12);
+    text += &number(metrics.jain_up, 3, 7);
+    text += &number(metrics.jain_down, 3, 7);
+    let bloat = metrics.bufferbloat.as_ref();
     text += &number(bloat.map(|b| b.increase_ms), 1, 8);
     text + "  " + bloat.map_or("", |b| &b.grade) + "\n"
 }
@@ -69,7 +69,7 @@ fn latencies(of: &Latency) -> String {
     )
 }
 
-/// A missing figure is blank.
+/// A missing metric is blank.
 fn number(value: Option<f64>, decimals: usize, width: usize) -> String {
     value.map_or_else(|| " ".repeat(width), |value| format!("{value:>width$.decimals$}"))
 }

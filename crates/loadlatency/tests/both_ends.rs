@@ -26,7 +26,7 @@ fn bytes_of_bins(scenario: &Scenario) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn scenarios_are_carried_out_and_every_figure_is_there() {
+fn scenarios_are_carried_out_and_every_metric_is_there() {
     let server = TestServer::start("127.0.0.1", server::Options::default());
     let (document, printed) = measured(&server.client("127.0.0.1", &[1, 2, 12], 1.2));
     assert_eq!(printed, document.classic, "what is printed on the way is what is kept");
@@ -37,7 +37,7 @@ fn scenarios_are_carried_out_and_every_figure_is_there() {
     let scenarios = &document.observed.scenarios;
     let names = |s: &Scenario| s.transfers.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(" ");
     assert_eq!(scenarios.iter().map(names).collect::<Vec<_>>(), ["down1", "up1", "up1 down1 up2 down2"]);
-    for (scenario, figures) in scenarios.iter().zip(&document.figures) {
+    for (scenario, metrics) in scenarios.iter().zip(&document.metrics) {
         assert!((1_200_000_000..5_000_000_000).contains(&scenario.duration_ns));
         assert!(!scenario.forced && !scenario.interrupted);
         for (bytes, in_bins) in bytes_of_bins(scenario) {
@@ -52,13 +52,13 @@ fn scenarios_are_carried_out_and_every_figure_is_there() {
             assert_eq!((transfer.sender.cc.is_some(), transfer.receiver.ecn.is_some()), (known, known));
         }
         assert!(scenario.pings.iter().any(|p| p.answered));
-        assert!(figures.smoothness_hz > 0.0 && figures.responsiveness_hz.is_some());
-        assert!(figures.rpm.is_some(), "probes of all three kinds: {figures:?}");
-        assert!(figures.one_way.is_some() && figures.bufferbloat.is_some());
+        assert!(metrics.smoothness_hz > 0.0 && metrics.responsiveness_hz.is_some());
+        assert!(metrics.rpm.is_some(), "probes of all three kinds: {metrics:?}");
+        assert!(metrics.one_way.is_some() && metrics.bufferbloat.is_some());
     }
     assert!(document.overall.upload_capacity_kib_s > Some(0.0));
     assert!(document.overall.download_capacity_kib_s > Some(0.0));
-    assert!(document.figures[2].jain_up.is_some());
+    assert!(document.metrics[2].jain_up.is_some());
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_connection_that_dies_counts_as_zero_and_the_run_goes_on() {
         "{printed}"
     );
     assert!(printed.contains("Download Capacity: 0 KiB/s\n"), "{printed}");
-    assert!(document.figures[1].down_kib_s > Some(0.0), "the next scenario is well");
+    assert!(document.metrics[1].down_kib_s > Some(0.0), "the next scenario is well");
 }
 
 #[test]

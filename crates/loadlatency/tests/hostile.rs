@@ -298,11 +298,11 @@ fn a_client_survives_a_server_that_lies() {
         };
         // Whether it believes all of that or gives up: it says so, and its document can be written and read.
         if let Ok(outcome) = client::run(&options, &never, &mut |_| ()) {
-            believed += outcome.document.figures.len();
+            believed += outcome.document.metrics.len();
             let text = serde_json::to_string(&outcome.document).expect("JSON");
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
             assert!(!loadlatency::report::text(&outcome.document).contains("NaN"));
         }
     }
-    assert!(believed > 0, "some lies are made into figures");
+    assert!(believed > 0, "some lies are made into metrics");
 }

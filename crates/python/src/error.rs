@@ -2,6 +2,7 @@
 
 use std::io;
 
+use loadlatency::measure::READ;
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use thiserror::Error;
@@ -28,7 +29,7 @@ pub enum Error {
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// A document of another version.
-    #[error("schema {0} is not known, but {known}", known = loadlatency::measure::SCHEMA)]
+    #[error("schema {0} is not known, but {first} and {last} are", first = READ.start(), last = READ.end())]
     Schema(u32),
     #[error(transparent)]
     Live(#[from] live::ConfigError),

@@ -175,7 +175,7 @@ fn set_offloads(py: Python<'_>, netns: Option<&str>, interface: &str, tso: bool,
     Ok(py.detach(|| live::offload::set(netns, interface, tso, gro))?)
 }
 
-/// The figures printed under the scenario lines of a loadlatency run in its classic form: (upload capacity and download
+/// The metrics printed under the scenario lines of a loadlatency run in its classic form: (upload capacity and download
 /// capacity in KiB/s, responsiveness and smoothness in Hz), rounded down; responsiveness is None, as those lines do not give
 /// it. Lines of other kinds are passed over; a scenario's line that cannot be read raises ValueError.
 #[pyfunction]
@@ -341,7 +341,7 @@ impl Emulator {
         Ok(self.get()?.mark_start(t0_ns)?)
     }
 
-    /// Live figures as JSON.
+    /// Live metrics as JSON.
     fn stats(&mut self) -> Result<String> {
         Ok(self.get()?.stats()?)
     }

@@ -46,7 +46,7 @@ pub(crate) fn loadlatency_scenarios(text: &str) -> Result<Vec<u32>> {
 }
 
 /// Measure against a server. `options` is JSON; `print` is called with pieces of the classic output as they come to be.
-/// Returns the JSON document, today's figures as text, and why the run was cut short, or None. An interrupt ends the run
+/// Returns the JSON document, today's metrics as text, and why the run was cut short, or None. An interrupt ends the run
 /// early, and what was measured is returned. Raises ValueError for wrong options, OSError if the server cannot be reached.
 #[pyfunction]
 pub(crate) fn loadlatency_run(
@@ -66,12 +66,12 @@ pub(crate) fn loadlatency_run(
     Ok((document, report::text(&outcome.document), outcome.error))
 }
 
-/// The JSON document of a run, read and written again with every figure made anew of what was observed; raises ValueError
+/// The JSON document of a run, read and written again with every metric made anew of what was observed; raises ValueError
 /// with one line if it is none.
 #[pyfunction]
 pub(crate) fn loadlatency_read(document: &str) -> Result<String> {
     let document: measure::Document = serde_json::from_str(document)?;
-    if document.schema != measure::SCHEMA {
+    if !measure::READ.contains(&document.schema) {
         return Err(Error::Schema(document.schema));
     }
     Ok(serde_json::to_string(&measure::document(document.observed, document.conditions))?)

@@ -1,8 +1,8 @@
-//! One flow of a run: its application, and its figures over the measurement window.
+//! One flow of a run: its application, and its metrics over the measurement window.
 
 use std::collections::VecDeque;
 
-use apps::{Arrivals, Bulk, Datagrams, End, Figure, Incast, Pinger, Server, Transfers};
+use apps::{Arrivals, Bulk, Datagrams, End, Incast, Metric, Pinger, Server, Transfers};
 use contract::histogram::Histogram;
 use contract::ids::{FlowId, HostId};
 use contract::scenario::Flow;
@@ -28,7 +28,7 @@ pub(crate) struct FlowRun {
     pub overhead: u32,
     /// Something has happened to its application that is to be reported.
     pub needs_report: bool,
-    /// Figures.
+    /// Metrics.
     pub tally: Tally,
     /// What it does.
     pub app: FlowApp,
@@ -57,7 +57,7 @@ pub(crate) struct FlowRun {
     /// Payload of datagrams received.
     pub datagram_bytes: u64,
     /// What its application has reported since it was last asked.
-    pub figures: Vec<Figure>,
+    pub metrics: Vec<Metric>,
     /// Of a pinger, the round trips that were reported.
     pub pings_told: usize,
     /// The flow in the experiment that this one is a transfer of.
@@ -163,18 +163,18 @@ pub(crate) struct Background {
     pub finished: Snapshot,
 }
 
-/// Mean over time of a figure that changes now and then; 0 while it is not defined.
+/// Mean over time of a metric that changes now and then; 0 while it is not defined.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimeMean {
     value: u64,
     since: Nanos,
     area: u128,
-    /// Time over which the figure was defined.
+    /// Time over which the metric was defined.
     pub time: Nanos,
 }
 
 impl TimeMean {
-    /// The figure is `value` from `now` on; true if it was another before.
+    /// The metric is `value` from `now` on; true if it was another before.
     #[inline]
     fn set(&mut self, now: Nanos, value: u64) -> bool {
         if value == self.value {
@@ -199,7 +199,7 @@ impl TimeMean {
         (self.area, self.time, self.since) = (0, 0, now);
     }
 
-    /// None if the figure never was defined.
+    /// None if the metric never was defined.
     pub(crate) fn mean(&self) -> Option<u64> {
         (self.time > 0).then(|| (self.area / u128::from(self.time)) as u64)
     }
@@ -245,9 +245,9 @@ pub(crate) struct Tally {
     pub recoveries: Vec<Nanos>,
     /// When slow start first ended, whether inside the window or not.
     pub slow_start_exit: Option<Nanos>,
-    /// Figures at the start of the window.
+    /// Metrics at the start of the window.
     pub before: Option<Snapshot>,
-    /// Figures at its end.
+    /// Metrics at its end.
     pub after: Option<Snapshot>,
 }
 
@@ -265,7 +265,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Totals of a connection: the sender's figures and the receiver's, and what limited it.
+    /// Totals of a connection: the sender's metrics and the receiver's, and what limited it.
     pub(crate) fn new(sender: Option<&TcpInfo>, read: u64, limited: Divided) -> Snapshot {
         Snapshot {
             read,
@@ -310,7 +310,7 @@ impl FlowRun {
             datagram_bytes: 0,
             opened: false,
             needs_report: false,
-            figures: Vec::new(),
+            metrics: Vec::new(),
             pings_told: 0,
             parent: None,
             uses: 0,

@@ -1,4 +1,4 @@
-//! What both ends of a loadlatency scenario saw, and the tool's figures made of it.
+//! What both ends of a loadlatency scenario saw, and the tool's metrics made of it.
 
 use apps::Ping;
 use contract::ids::FlowId;
@@ -13,14 +13,14 @@ use crate::engine::Simulation;
 use crate::flow::FlowApp;
 
 impl Simulation {
-    /// For the summary: of a pinger what was observed of its scenario and its figures (docs/loadlatency.md), of a flow of
+    /// For the summary: of a pinger what was observed of its scenario and its metrics (docs/loadlatency.md), of a flow of
     /// data its longest gap. None of other flows.
     pub(crate) fn load_summary(&self, flow: FlowId) -> Option<Load> {
         match &self.scenario().flows[flow.index()].app {
             App::Loadlatency { group, scenario, part: LoadPart::Pinger, .. } => {
                 let (observed, idle) = self.observed_load(flow, group, *scenario)?;
-                let figures = measure::figures(&observed, &idle);
-                Some(Load::Pinger(Box::new(PingerLoad { observed, figures })))
+                let metrics = measure::metrics(&observed, &idle);
+                Some(Load::Pinger(Box::new(PingerLoad { observed, metrics })))
             }
             App::Loadlatency { part, .. } => {
                 let transfer = self.transfer(flow, direction(*part), self.flow_runs()[flow.index()].start);

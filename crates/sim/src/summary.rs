@@ -11,7 +11,7 @@ use crate::flow::{FlowApp, FlowRun, Tally};
 use crate::limits::Divided;
 
 impl Simulation {
-    /// The figures of each flow and observed link over the measurement window, as JSON; complete once the run is over.
+    /// The metrics of each flow and observed link over the measurement window, as JSON; complete once the run is over.
     pub fn summary(&self) -> String {
         let flows = (0..)
             .map(FlowId)
@@ -77,18 +77,18 @@ impl Simulation {
             recovery_entries_ns: tally.recoveries.clone(),
             slow_start_exit_ns: tally.slow_start_exit,
             goodput_seconds: GoodputSeconds { from_ns: run.seconds_from, bytes: run.seconds.clone() },
-            rtt: tally.rtt.figures(),
+            rtt: tally.rtt.metrics(),
             srtt_mean_ns: tally.srtt.mean(),
-            queue_delay: tally.queue_delay.figures(),
+            queue_delay: tally.queue_delay.metrics(),
             cwnd_mean_bytes: tally.cwnd.mean(),
             cwnd_max_bytes: Some(tally.cwnd_max),
             limited_ns: limited(&before.limited, &after.limited),
             send_buffer: self.socket_buffer(Buffer::Send, id, run),
             receive_buffer: self.socket_buffer(Buffer::Receive, id, run),
-            completion: tally.completion.figures(),
-            response: tally.response.figures(),
-            round: tally.round.figures(),
-            one_way: tally.one_way.figures(),
+            completion: tally.completion.metrics(),
+            response: tally.response.metrics(),
+            round: tally.round.metrics(),
+            one_way: tally.one_way.metrics(),
             one_way_error_ns: None,
             stalls: tally.stalls,
             stalled_ns: tally.stalled,

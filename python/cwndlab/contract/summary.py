@@ -19,7 +19,7 @@ class Summary(TypedDict):
 
 
 class FlowSummary(TypedDict):
-    """The figures of a flow. One of background traffic stands for all its transfers."""
+    """The metrics of a flow. One of background traffic stands for all its transfers."""
 
     flow: str
     """Its name."""
@@ -142,18 +142,18 @@ class Limited(TypedDict):
 
 
 class PingerLoad(TypedDict):
-    """Of a pinger, the whole scenario and its figures, with the idle round trips, whose times count from
+    """Of a pinger, the whole scenario and its metrics, with the idle round trips, whose times count from
     the first of them.
     """
 
     observed: LoadScenario
     """What was observed."""
-    figures: LoadFigures
-    """The figures made of it."""
+    metrics: LoadMetrics
+    """The metrics made of it."""
 
 
-class LoadFigures(TypedDict):
-    """The figures of one scenario."""
+class LoadMetrics(TypedDict):
+    """The metrics of one scenario."""
 
     up_kib_s: float | None
     """n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from cwndlab.contract.scenario import Scenario
 
@@ -63,46 +61,12 @@ class Plan:
 
 def scenario_hash(scenario: Scenario) -> str:
     """Return 16 hex digits of SHA-256 over the Scenario's canonical JSON (sorted keys, no spaces, UTF-8)."""
-    return Hashes().of(scenario)
+    return hash_of(canonical(scenario))
 
 
-class Hashes:
-    """Hashes Scenarios; the text of what many of them share is made once."""
-
-    def __init__(self) -> None:
-        """Nothing is known yet."""
-        self._texts: dict[Hashable, str] = {}
-        self._held = 0
-
-    def of(self, scenario: Scenario, keys: Mapping[str, Hashable] = MappingProxyType({})) -> str:
-        """Return `scenario_hash` of a Scenario.
-
-        `keys` tell parts of it apart from those of others that are hashed here: equal keys, equal parts. Of
-        its links each has a key.
-        """
-        parts = []
-        for name, value in sorted(scenario.items()):
-            key = keys.get(name)
-            if name == "links" and isinstance(key, tuple) and isinstance(value, list):
-                each = (self._text(link, (name, own)) for link, own in zip(value, key, strict=True))
-                text = f"[{','.join(each)}]"
-            else:
-                text = _CANONICAL.encode(value) if key is None else self._text(value, (name, key))
-            parts.append(f'"{name}":{text}')
-        return hashlib.sha256(f"{{{','.join(parts)}}}".encode()).hexdigest()[:16]
-
-    def _text(self, value: object, key: Hashable) -> str:
-        text = self._texts.get(key)
-        if text is None:
-            text = _CANONICAL.encode(value)
-            self._held += len(text)
-            if self._held > MAX_TEXTS:
-                self._texts.clear()
-                self._held = len(text)
-            self._texts[key] = text
-        return text
+def hash_of(text: str) -> str:
+    """Return `scenario_hash` of the Scenario that has this canonical JSON."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-MAX_TEXTS = 8_000_000
-"""Characters of text held at most."""
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping as MappingType
-from collections.abc import Sequence as SequenceType
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from cwndlab.errors import Place
+from cwndlab.errors import ExperimentError, Place
 from cwndlab.experiment import locate, sweep, yaml_nodes
-from cwndlab.experiment.locate import Path
+from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.rows import Axes, Rows
+from cwndlab.experiment.scenario.memo import Memo
 from cwndlab.experiment.schema import Flow, Host, Link, Section, Spec
 from cwndlab.experiment.subset import Subset
+from cwndlab.experiment.support import Support
+from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
 
 _ALONE = (Host, Flow, Link)
 """Sections of which nothing above them looks at the content, so that one is checked by itself."""
-
-
-Rows = MappingType[str, tuple[int, ...]]
-"""By top key of an experiment, the rows of the axes that touch what is below it: cells with equal rows have
-equal content there. Nothing touches a key that is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +30,27 @@ class Content:
     rows: Rows
 
 
-class Sections:
-    """Gives the content of each cell, put together out of the sections that the axes touch.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is checked at once of the section at a path: some fields of it, or all where there are none."""
 
-    A section is checked once for each combination of the axes that touch it.
+    path: Path
+    fields: tuple[str, ...]
+    axes: tuple[int, ...]
+
+
+class Sections:
+    """Gives the content of each cell, put together out of what the axes touch.
+
+    Fields are checked once for each combination of the axes that touch them, or what a rule looks at with
+    them.
     """
 
-    def __init__(self, first: Spec, part: Subset) -> None:
+    def __init__(self, first: Spec, part: Subset, support: Support) -> None:
         """`first` is the content of the first cell, as `locate.check` gives it."""
         self._first = first
         self._part = part
+        self._support = support
         self._fields = _names(type(first))
         whole = part.tree
         self._base = Mapping(whole.place, dict(whole.items), dict(whole.key_places))
@@ -52,76 +61,91 @@ class Sections:
         rows = [row for axis in part.axes for row in axis.rows]
         places = {setting.key: setting.place for row in reversed(rows) for setting in row.settings}
         where = {key: _section(first, tree, key, place) for key, place in places.items()}
+        inside = {key: tuple(sweep.words_of(key)[len(path) :]) for key, path in where.items()}
+        below = {key: inside[key] if len(path) > 1 else () for key, path in where.items()}
+        self.axes = Axes((number, (*where[key], *below[key])) for number, key in keys)
         # Of a section inside another that an axis touches, the outer one is checked.
         outer = {
             key: min((p for p in where.values() if path[: len(p)] == p), key=len)
             for key, path in where.items()
         }
-        self._touched: dict[Path, dict[int, list[str]]] = {}
+        touched: dict[Path, list[tuple[int, str]]] = {}
         for number, key in keys:
-            self._touched.setdefault(outer[key], {}).setdefault(number, []).append(key)
-        self._made: dict[tuple[Path, tuple[int, ...]], Any] = {}
+            word = sweep.words_of(key)[len(outer[key]) :][:1]
+            touched.setdefault(outer[key], []).append((number, word[0] if word else ""))
+        self._parts: dict[Path, list[_Part]] = {}
         self._tops: dict[str, list[Path]] = {}
-        for path in self._touched:
+        for path, each in touched.items():
             self._tops.setdefault(str(path[0]), []).append(path)
-        self._axes = {
-            top: tuple(dict.fromkeys(axis for path in paths for axis in self._touched[path]))
-            for top, paths in self._tops.items()
-        }
-        self._whole: dict[tuple[str, tuple[int, ...]], Any] = {}
+            self._parts[path] = list(_parts(type(_at(first, path)), path, each))
+        self._wholes: Memo[Any] = Memo()
+        self._checked: Memo[Any] = Memo()
 
-    def content(self, combination: SequenceType[int]) -> Content:
+    def content(self, combination: Sequence[int]) -> Content:
         """Return the content of the cell that has these rows of the axes.
 
-        Raises `ExperimentError` for what is wrong in it, which may not be what is found first in all of it.
+        Raises `ExperimentError` or `Misplaced` for what is wrong in it, which may not be what is found first
+        in all of it.
         """
-        made, rows = {}, {}
-        for top, paths in self._tops.items():
-            rows[top] = own = tuple(combination[axis] for axis in self._axes[top])
-            whole = self._whole.get((top, own))
-            if whole is None:
-                here: Any = self._first
-                for path in paths:
-                    here = _put(here, path, self._checked(path, combination))
-                whole = _field(here, top)
-                if self._comes_again(own):
-                    self._whole[top, own] = whole
-            made[self._fields[top]] = whole
-        return Content(self._first.model_copy(update=made), rows)
+        rows = Rows(self.axes, combination)
+        made = {
+            self._fields[top]: self._wholes.of((top, rows.of((top,))), self._whole, top, rows)
+            for top in self._tops
+        }
+        return Content(self._first.copied(made), rows)
 
-    def _comes_again(self, rows: tuple[int, ...]) -> bool:
-        """Whether another cell has these rows of some axes: not if they are of all axes."""
-        return len(rows) < len(self._part.axes)
+    def _whole(self, top: str, rows: Rows) -> Any:
+        """Return what stands at a key of the file."""
+        here = _field(self._first, top)
+        for path in self._tops[top]:
+            made = _at(self._first, path)
+            for part in self._parts[path]:
+                own = tuple([rows.combination[axis] for axis in part.axes])
+                found = self._checked.of((path, part.fields, own), self._check, part, own)
+                made = made.copied(*_of(found, part.fields)) if part.fields else found
+            here = _put(here, path[1:], made)
+        return here
 
-    def _checked(self, path: Path, combination: SequenceType[int]) -> Any:
-        """Return the section at a path with the values of the axes that touch it."""
-        axes = self._touched[path]
-        rows = tuple(combination[axis] for axis in axes)
-        if (path, rows) in self._made:
-            return self._made[path, rows]
-        before = _at(self._first, path)
+    def _check(self, part: _Part, rows: Sequence[int]) -> Any:
+        """Return a section with these rows of the axes that touch a part of it, and the first of others."""
+        own = dict(zip(part.axes, rows, strict=True))
         tree = yaml_nodes.copy(self._base)
         assert isinstance(tree, Mapping)  # a copy of a mapping
         for number, axis in enumerate(self._part.axes):
-            sweep.put_row(tree, axis.rows[combination[number] if number in axes else 0])
+            sweep.put_row(tree, axis.rows[own.get(number, 0)])
+        path, top = part.path, str(part.path[0])
         if len(path) == 1:
-            made = _field(locate.check(type(self._first), tree), str(path[0]))
+            spec = locate.check(type(self._first), tree)
+            made, refused = _field(spec, top), self._support.refused(spec, only={top})
         else:
-            made = locate.check_at(type(before), tree, path)
-            words = [sweep.words_of(key)[len(path) :] for keys in axes.values() for key in keys]
-            if all(words):
-                # A level may set what no other has, and what there is not, which the check above refuses.
-                known = _names(cast(type[Section], type(before)))
-                changed = {known[word[0]] for word in words if word[0] in known}
-                same = {
-                    name: getattr(before, name) for name in type(before).model_fields if name not in changed
-                }
-                written = made.model_fields_set
-                made = made.model_copy(update=same)
-                made.model_fields_set.intersection_update(written)
-        if self._comes_again(rows):
-            self._made[path, rows] = made
+            made = locate.check_at(type(_at(self._first, path)), tree, path)
+            refused = self._support.refused(made, path)
+        for found in refused:
+            raise Misplaced(found, BadValue(problem="not supported"))
         return made
+
+
+def _parts(section: type, path: Path, touched: Sequence[tuple[int, str]]) -> Iterator[_Part]:
+    """Yield the parts of the section at a path, of which axes touch a field each, or all of it."""
+    known = _names(section) if issubclass(section, Section) else {}
+    if len(path) == 1 or not all(word in known for _, word in touched):
+        yield _Part(path, (), tuple(dict.fromkeys(axis for axis, _ in touched)))
+        return
+    axes: dict[frozenset[str], list[int]] = {}
+    for axis, word in touched:
+        axes.setdefault(_looked_at(cast(type[Section], section), known[word]), []).append(axis)
+    for fields, own in axes.items():
+        yield _Part(path, tuple(sorted(fields)), tuple(dict.fromkeys(own)))
+
+
+def _looked_at(section: type[Section], field: str) -> frozenset[str]:
+    """Return the fields that are looked at together with one."""
+    return section.ruled if field in section.ruled else frozenset({field})
+
+
+def _of(section: Section, fields: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
+    """Return the values of some fields, and which of them the file wrote."""
+    return {name: getattr(section, name) for name in fields}, section.model_fields_set.intersection(fields)
 
 
 def _section(first: Spec, tree: Mapping, key: str, place: Place) -> Path:
@@ -134,7 +158,10 @@ def _section(first: Spec, tree: Mapping, key: str, place: Place) -> Path:
         if isinstance(here, _ALONE):
             return (words[0],) if words[-1] == "name" else tuple(path)
         node = locate.node_at(tree, tuple(path))
-        step = sweep.member(node, words, depth, place) if isinstance(node, yaml_nodes.Sequence) else word
+        try:
+            step = sweep.member(node, words, depth, place) if isinstance(node, yaml_nodes.Sequence) else word
+        except ExperimentError:
+            return (words[0],)  # of a member that another axis has renamed
         if isinstance(here, Section) and word in _names(type(here)):
             here = _field(here, word)
         elif isinstance(here, list) or (isinstance(here, dict) and step in here):
@@ -168,9 +195,7 @@ def _put(here: Any, path: Path, made: Any) -> Any:
         return made
     step, rest = path[0], path[1:]
     if isinstance(here, Section):
-        return here.model_copy(
-            update={_names(type(here))[str(step)]: _put(_field(here, str(step)), rest, made)}
-        )
+        return here.copied({_names(type(here))[str(step)]: _put(_field(here, str(step)), rest, made)})
     copy = here.copy()
     copy[step] = _put(here[step], rest, made)
     return copy

@@ -56,10 +56,9 @@ def runs(text: str, path: Path) -> list[Run]:
         # The engine knows the document, and refuses what is none.
         document = json.loads(_native.loadlatency_read(text))
         scenarios = document["observed"]["scenarios"]
-        metrics = document["figures"]
         return [
             Run(_recording(path, document, place), {"scenario": _label(scenarios, place)})
-            for place in range(len(metrics))
+            for place in range(len(scenarios))
         ]
     except (ValueError, OSError, RecursionError, OverflowError) as error:
         raise InputError(
@@ -75,7 +74,7 @@ def _label(scenarios: list[Mapping[str, Any]], place: int) -> str:
 
 
 def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording:
-    scenario, metrics = document["observed"]["scenarios"][place], document["figures"][place]
+    scenario, metrics = document["observed"]["scenarios"][place], document["metrics"][place]
     conditions = document["conditions"]
     transfers, pings = scenario["transfers"], scenario["pings"]
     idle = scenario["idle_pings"] or document["observed"]["idle_pings"]

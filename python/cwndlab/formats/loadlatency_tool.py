@@ -71,7 +71,7 @@ class Outcome:
     @property
     def scenarios(self) -> int:
         """How many scenarios were measured, the staircase among them."""
-        return len(self._read["figures"])
+        return len(self._read["metrics"])
 
 
 def scenarios(text: str | None) -> tuple[int, ...] | None:

@@ -137,8 +137,8 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
         late = by_name.get("one_way", {}).get("p95_ns")
         floats["mos"] = call.of_flow(app_of(flow)["frame_ns"], late, floats["drop_rate"])
     load: Mapping[str, Any] = counted.get("load") or {}
-    if "figures" in load:
-        floats |= of_load(load["figures"])
+    if "observed" in load:
+        floats |= of_load(load["metrics"] if "metrics" in load else load["figures"])  # as 0.2 wrote it
     elif load:
         floats["smoothness_hz"] = smoothness_hz(load)
     known: dict[str, Value] = {name: six_digits(value) for name, value in floats.items()}

@@ -162,7 +162,7 @@ def test_a_deep_fifo_shows_as_bloat_and_fair_queueing_takes_it_away(tmp_path: Pa
             (flow,) = scenario["transfers"]
             assert flow["sender"]["cc"] == cc
             assert flow["killed"] is None
-        for metrics, way in zip(found[name]["figures"], ("down_kib_s", "up_kib_s"), strict=True):
+        for metrics, way in zip(found[name]["metrics"], ("down_kib_s", "up_kib_s"), strict=True):
             assert metrics[way] == pytest.approx(BEST_KIB_S, rel=0.05), f"{name}: {way}"
     fifo, fair = found["fifo"]["overall"], found["fair"]["overall"]
     assert fifo["responsiveness_hz"] < 1
@@ -171,7 +171,7 @@ def test_a_deep_fifo_shows_as_bloat_and_fair_queueing_takes_it_away(tmp_path: Pa
     # A full second in the queue against hardly anything; the way of the data is the one that grew.
     assert fifo["bufferbloat"]["grade"] == "F"
     assert fair["bufferbloat"]["grade"] in ("A+", "A", "B")
-    down, up = (metrics["one_way"] for metrics in found["fifo"]["figures"])
+    down, up = (metrics["one_way"] for metrics in found["fifo"]["metrics"])
     assert down["down"]["p50_ms"] > 5 * max(down["up"]["p50_ms"], 1)
     assert up["up"]["p50_ms"] > 5 * max(up["down"]["p50_ms"], 1)
     assert fifo["rpm"] < 300 < fair["rpm"]

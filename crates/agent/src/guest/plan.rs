@@ -128,7 +128,7 @@ pub(crate) struct Report {
     pub samplers: BTreeMap<String, Value>,
     /// Of each link, what passed in the measurement window.
     pub links: BTreeMap<String, Counters>,
-    /// Figures of flows from their packets.
+    /// Metrics of flows from their packets.
     pub packets: Value,
     /// Looks at queues: time in ns of the run, the link, and what was found.
     pub queue: Vec<(u64, String, Counters)>,

@@ -3,7 +3,7 @@
 use path::{exponential, pareto};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{Bulk, End, Figure, Message, Nanos, Socket};
+use crate::{Bulk, End, Message, Metric, Nanos, Socket};
 
 /// Size of one write of a background transfer.
 pub const BACKGROUND_WRITE: u64 = 131_072;
@@ -65,11 +65,11 @@ impl Transfer {
 }
 
 impl End for Transfer {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool {
         if let Some(arrived) = self.arrived.take() {
             socket.say(Message::Transfer { arrived });
         }
-        self.bulk.turn(socket, now, figures)
+        self.bulk.turn(socket, now, metrics)
     }
 }
 
@@ -81,7 +81,7 @@ pub struct TransferSink {
 }
 
 impl End for TransferSink {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool {
         if self.arrived.is_none() && !self.ended {
             match socket.heard() {
                 Some(Message::Transfer { arrived }) => self.arrived = Some(arrived),
@@ -94,7 +94,7 @@ impl End for TransferSink {
             && socket.at_end()
             && !std::mem::replace(&mut self.ended, true)
         {
-            figures.push(Figure::Completion(now.saturating_sub(arrived)));
+            metrics.push(Metric::Completion(now.saturating_sub(arrived)));
         }
         read
     }

@@ -1,6 +1,6 @@
 //! Bulk transfer, limited or not.
 
-use crate::{End, Figure, Nanos, Socket};
+use crate::{End, Metric, Nanos, Socket};
 
 /// Writes as fast as the socket takes it, up to a number of bytes or until told to stop, then closes.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl Bulk {
 }
 
 impl End for Bulk {
-    fn turn(&mut self, socket: &mut dyn Socket, _now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, _now: Nanos, _metrics: &mut Vec<Metric>) -> bool {
         if self.stopping && !self.closed {
             self.close(socket);
             return true;

@@ -1,7 +1,7 @@
 //! Incast: rounds in which a client asks all its servers at once, so that all answer at the same moment.
 
 use crate::exchange::Asker;
-use crate::{End, Figure, Nanos, Socket};
+use crate::{End, Metric, Nanos, Socket};
 
 /// The client's connection to one server of an incast, a [`crate::Server`]. [`Rounds`] says when it asks.
 #[derive(Clone, Debug)]
@@ -30,10 +30,10 @@ impl Incast {
 }
 
 impl End for Incast {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool {
         let (read, response) = self.asker.receive(socket, now);
         if let Some(took) = response {
-            figures.push(Figure::Response(took));
+            metrics.push(Metric::Response(took));
         }
         if self.stopping && self.asker.close(socket) {
             return true;

@@ -3,7 +3,7 @@
 use loadlatency::measure::BIN_NS;
 
 use crate::exchange::Asker;
-use crate::{End, Figure, Message, Nanos, Socket};
+use crate::{End, Message, Metric, Nanos, Socket};
 
 /// When data arrived at the receiving application of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Arrivals {
 }
 
 impl End for Arrivals {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _metrics: &mut Vec<Metric>) -> bool {
         let read = socket.read(u64::MAX);
         if read > 0 {
             self.note(now, read);
@@ -120,7 +120,7 @@ impl Pinger {
 }
 
 impl End for Pinger {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _metrics: &mut Vec<Metric>) -> bool {
         if self.asker.is_waiting() && self.request_read.is_none() {
             if let Some(Message::Answer { read_at }) = socket.heard() {
                 self.request_read = Some(read_at);

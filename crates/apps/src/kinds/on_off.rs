@@ -3,7 +3,7 @@
 use path::exponential;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{Bulk, End, Figure, Nanos, Paced, Socket};
+use crate::{Bulk, End, Metric, Nanos, Paced, Socket};
 
 /// How long it sends and rests, in turns.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl OnOff {
 }
 
 impl End for OnOff {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _metrics: &mut Vec<Metric>) -> bool {
         if self.closed {
             return false;
         }

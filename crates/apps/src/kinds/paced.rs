@@ -1,6 +1,6 @@
 //! An application that writes at a steady rate.
 
-use crate::{End, Figure, Nanos, Socket};
+use crate::{End, Metric, Nanos, Socket};
 
 /// Bits that a rate in bit/s makes of nanoseconds, and nanoseconds of bytes: 8 x 10^9.
 const BIT_NANOS: u128 = 8_000_000_000;
@@ -91,7 +91,7 @@ impl Paced {
 }
 
 impl End for Paced {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, _metrics: &mut Vec<Metric>) -> bool {
         if self.closed {
             return false;
         }

@@ -1,7 +1,7 @@
 //! Asks, waits for the answer, thinks, asks again.
 
 use crate::exchange::Asker;
-use crate::{End, Figure, Nanos, Socket};
+use crate::{End, Metric, Nanos, Socket};
 
 /// A client with one request at a time; a [`crate::Server`] is at the other end.
 #[derive(Clone, Debug)]
@@ -26,10 +26,10 @@ impl Requests {
 }
 
 impl End for Requests {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool {
         let (read, response) = self.asker.receive(socket, now);
         if let Some(took) = response {
-            figures.push(Figure::Response(took));
+            metrics.push(Metric::Response(took));
             self.next = Some(now + self.think);
         }
         if self.stopping && self.asker.close(socket) {

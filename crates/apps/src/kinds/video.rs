@@ -1,7 +1,7 @@
 //! A video player that fetches chunks.
 
 use crate::exchange::Asker;
-use crate::{End, Figure, Nanos, Socket};
+use crate::{End, Metric, Nanos, Socket};
 
 /// Bytes of a chunk of such a play time.
 pub fn chunk_bytes(rate_bps: u64, chunk: Nanos) -> u64 {
@@ -42,13 +42,13 @@ impl Player {
 }
 
 impl End for Player {
-    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, figures: &mut Vec<Figure>) -> bool {
+    fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool {
         let (read, response) = self.asker.receive(socket, now);
         if let Some(took) = response {
-            figures.push(Figure::Response(took));
+            metrics.push(Metric::Response(took));
             let empty_since = self.played_out.unwrap_or(now);
             if empty_since < now {
-                figures.push(Figure::Stall(now - empty_since));
+                metrics.push(Metric::Stall(now - empty_since));
             }
             let played_out = empty_since.max(now) + self.chunk;
             self.played_out = Some(played_out);

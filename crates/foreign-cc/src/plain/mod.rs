@@ -160,7 +160,7 @@ struct Running {
 }
 
 impl Running {
-    /// Its controller comes with its first event, when the connection's figures are known.
+    /// Its controller comes with its first event, when the connection's metrics are known.
     fn new(seat: &Arc<Seat>, random: u64) -> Running {
         let seed = seat.seed ^ random.rotate_left(32);
         Running { seat: seat.clone(), controller: None, cwnd: 0.0, failed: false, seed }

@@ -67,7 +67,7 @@ struct Shared {
     live: Vec<Live>,
 }
 
-/// Live figures of a thread, since t = 0.
+/// Live metrics of a thread, since t = 0.
 #[derive(Debug, Default)]
 struct Live {
     packets: AtomicU64,
@@ -160,15 +160,15 @@ impl Emulator {
         Ok(())
     }
 
-    /// Live figures as JSON.
+    /// Live metrics as JSON.
     ///
     /// # Errors
     /// It does not run.
     pub fn stats(&self) -> io::Result<String> {
         let running = self.running.as_ref().ok_or_else(|| io::Error::other("the emulator does not run"))?;
         let shared = &running.shared;
-        let sum = |figure: fn(&Live) -> &AtomicU64| -> u64 {
-            shared.live.iter().map(|live| figure(live).load(Ordering::Relaxed)).sum()
+        let sum = |metric: fn(&Live) -> &AtomicU64| -> u64 {
+            shared.live.iter().map(|live| metric(live).load(Ordering::Relaxed)).sum()
         };
         let now = sys::monotonic() - shared.base;
         let zero = shared.zero.load(Ordering::Acquire);

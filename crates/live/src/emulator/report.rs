@@ -1,4 +1,4 @@
-//! What an emulator tells when it ends: records, the figures of links and flows, and whether to believe them.
+//! What an emulator tells when it ends: records, the metrics of links and flows, and whether to believe them.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -86,7 +86,7 @@ pub(super) fn finish(
     recorder.finish(end);
     links.sort_by_key(|&(link, _)| link);
     let links: Vec<Value> =
-        links.iter().map(|(link, window)| figures(&scenario.links[*link as usize].name, *window)).collect();
+        links.iter().map(|(link, window)| metrics(&scenario.links[*link as usize].name, *window)).collect();
     let flows: Vec<Value> = scenario
         .flows
         .iter()
@@ -97,7 +97,7 @@ pub(super) fn finish(
                 "drops": tally.drops,
                 "ce_marks": tally.ce_marks,
                 "wire_bytes": tally.wire_bytes,
-                "queue_delay": tally.queue_delay.figures(),
+                "queue_delay": tally.queue_delay.metrics(),
             })
         })
         .collect();
@@ -107,7 +107,7 @@ pub(super) fn finish(
 }
 
 /// A link over the measurement window, as the simulator's summary has it; null where the run ended before the window.
-fn figures(name: &str, window: [Option<Counters>; 2]) -> Value {
+fn metrics(name: &str, window: [Option<Counters>; 2]) -> Value {
     let [Some(before), Some(after)] = window else { return json!({"link": name, "packets": null}) };
     json!({
         "link": name,

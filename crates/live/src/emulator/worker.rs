@@ -344,7 +344,7 @@ impl Worker {
         }
     }
 
-    /// Publishes the live figures.
+    /// Publishes the live metrics.
     fn publish_stats(&self) {
         let live = &self.shared.live[self.number];
         live.packets.store(self.stats.packets, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! to the node and when it left; what is dropped the kernel tells (drop_monitor), with its headers and the time. Nothing is
 //! guessed: a packet that neither left nor was dropped is still in the queue.
 //!
-//! `node` is a node's ring and the packets that are in it, `tally` what becomes of it: rows, figures of flows, captures.
+//! `node` is a node's ring and the packets that are in it, `tally` what becomes of it: rows, metrics of flows, captures.
 
 mod node;
 mod tally;
@@ -98,12 +98,12 @@ pub struct Dropped {
     pub frame: Vec<u8>,
 }
 
-/// Rows and figures of a run that taps saw.
+/// Rows and metrics of a run that taps saw.
 #[derive(Debug)]
 pub struct Seen {
     /// Rows by table.
     pub batches: Vec<(&'static str, Batch)>,
-    /// Figures of flows: a list of objects.
+    /// Metrics of flows: a list of objects.
     pub flows: Value,
     /// Packets that the taps missed.
     pub missed: u64,

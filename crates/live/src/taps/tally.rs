@@ -1,4 +1,4 @@
-//! What becomes of the packets that taps see: events of links, and figures of flows.
+//! What becomes of the packets that taps see: events of links, and metrics of flows.
 
 use contract::histogram::Histogram;
 use contract::kinds::{EVENT_DROP, EVENT_MARK};
@@ -31,7 +31,7 @@ struct Flow {
     echo: Option<Nanos>,
 }
 
-/// Figures of all flows, and rows.
+/// Metrics of all flows, and rows.
 pub(super) struct Tallies {
     config: Config,
     addresses: Vec<Option<[u8; 6]>>,
@@ -187,7 +187,7 @@ impl Tallies {
         &self.newest
     }
 
-    /// Rows and figures.
+    /// Rows and metrics.
     pub(super) fn finish(self, end: Nanos) -> (Vec<(&'static str, Batch)>, Value) {
         let names = self.config.flows.iter().map(|flow| flow.key.flow.as_str());
         let links = self.config.links.iter().map(String::as_str);
@@ -200,8 +200,8 @@ impl Tallies {
                 "drops": flow.drops,
                 "ce_marks": flow.ce_marks,
                 "wire_bytes": flow.wire_bytes,
-                "queue_delay": flow.queue_delay.figures(),
-                "rtt": flow.rtt.figures(),
+                "queue_delay": flow.queue_delay.metrics(),
+                "rtt": flow.rtt.metrics(),
             })
         };
         (recorder.take(), self.flows.iter().map(flow).collect())

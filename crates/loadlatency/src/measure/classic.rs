@@ -31,14 +31,14 @@ pub fn line_tail(scenario: &Measured) -> String {
     text
 }
 
-/// The block under the scenarios. Figures are rounded down; a responsiveness that was not measured is printed as 0.
-pub fn overall(figures: &Overall) -> String {
+/// The block under the scenarios. Metrics are rounded down; a responsiveness that was not measured is printed as 0.
+pub fn overall(metrics: &Overall) -> String {
     format!(
         "OVERALL:\n    Upload Capacity: {} KiB/s\n  Download Capacity: {} KiB/s\nLink Responsiveness: {} Hz\n    Flow Smoothness: {} Hz\n",
-        figures.upload_capacity.floor(),
-        figures.download_capacity.floor(),
-        figures.responsiveness.unwrap_or(0.0).floor(),
-        figures.smoothness.floor(),
+        metrics.upload_capacity.floor(),
+        metrics.download_capacity.floor(),
+        metrics.responsiveness.unwrap_or(0.0).floor(),
+        metrics.smoothness.floor(),
     )
 }
 
@@ -48,13 +48,13 @@ pub fn overall(figures: &Overall) -> String {
 pub struct NotAScenario(String);
 
 /// Reads a scenario's line. A printed rate of n stands for one from n up to n + 1, as rates are rounded down: its middle
-/// is taken, so that the figures of all scenarios are not rounded down twice. A printed 0 is a 0.
+/// is taken, so that the metrics of all scenarios are not rounded down twice. A printed 0 is a 0.
 ///
 /// # Errors
 /// What was not understood.
 pub fn parse(line: &str) -> Result<(usize, Measured), NotAScenario> {
     let unreadable = || NotAScenario(line.to_owned());
-    let (head, figures) = line.trim_end().split_once("...").ok_or_else(unreadable)?;
+    let (head, metrics) = line.trim_end().split_once("...").ok_or_else(unreadable)?;
     let (number, mix) =
         head.strip_prefix("Scenario ").and_then(|h| h.split_once(": ")).ok_or_else(unreadable)?;
     let (uploads, downloads) = mix.split_once(", ").ok_or_else(unreadable)?;
@@ -67,9 +67,9 @@ pub fn parse(line: &str) -> Result<(usize, Measured), NotAScenario> {
         smoothness: f64::NAN,
         responsiveness: None,
     };
-    for figure in figures.split(", ") {
-        let figure = figure.trim();
-        let value = |unit: &str| figure.strip_suffix(unit).and_then(|n| n.parse::<f64>().ok());
+    for metric in metrics.split(", ") {
+        let metric = metric.trim();
+        let value = |unit: &str| metric.strip_suffix(unit).and_then(|n| n.parse::<f64>().ok());
         if let Some(rate) = value(" KiB/s up") {
             scenario.up = Some(middle(rate));
         } else if let Some(rate) = value(" KiB/s down") {
@@ -110,7 +110,7 @@ mod tests {
             .map(|line| parse(line).expect("a scenario").1)
             .collect();
         assert_eq!(scenarios.iter().map(|s| s.flows).collect::<Vec<_>>(), SCENARIOS);
-        let printed = &text[text.find("OVERALL:").expect("the figures of all")..];
+        let printed = &text[text.find("OVERALL:").expect("the metrics of all")..];
         assert_eq!(overall(&measure::overall(&scenarios)).trim_end(), printed.trim_end());
     }
 

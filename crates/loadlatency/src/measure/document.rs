@@ -1,15 +1,19 @@
-//! The JSON document of a run: what was observed, and every figure made of it.
+//! The JSON document of a run: what was observed, and every metric made of it.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{Figures, Latency, Summary, figures, round_trips, summary};
+use super::metrics::{Latency, Metrics, Summary, metrics, round_trips, summary};
 use super::observed::{Direction, Observed, Scenario};
 use super::{classic, measured, overall};
 
 /// Version of the document; it changes when a reader of the old one would be misled.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
+
+/// Versions that are read: 1 had `figures` for `metrics`.
+pub const READ: RangeInclusive<u32> = 1..=SCHEMA;
 
 /// The document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,12 +26,13 @@ pub struct Document {
     pub conditions: Conditions,
     /// The classic output, line for line.
     pub classic: String,
-    /// The figures of the run.
+    /// The metrics of the run.
     pub overall: Summary,
     /// What was observed.
     pub observed: Observed,
-    /// The figures of each scenario of `observed`, in its order.
-    pub figures: Vec<Figures>,
+    /// The metrics of each scenario of `observed`, in its order.
+    #[serde(alias = "figures")]
+    pub metrics: Vec<Metrics>,
     /// Of the staircase: which of `observed`'s scenarios it is and what each step brought. None without it.
     pub staircase: Option<Staircase>,
 }
@@ -88,7 +93,7 @@ pub struct Class {
 }
 
 /// Makes the document of a run. A scenario whose flows do not all begin at once is a staircase: it is left out of the
-/// classic output and of the figures of the run.
+/// classic output and of the metrics of the run.
 pub fn document(observed: Observed, conditions: Conditions) -> Document {
     let is_staircase =
         |s: &Scenario| s.number == 0 && s.transfers.iter().any(|t| t.start_ns >= 1_000_000_000);
@@ -104,7 +109,7 @@ pub fn document(observed: Observed, conditions: Conditions) -> Document {
         conditions,
         classic: classic_text(&together, summary.min_rtt_ns),
         overall: summary,
-        figures: observed.scenarios.iter().map(|s| figures(s, &observed.idle_pings)).collect(),
+        metrics: observed.scenarios.iter().map(|s| metrics(s, &observed.idle_pings)).collect(),
         staircase: staircase.map(|place| staircase_of(place, &observed.scenarios[place])),
         observed,
     }
@@ -134,7 +139,7 @@ fn staircase_of(place: usize, scenario: &Scenario) -> Staircase {
     let mut dscps: Vec<u8> = scenario.transfers.iter().map(|t| t.dscp).collect();
     dscps.sort_unstable();
     dscps.dedup();
-    let rates = figures(scenario, &[]).goodput;
+    let rates = metrics(scenario, &[]).goodput;
     let class = |dscp: u8| {
         let sum = |direction: Direction| {
             let of = scenario
@@ -243,6 +248,6 @@ mod tests {
             stairs.classes.iter().map(|c| (c.dscp, c.down_kib_s)).collect::<Vec<_>>(),
             [(0, 1000.0), (8, 1000.0)]
         );
-        assert_eq!(found.overall.upload_capacity_kib_s, None, "no part of the classic figures");
+        assert_eq!(found.overall.upload_capacity_kib_s, None, "no part of the classic metrics");
     }
 }

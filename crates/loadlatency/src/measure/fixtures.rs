@@ -1,4 +1,4 @@
-//! A flow and a ping for tests of the figures that are made of them.
+//! A flow and a ping for tests of the metrics that are made of them.
 
 use super::observed::{Direction, End, Ping, Transfer};
 

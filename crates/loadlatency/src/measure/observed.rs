@@ -1,4 +1,4 @@
-//! What either end saw of a run, before any figure is made of it.
+//! What either end saw of a run, before any metric is made of it.
 //!
 //! Times are nanoseconds. Within a scenario they count from its start on the client's clock; those of the server are moved
 //! to that clock with the offset of the idle pings.

@@ -1,4 +1,4 @@
-//! When the figures of a scenario are stable, so that it may end.
+//! When the metrics of a scenario are stable, so that it may end.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ const CAPACITY_TOLERANCE: f64 = 0.02;
 /// How much worse an extreme (longest gap, longest round trip) may become over them, as a part of what it was.
 const EXTREME_TOLERANCE: f64 = 0.1;
 
-/// Watches the figures that a scenario would have if it ended now, once a second.
+/// Watches the metrics that a scenario would have if it ended now, once a second.
 ///
 /// They are stable when over the last five seconds neither capacity varied by more than 2 % and neither smoothness nor
 /// responsiveness became more than 10 % worse.
@@ -26,7 +26,7 @@ pub struct Stability {
 }
 
 impl Stability {
-    /// Takes the figures of one more whole second; true if they are stable.
+    /// Takes the metrics of one more whole second; true if they are stable.
     pub fn push(&mut self, now: Measured) -> bool {
         self.last.push_back(now);
         if self.last.len() <= SECONDS {
@@ -36,8 +36,8 @@ impl Stability {
             self.last.pop_front();
         }
         let before = self.last[0];
-        let steady = |figure: fn(&Measured) -> Option<f64>| {
-            let values = || self.last.iter().filter_map(figure);
+        let steady = |metric: fn(&Measured) -> Option<f64>| {
+            let values = || self.last.iter().filter_map(metric);
             let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
             low >= high * (1.0 - CAPACITY_TOLERANCE)
         };

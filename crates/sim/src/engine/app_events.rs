@@ -1,6 +1,6 @@
-//! Applications in a run: when they begin and stop, their turns, and the figures they report.
+//! Applications in a run: when they begin and stop, their turns, and the metrics they report.
 
-use apps::Figure;
+use apps::Metric;
 use contract::ids::{ConnectionId, FlowId};
 use contract::kinds::{EVENT_APP, sample};
 use contract::tables::{EventRow, SampleRow};
@@ -79,7 +79,7 @@ impl Simulation {
         let side = connection.side() as usize;
         if matches!(state, State::Established | State::CloseWait) {
             let mut socket = Talking { plain: Plain { endpoint, now: self.now }, talk, side };
-            if ends[side].turn(&mut socket, self.now, &mut run.figures) {
+            if ends[side].turn(&mut socket, self.now, &mut run.metrics) {
                 return !is_load || side == 1 || endpoint.data_may_flow();
             }
         }
@@ -120,8 +120,8 @@ impl Simulation {
             self.report_milestone(flow, took);
         }
         self.collect_pings(flow);
-        for figure in std::mem::take(&mut self.flows[flow.index()].figures) {
-            self.report_figure(flow, figure, inside);
+        for metric in std::mem::take(&mut self.flows[flow.index()].metrics) {
+            self.report_metric(flow, metric, inside);
         }
         if let FlowApp::Incast(_, group) = self.flows[flow.index()].app {
             self.note_incast_open(flow, group as usize);
@@ -144,7 +144,7 @@ impl Simulation {
         if let FlowApp::Pinger(pair) = &run.app {
             let (known, pings) = (run.pings_told, pair.opening.pings());
             run.pings_told = pings.len();
-            run.figures.extend(pings[known..].iter().map(|ping| Figure::Response(ping.took)));
+            run.metrics.extend(pings[known..].iter().map(|ping| Metric::Response(ping.took)));
         }
     }
 
@@ -161,18 +161,18 @@ impl Simulation {
         self.recording.recorder.event(self.rank(flow), row);
     }
 
-    fn report_figure(&mut self, flow: FlowId, figure: Figure, inside: bool) {
+    fn report_metric(&mut self, flow: FlowId, metric: Metric, inside: bool) {
         let tally = &mut self.flows[flow.index()].tally;
-        let (kind, value) = match figure {
-            Figure::Response(took) => {
+        let (kind, value) = match metric {
+            Metric::Response(took) => {
                 if inside {
                     tally.response.add(took);
                 }
                 (sample::RESPONSE, took)
             }
             // The engine sees by itself when a transfer is complete.
-            Figure::Completion(_) => return,
-            Figure::Stall(lasted) => {
+            Metric::Completion(_) => return,
+            Metric::Stall(lasted) => {
                 if inside {
                     tally.stalls += 1;
                     tally.stalled += lasted;
@@ -181,10 +181,10 @@ impl Simulation {
             }
         };
         self.recording.recorder.sample(&SampleRow { t: self.now, flow: flow.0, kind, value: value as i64 });
-        if matches!(figure, Figure::Response(_)) {
+        if matches!(metric, Metric::Response(_)) {
             self.report_milestone(flow, value);
         }
-        if let (FlowApp::Incast(_, group), Figure::Response(_)) = (&self.flows[flow.index()].app, figure) {
+        if let (FlowApp::Incast(_, group), Metric::Response(_)) = (&self.flows[flow.index()].app, metric) {
             let group = *group as usize;
             self.on_answer(flow, group, inside);
         }

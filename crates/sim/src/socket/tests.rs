@@ -8,7 +8,7 @@ use tcp::stack::{EcnMode, SocketOptions};
 use tcp::{Config, HostClock, Listener, SynOutcome};
 
 use apps::{
-    Arrivals, Bulk, End, Figure, Incast, Lengths, OnOff, Paced, Ping, Pinger, Player, Requests, Server, Sink,
+    Arrivals, Bulk, End, Incast, Lengths, Metric, OnOff, Paced, Ping, Pinger, Player, Requests, Server, Sink,
 };
 
 use super::*;
@@ -23,7 +23,7 @@ struct Lab {
     now: Nanos,
     ends: [Option<Endpoint>; 2],
     wires: [VecDeque<(Nanos, wire::Segment)>; 2],
-    figures: Vec<(Nanos, Figure)>,
+    metrics: Vec<(Nanos, Metric)>,
     /// Payload read by the receiver, by the time it was.
     read: Vec<(Nanos, u64)>,
     talk: Talk,
@@ -54,7 +54,7 @@ impl Lab {
             now: 0,
             ends: [Some(client), None],
             wires: [VecDeque::new(), VecDeque::new()],
-            figures: Vec::new(),
+            metrics: Vec::new(),
             read: Vec::new(),
             talk: Talk::default(),
             ended: false,
@@ -63,7 +63,7 @@ impl Lab {
 
     fn turn(&mut self, side: usize, ends: &mut [&mut dyn End; 2]) {
         let now = self.now;
-        let mut figures = Vec::new();
+        let mut metrics = Vec::new();
         while let Some(endpoint) = &mut self.ends[side] {
             while let Some(segment) = endpoint.poll_transmit(now) {
                 self.wires[side ^ 1].push_back((now + DELAY, segment));
@@ -71,11 +71,11 @@ impl Lab {
             let open = matches!(endpoint.state(), State::Established | State::CloseWait);
             let plain = Plain { endpoint, now };
             let mut socket = Talking { plain, talk: &mut self.talk, side };
-            if !open || !ends[side].turn(&mut socket, now, &mut figures) {
+            if !open || !ends[side].turn(&mut socket, now, &mut metrics) {
                 break;
             }
         }
-        self.figures.extend(figures.into_iter().map(|figure| (now, figure)));
+        self.metrics.extend(metrics.into_iter().map(|metric| (now, metric)));
         if side == 1
             && let Some(end) = &self.ends[1]
         {
@@ -125,9 +125,9 @@ impl Lab {
     }
 
     fn responses(&self) -> Vec<Nanos> {
-        self.figures
+        self.metrics
             .iter()
-            .filter_map(|&(_, figure)| if let Figure::Response(took) = figure { Some(took) } else { None })
+            .filter_map(|&(_, metric)| if let Metric::Response(took) = metric { Some(took) } else { None })
             .collect()
     }
 }
@@ -138,8 +138,8 @@ fn a_request_takes_a_round_trip_and_thinking_delays_the_next() {
     let mut lab = Lab::new();
     assert!(lab.run(&mut [&mut Server::default(), &mut app], SECOND));
     // Connected after three one-way delays; then request, response and thought.
-    let expected = [50, 75, 100].map(|ms| (ms * MS, Figure::Response(20 * MS)));
-    assert_eq!(lab.figures, expected);
+    let expected = [50, 75, 100].map(|ms| (ms * MS, Metric::Response(20 * MS)));
+    assert_eq!(lab.metrics, expected);
     assert_eq!(lab.read_by(SECOND), 3000);
 }
 
@@ -161,7 +161,7 @@ fn a_stopped_client_gets_its_answer_and_asks_no_more() {
     app.stop();
     assert!(lab.run(&mut [&mut server, &mut app], SECOND));
     // Every 20 ms from 50 ms on; the one asked for at 190 ms is still answered.
-    assert_eq!(lab.figures.last(), Some(&(210 * MS, Figure::Response(20 * MS))));
+    assert_eq!(lab.metrics.last(), Some(&(210 * MS, Metric::Response(20 * MS))));
     assert_eq!(lab.read_by(SECOND), 9000);
 }
 
@@ -235,10 +235,10 @@ fn a_player_fills_its_buffer_and_then_keeps_pace() {
     let mut app = Player::new(800_000, SECOND, 3 * SECOND, 100);
     let mut lab = Lab::new();
     lab.run(&mut [&mut Server::default(), &mut app], 10 * SECOND);
-    let chunks: Vec<Nanos> = lab.figures.iter().map(|&(at, _)| at / SECOND).collect();
+    let chunks: Vec<Nanos> = lab.metrics.iter().map(|&(at, _)| at / SECOND).collect();
     // Its buffer is full after the third; from then on there is room for one every second.
     assert_eq!(chunks, [0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert!(lab.figures.iter().all(|(_, figure)| matches!(figure, Figure::Response(_))), "no stall");
+    assert!(lab.metrics.iter().all(|(_, metric)| matches!(metric, Metric::Response(_))), "no stall");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_player_whose_chunks_come_too_late_stalls() {
     let mut app = Player::new(800_000, MS, 3 * MS, 100);
     let mut lab = Lab::new();
     lab.run(&mut [&mut Server::default(), &mut app], 200 * MS);
-    let stalls = lab.figures.iter().filter(|(_, figure)| *figure == Figure::Stall(19 * MS)).count();
+    let stalls = lab.metrics.iter().filter(|(_, metric)| *metric == Metric::Stall(19 * MS)).count();
     // Chunks at 50, 70 … 190 ms, of which the first starts to play.
     assert_eq!((lab.responses().len(), stalls), (8, 7));
 }
@@ -257,11 +257,11 @@ fn a_server_of_an_incast_answers_when_released() {
     let (mut server, mut client) = (Server::default(), Incast::new(Some(1), 64, 1448));
     let mut lab = Lab::new();
     lab.run(&mut [&mut server, &mut client], 100 * MS);
-    assert_eq!(lab.figures, []);
+    assert_eq!(lab.metrics, []);
     client.release();
     lab.turn(1, &mut [&mut server, &mut client]);
     assert!(lab.run(&mut [&mut server, &mut client], SECOND));
-    assert_eq!(lab.figures, [(120 * MS, Figure::Response(20 * MS))]);
+    assert_eq!(lab.metrics, [(120 * MS, Metric::Response(20 * MS))]);
 }
 
 #[test]

@@ -174,7 +174,7 @@ impl Outcome {
     }
 
     /// The summary but for the number of events, which depends on how hops are carried out.
-    pub(crate) fn figures(&self) -> serde_json::Value {
+    pub(crate) fn metrics(&self) -> serde_json::Value {
         let mut summary = self.summary.clone();
         summary["events"] = 0.into();
         summary
@@ -207,7 +207,7 @@ pub(crate) fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
     if one.captures != other.captures {
         return Some("captures".into());
     }
-    if one.figures() != other.figures() {
+    if one.metrics() != other.metrics() {
         return Some("summary".into());
     }
     one.tables.is_empty().then(|| "nothing recorded".into())

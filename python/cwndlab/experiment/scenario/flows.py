@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
 from typing import cast
@@ -14,7 +15,8 @@ from cwndlab.experiment.catalogue import DATAGRAMS, Stack
 from cwndlab.experiment.draws import Drawn
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files, rates, topology
-from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver
+from cwndlab.experiment.scenario.memo import Piece
+from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver, Traffic
 from cwndlab.experiment.scenario.topology import Topology, Wire, origin
 from cwndlab.experiment.schema import Flow, Host
 from cwndlab.experiment.units import BadValue
@@ -25,29 +27,42 @@ MAX_FLOWS = 100_000
 """Most flows of one run, copies included."""
 
 
+_OF_SENDER = ("stack", "cc", "cc_params", "sndbuf")
+"""What a flow takes of its sender."""
+
+
 class _Ways:
     """Routes of a topology, each found once."""
 
     def __init__(self, net: Topology) -> None:
-        self.wires = {wire.name: wire for wire in net.wires}
         self.routes = topology.Routes((wire.name, wire.from_, wire.to) for wire in net.wires)
-        self.found: dict[tuple[str, str], tuple[Wire, ...]] = {}
+        self.found: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def way(self, start: str, end: str, path: Path) -> tuple[Wire, ...]:
+    def way(self, start: str, end: str, path: Path) -> tuple[str, ...]:
         if (start, end) not in self.found:
             way = self.routes.way(start, end)
             if way is None:
                 raise Misplaced(path, BadValue(problem=f"no links lead from {shown(start)} to {shown(end)}"))
-            self.found[start, end] = tuple(self.wires[name] for name in way)
+            self.found[start, end] = tuple(way)
         return self.found[start, end]
 
 
 class Flows(Resolver):
     """Resolves flows."""
 
+    def traffic(self, net: Topology, everyone: MappingType[str, Host]) -> Traffic:
+        """Return all flows of the run, and what their data takes.
+
+        Besides the flows and the copies of hosts they follow from the wires' ends and MTUs.
+        """
+        flows = self.flows(net, everyone)
+        carried = Counter(name for flow in flows for name in flow.forward)
+        pairs = {(flow.from_, flow.to): flow for flow in flows}
+        return Traffic(tuple(flows), tuple(pairs.values()), carried)
+
     def flows(self, net: Topology, everyone: MappingType[str, Host]) -> list[PlannedFlow]:
         """Return all flows of the run, copies and connections of loadlatency scenarios included."""
-        ways = _Ways(net)
+        ways, wires = _Ways(net), {wire.name: wire for wire in net.wires}
         flows: list[PlannedFlow] = []
         names: set[str] = set()
         for index, model in enumerate(self.spec.flows):
@@ -68,11 +83,11 @@ class Flows(Resolver):
                     self.beyond(start, (*path, "stagger" if number else "start"))
                 flow = PlannedFlow(
                     name if len(pairs) == 1 else f"{name}.{number + 1}",
-                    model, path, from_, to, start, ways.way(from_, to, path), ways.way(to, from_, path),
+                    path, from_, to, start, ways.way(from_, to, path), ways.way(to, from_, path),
                 )  # fmt: skip
                 parts = self.load(flow) if model.app.kind == "loadlatency" else [flow]
                 for part in parts:
-                    self.check_packet_size(part, everyone)
+                    self.check_packet_size(part, everyone, wires)
                 flows += parts
         return flows
 
@@ -81,10 +96,11 @@ class Flows(Resolver):
 
         Uploads are sent by the flow's ``from``, the client; downloads by its ``to``.
         """
-        app = flow.model.app
+        model = self.model(flow)
+        app = model.app
         idle: int = self.catalogue.apps[app.kind].param("idle").resolved(app.given("idle"))
         begins = flow.start_ns + idle
-        if begins >= (self.spec.duration if flow.model.stop is None else flow.model.stop):
+        if begins >= (self.spec.duration if model.stop is None else model.stop):
             bad = BadValue(
                 shown(units.format_time(idle)),
                 "a time that leaves some for the load before the flow ends",
@@ -149,17 +165,20 @@ class Flows(Resolver):
             path, BadValue(shown(name), f"a host: {one_of(self.spec.hosts)}", nearest(name, self.spec.hosts))
         )
 
-    def check_packet_size(self, flow: PlannedFlow, everyone: MappingType[str, Host]) -> None:
+    def check_packet_size(
+        self, flow: PlannedFlow, everyone: MappingType[str, Host], wires: MappingType[str, Wire]
+    ) -> None:
         """Refuse a path whose MTU cannot carry the segments the two ends agree on: nothing fragments here."""
+        forward, back = ([wires[name] for name in way] for way in (flow.forward, flow.back))
         mss = min(
-            everyone[end].mss or wires[0].link.mtu - HEADERS
-            for end, wires in ((flow.from_, flow.forward), (flow.to, flow.back))
+            everyone[end].mss or way[0].link.mtu - HEADERS
+            for end, way in ((flow.from_, forward), (flow.to, back))
         )
-        app = flow.model.app
+        app = self.model(flow).app
         if app.kind in DATAGRAMS:
             payload = self.catalogue.apps[app.kind].param("payload").resolved(app.given("payload"))
             packet = payload + DATAGRAM_HEADERS
-            for wire in (*flow.forward, *(flow.back if app.kind == "ping" else ())):
+            for wire in (*forward, *(back if app.kind == "ping" else ())):
                 if wire.link.mtu < packet:
                     most = wire.link.mtu - DATAGRAM_HEADERS
                     bad = BadValue(
@@ -169,7 +188,7 @@ class Flows(Resolver):
                     )
                     raise Misplaced((*flow.path, "app"), bad)
             return
-        for wire in flow.forward:
+        for wire in forward:
             if wire.link.mtu < mss + HEADERS:
                 bad = BadValue(
                     f"an MTU of {wire.link.mtu} on {wire.name}",
@@ -183,8 +202,9 @@ class Flows(Resolver):
         sender = self.spec.hosts[origin(flow.from_, self.spec.hosts)]
         stack = self.stack(origin(flow.from_, self.spec.hosts))
         sndbuf, rcvbuf = self.buffers(flow)
-        if flow.model.cc:
-            cc = self.cc(flow.model.cc, stack, (*flow.path, "cc"))
+        model = self.model(flow)
+        if model.cc:
+            cc = self.cc(model.cc, stack, (*flow.path, "cc"))
         elif sender.cc:
             cc = self.cc(sender.cc, stack, ("hosts", origin(flow.from_, self.spec.hosts), "cc"))
         else:
@@ -195,7 +215,7 @@ class Flows(Resolver):
             "to": flow.to,
             "app": self.app(flow),
             "start_ns": flow.start_ns,
-            "stop_ns": flow.model.stop,
+            "stop_ns": model.stop,
             "cc": cc,
             "sndbuf": sndbuf,
             "rcvbuf": rcvbuf,
@@ -210,27 +230,28 @@ class Flows(Resolver):
 
         Those of a host are for the host's own congestion control, not for one that the flow names.
         """
-        host = origin(flow.from_, self.spec.hosts)
-        if flow.model.cc_params is not None:
-            return self.cc_params(flow.model.cc_params, cc, stack, (*flow.path, "cc_params"))
+        host, model = origin(flow.from_, self.spec.hosts), self.model(flow)
+        if model.cc_params is not None:
+            return self.cc_params(model.cc_params, cc, stack, (*flow.path, "cc_params"))
         own = self.spec.hosts[host].cc_params
-        if own is None or flow.model.cc or flow.model.app.kind in DATAGRAMS:
+        if own is None or model.cc or model.app.kind in DATAGRAMS:
             return None
         return self.cc_params(own, cc, stack, ("hosts", host, "cc_params"))
 
     def app(self, flow: PlannedFlow) -> App:
         """Return the application of a flow, with all its parameters."""
-        app = flow.model.app
+        model = self.model(flow)
+        app = model.app
         resolved = self.parameters(app, self.catalogue.apps[app.kind], (*flow.path, "app"))
         for key, value in resolved.items():
             if isinstance(value, Drawn):
                 resolved[key] = self.drawn(key, value, (*flow.path, "app", key))
         if app.kind == "bulk":
-            resolved["bytes"] = flow.model.bytes
+            resolved["bytes"] = model.bytes
         if flow.load is not None:
             resolved["group"], resolved["part"] = flow.load
         if app.kind == "incast":
-            resolved["group"] = flow.model.name or f"f{int(flow.path[-1]) + 1}"
+            resolved["group"] = model.name or f"f{int(flow.path[-1]) + 1}"
         if app.kind in {"rate-limited", "on-off"} and app.given("rate") is not None:
             default = resolved["write_bytes"]
             resolved["write_bytes"] = rates.write_bytes(app, app.given("rate"), default, flow.path)
@@ -246,12 +267,21 @@ class Flows(Resolver):
     def default_cc(self, flow: PlannedFlow, stack: Stack) -> str:
         """Return the congestion control of a flow for which neither it nor its host names one."""
         host = origin(flow.from_, self.spec.hosts)
-        if flow.model.app.kind not in DATAGRAMS:
-            senders = self.unnamed.setdefault(stack.name, [])
-            senders += [host] if host not in senders else []
-            if stack.default_cc not in stack.cc:
-                problem = (
-                    f"names no cc, and this kernel lacks {stack.default_cc}, the default of {stack.name}"
-                )
-                raise Misplaced(("hosts", host), BadValue(problem=f"{problem}; it has {one_of(stack.cc)}"))
+        if self.model(flow).app.kind not in DATAGRAMS and stack.default_cc not in stack.cc:
+            problem = f"names no cc, and this kernel lacks {stack.default_cc}, the default of {stack.name}"
+            raise Misplaced(("hosts", host), BadValue(problem=f"{problem}; it has {one_of(stack.cc)}"))
         return stack.default_cc
+
+    def flow_piece(self, flow: PlannedFlow) -> Piece[contract.Flow]:
+        """Return a flow of the Scenario, the same in all cells in which it is made of the same."""
+        sender, receiver = (origin(end, self.spec.hosts) for end in (flow.from_, flow.to))
+        of_sender = (("hosts", sender, key) for key in _OF_SENDER)
+        rows = self.rows.of(flow.path, *of_sender, ("hosts", receiver, "rcvbuf"))
+        key = (flow.name, flow.from_, flow.to, flow.start_ns, flow.load, rows)
+        return self.known.flows.of(key, self._flow_piece, flow, sender)
+
+    def _flow_piece(self, flow: PlannedFlow, sender: str) -> Piece[contract.Flow]:
+        made, model = self.piece(self.flow, flow), self.model(flow)
+        if not model.cc and not self.spec.hosts[sender].cc and model.app.kind not in DATAGRAMS:
+            made.unnamed = self.stack(sender).name
+        return made

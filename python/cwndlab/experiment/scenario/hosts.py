@@ -10,6 +10,7 @@ from cwndlab.errors import nearest_names, shown
 from cwndlab.experiment import hints, units
 from cwndlab.experiment.catalogue import PARTS, Stack
 from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.scenario.memo import Piece
 from cwndlab.experiment.scenario.path_state import tx_queue
 from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver
 from cwndlab.experiment.scenario.topology import origin
@@ -52,7 +53,8 @@ class Hosts(Resolver):
         found = []
         for name, host in self.spec.hosts.items():
             try:
-                self.check_host(name, host)
+                key = (name, self.rows.of(("hosts", name)))
+                self.known.checked.of(key, self.check_host, name, host)
             except Misplaced as misplaced:
                 found.append(misplaced)
         if found:
@@ -122,6 +124,11 @@ class Hosts(Resolver):
                     host = values.setdefault(end, {})
                     host[sysctl] = max(buffer, host.get(sysctl, 0))
         return values
+
+    def host_piece(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> Piece[contract.Host]:
+        """Return a host of the Scenario, the same in all cells in which it is made of the same."""
+        key = (name, self.rows.of(("hosts", origin(name, self.spec.hosts))), mtu, tuple(raised.items()))
+        return self.known.hosts.of(key, self.piece, self.host, name, host, mtu, raised)
 
     def host(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> contract.Host:
         """Return a host of the Scenario."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping as MappingType
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -14,9 +11,10 @@ from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files
+from cwndlab.experiment.scenario.memo import Piece
 from cwndlab.experiment.scenario.path_state import Moment, check_room, limiting_rate, overhead, tx_queue
 from cwndlab.experiment.scenario.queues import Queues
-from cwndlab.experiment.scenario.resolver import PlannedFlow
+from cwndlab.experiment.scenario.resolver import Traffic
 from cwndlab.experiment.scenario.topology import Topology, Wire
 from cwndlab.experiment.schema import (
     PFIFO,
@@ -24,7 +22,6 @@ from cwndlab.experiment.schema import (
     Settings,
     Switch,
 )
-from cwndlab.experiment.schema.section import told_apart
 from cwndlab.experiment.units import BadValue, Bdp
 
 
@@ -61,24 +58,19 @@ class Links(Queues):
         pause: contract.Pause = {"stop_bytes": switch.buffer * 3 // 4, "go_bytes": switch.buffer // 2}
         return {"buffer_bytes": switch.buffer, "pause": pause if switch.pause else None}
 
-    def links(self, net: Topology, start: Moment) -> list[contract.Link]:
+    def links(self, net: Topology, traffic: Traffic, start: Moment) -> list[Piece[contract.Link]]:
         """Return all links of the Scenario, the bottlenecks among them marked."""
-        carried = Counter(wire.name for flow in start.flows for wire in flow.forward)
-        bottlenecks = _bottlenecks(net, start.flows, carried)
-        return [self._known(wire, start, wire.name in bottlenecks) for wire in net.wires]
+        bottlenecks = _bottlenecks(net, traffic)
+        return [self._link(wire, start, wire.name in bottlenecks) for wire in net.wires]
 
-    def _known(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
-        """Return a link of the Scenario, the same object in all cells in which it is the same."""
+    def _link(self, wire: Wire, start: Moment, bottleneck: bool) -> Piece[contract.Link]:
+        """Return a link of the Scenario, the same in all cells in which it is made of the same."""
         queue = wire.link.queue
-        if queue is not None and any(isinstance(value, Bdp) for _, value in queue.written()):
-            # Its limit follows from the whole network.
-            self.link_keys.append((self.cell, wire.name))
-            return self.link(wire, start, bottleneck)
-        switch, _ = self.switches().get(wire.from_, (None, ()))
-        of = (wire.link, wire.host.nic if wire.host else None, switch)
-        key = (wire.name, wire.from_, wire.to, bottleneck, *map(told_apart, of))
-        self.link_keys.append(key)
-        return self.known_links.of(key, lambda: self.link(wire, start, bottleneck))
+        in_bdp = queue is not None and any(isinstance(value, Bdp) for _, value in queue.written())
+        # Of the rest of the network, a limit in BDP takes the round-trip time.
+        rtt = start.longest_rtt_ns(wire.name) if in_bdp else None
+        key = (wire.key, bottleneck, self.rows.of(*_SWITCHES), rtt)
+        return self.known.links.of(key, self.piece, self.link, wire, start, bottleneck)
 
     def link(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
         """Return a link of the Scenario."""
@@ -111,9 +103,8 @@ class Links(Queues):
     def queue(self, wire: Wire, start: Moment) -> Queue:
         """Return the queue at a wire's sending end: the host's transmit queue, or the link's discipline."""
         queue = wire.link.queue
-        nic = wire.host.nic if wire.host else None
-        if nic is not None and (queue is None or nic.tx_queue is not None):
-            return {"kind": "pfifo", "limit_packets": tx_queue(nic)}
+        if wire.nic is not None and (queue is None or wire.nic.tx_queue is not None):
+            return {"kind": "pfifo", "limit_packets": tx_queue(wire.nic)}
         switch, _ = self.switches().get(wire.from_, (None, ()))
         if queue is None and switch is not None and switch.buffer is not None:
             return {"kind": "bfifo", "limit_bytes": switch.buffer}
@@ -157,14 +148,14 @@ class Links(Queues):
                 planned.append((change.at, wire, change.set, (*path, "set")))
         planned.sort(key=lambda entry: entry[0])
         changes: list[contract.Change] = []
-        moment = replace(start, links=dict(start.links))
+        links = dict(start.links)
         for at, together in groupby(planned, key=lambda entry: entry[0]):
-            moment.at = at
+            moment = replace(start, at=at, links=links)
             now = list(together)
             for _, wire, new, _ in now:
                 self.note_shaper(wire, new, at)
                 kept = {key: value for key, value in new.written() if key in {"rate", "delay", "queue"}}
-                moment.links[wire.name] = moment.links[wire.name].model_copy(update=kept)
+                links[wire.name] = links[wire.name].copied(kept)
             changes += [self.change(at, wire, new, path, moment) for _, wire, new, path in now]
         return changes
 
@@ -198,20 +189,27 @@ class Links(Queues):
         }
 
 
-def _bottlenecks(net: Topology, flows: Sequence[PlannedFlow], carried: MappingType[str, int]) -> set[str]:
+_SWITCHES: tuple[Path, ...] = (("network", "star", "switch"), ("network", "switch_of"))
+"""Where the file says what switches are like."""
+
+
+def _bottlenecks(net: Topology, traffic: Traffic) -> set[str]:
     """Return the wires whose utilisation counts: those the topology names that carry data.
 
     A flow that passes none of these has the slowest wire of its way as bottleneck; among equals the one
     that carries most flows, then the one nearest to the receiver.
     """
-    named = {wire.name for wire in net.wires if wire.bottleneck and wire.name in carried}
+    wires = {wire.name: wire for wire in net.wires}
+    named = {wire.name for wire in net.wires if wire.bottleneck and wire.name in traffic.carried}
     chosen = set(named)
-    for flow in flows:
+    for flow in traffic.pairs:
+        if not named.isdisjoint(flow.forward):
+            continue
         limiting = [
-            (-rate, carried[wire.name], place, wire.name)
-            for place, wire in enumerate(flow.forward)
-            if (rate := limiting_rate(wire.link)) is not None and wire.bottleneck is not False
+            (-rate, traffic.carried[name], place, name)
+            for place, name in enumerate(flow.forward)
+            if (rate := limiting_rate(wires[name].link)) is not None and wires[name].bottleneck is not False
         ]
-        if limiting and not any(wire.name in named for wire in flow.forward):
+        if limiting:
             chosen.add(max(limiting)[3])
     return chosen

@@ -1,9 +1,12 @@
-"""Results that are kept by explicit keys, as many as memory may hold."""
+"""Parts of Scenarios, made once and kept by explicit keys, as many as memory may hold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from cwndlab.experiment.plan import canonical
 
 _T = TypeVar("_T")
 
@@ -18,12 +21,30 @@ class Memo(Generic[_T]):
         """Nothing is kept yet."""
         self._kept: dict[Hashable, _T] = {}
 
-    def of(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """Return what is kept under a key, or what `make` makes; what it raises is not kept."""
+    def of(self, key: Hashable, make: Callable[..., _T], *of: object) -> _T:
+        """Return what is kept under a key, or what is made `of` something; what that raises is not kept."""
         if key in self._kept:
             return self._kept[key]
-        made = make()
+        made = make(*of)
         if len(self._kept) >= MOST:
             self._kept.clear()
         self._kept[key] = made
         return made
+
+
+@dataclass(slots=True)
+class Piece(Generic[_T]):
+    """A part of Scenarios, what is to be said of it, and its canonical JSON."""
+
+    value: _T
+    notes: tuple[str, ...] = ()
+    unnamed: str = ""
+    """Of a flow that names no congestion control, as its host does not: the name of its sender's stack."""
+    _text: str = ""
+
+    @property
+    def text(self) -> str:
+        """The part as canonical JSON, made once."""
+        if not self._text:
+            self._text = canonical(self.value)
+        return self._text

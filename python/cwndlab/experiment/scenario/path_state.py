@@ -21,12 +21,13 @@ TX_QUEUE = 1000
 """Packets of a transmit queue unless the experiment sets it (Linux's txqueuelen)."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Moment:
     """What holds at some time of the run, in ns: flows, hosts, and each link by the name of its wire."""
 
     at: int
     flows: Sequence[PlannedFlow]
+    """One for each pair of ends."""
     hosts: MappingType[str, Host]
     links: dict[str, Link]
 
@@ -34,16 +35,22 @@ class Moment:
         """The base RTT of a flow now."""
         egresses = (self.hosts[end].egress for end in (flow.from_, flow.to))
         return topology.base_rtt_ns(
-            (self.links[wire.name].delay for wire in (*flow.forward, *flow.back)),
+            (self.links[name].delay for name in (*flow.forward, *flow.back)),
             (egress.delay if egress else None for egress in egresses),
         )
 
     def empty_rtt_ns(self, flow: PlannedFlow) -> int:
         """Base RTT and the transmission of a full-size packet there and an acknowledgement back."""
-        there = (self.links[wire.name] for wire in flow.forward)
-        back = (self.links[wire.name] for wire in flow.back)
-        packet = sum(transmission_ns(link, link.mtu) for link in there)
-        return self.base_rtt_ns(flow) + packet + sum(transmission_ns(link, ACK_BYTES) for link in back)
+        packet = sum(transmission_ns(link, link.mtu) for link in map(self.links.__getitem__, flow.forward))
+        ack = sum(transmission_ns(self.links[name], ACK_BYTES) for name in flow.back)
+        return self.base_rtt_ns(flow) + packet + ack
+
+    def longest_rtt_ns(self, wire: str) -> int | None:
+        """The longest base RTT of the flows that send data through a wire; where none does, of those whose
+        acknowledgements take it. None where no flow takes it.
+        """
+        data = [flow for flow in self.flows if wire in flow.forward]
+        return max(map(self.base_rtt_ns, data or (f for f in self.flows if wire in f.back)), default=None)
 
 
 def limiting_rate(link: Link) -> int | None:

@@ -13,7 +13,7 @@ from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.locate import Misplaced
-from cwndlab.experiment.plan import MAX_RUNS, Hashes, Plan, PlannedRun
+from cwndlab.experiment.plan import MAX_RUNS, Plan, PlannedRun
 from cwndlab.experiment.scenario import notes
 from cwndlab.experiment.scenario.notes import Notes
 from cwndlab.experiment.scenario.resolve import Resolved, Resolving, resolve
@@ -38,21 +38,20 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     if count > MAX_RUNS:
         raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
-    hashes, found = Hashes(), Notes(catalogue)
+    found = Notes(catalogue)
     for values, resolved in _resolved(part, schema, catalogue, experiment.support):
         if isinstance(resolved, ExperimentError):
             raise resolved
-        key = (*resolved.keys.values(), resolved.scenario["duration_ns"]) if resolved.keys else None
-        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario, key))
-        for number in range(repeat):
-            scenario: Scenario = {**resolved.scenario, "repeat": number}
+        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario))
+        for number, own in enumerate(resolved.hashes(repeat)):
+            scenario: Scenario = {**resolved.scenario, "repeat": number} if number else resolved.scenario
             runs.append(
                 PlannedRun(
                     len(runs),
                     number,
                     values,
                     scenario,
-                    hashes.of(scenario, resolved.keys),
+                    own,
                     said,
                     resolved.warnings,
                     resolved.limit,
@@ -101,10 +100,10 @@ def _resolved(
     first.
     """
     first = next(part.cells())
-    sections = Sections(locate.check(schema, first.tree), part)
+    whole = locate.check(schema, first.tree)
+    sections = Sections(whole, part, support)
     resolving = Resolving(first.tree.place.file, catalogue, support)
-    looked_at: set[tuple[str, tuple[int, ...]]] = set()
-    known = schema.known_keys()
+    lacking = next(support.refused(whole), None)
     labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
     for combination in itertools.product(*(range(len(axis.rows)) for axis in part.axes)):
         values: dict[str, str] = {}
@@ -112,12 +111,9 @@ def _resolved(
             values |= rows[row]
         resolved: Resolved | ExperimentError
         try:
+            if lacking is not None:
+                raise Misplaced(lacking, BadValue(problem="not supported"))
             content = sections.content(combination)
-            new = {(key, content.rows.get(key, ())) for key in known} - looked_at
-            refused = next(support.refused(content.spec, only={key for key, _ in new}), None)
-            if refused is not None:
-                raise Misplaced(refused, BadValue(problem="not supported"))
-            looked_at |= new
             resolved = resolving.resolve(content.spec, content.rows)
         except (ExperimentError, Misplaced):
             tree = part.cell(combination)

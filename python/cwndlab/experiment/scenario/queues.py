@@ -78,19 +78,13 @@ class Queues(Resolver):
         return limit.count
 
     def product(self, limit: Bdp, wire: Wire, moment: Moment, path: Path) -> tuple[int, int]:
-        """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to.
-
-        The base RTT is the sum of delays there and back, the longest of all flows that send data through
-        the wire; where none does, of those whose acknowledgements take it.
-        """
+        """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to."""
         rate = limiting_rate(moment.links[wire.name])
         if rate is None:
             raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as this link has no rate"))
-        data = [flow for flow in moment.flows if any(wire.name == way.name for way in flow.forward)]
-        acks = [flow for flow in moment.flows if any(wire.name == way.name for way in flow.back)]
-        if not data and not acks:
+        rtt = moment.longest_rtt_ns(wire.name)
+        if rtt is None:
             raise Misplaced(path, BadValue(shown(str(limit)), "packets or bytes, as no flow takes this link"))
-        rtt = max(map(moment.base_rtt_ns, data or acks))
         if rtt == 0:
             expected = "packets or bytes, as no flow over this link has any delay"
             raise Misplaced(path, BadValue(shown(str(limit)), expected))

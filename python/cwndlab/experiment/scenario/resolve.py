@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.contract.scenario import Measure, Record, Sampling, Scenario
@@ -13,20 +12,22 @@ from cwndlab.errors import nearest, one_of, shown, together
 from cwndlab.experiment import locate, units
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.plan import MAX_RECORDED
+from cwndlab.experiment.plan import MAX_RECORDED, canonical, hash_of
+from cwndlab.experiment.rows import ANY, NO_ROWS, Rows
 from cwndlab.experiment.scenario import defaults, topology
 from cwndlab.experiment.scenario.flows import Flows
 from cwndlab.experiment.scenario.hosts import Hosts
 from cwndlab.experiment.scenario.links import Links
-from cwndlab.experiment.scenario.memo import Memo
+from cwndlab.experiment.scenario.memo import Memo, Piece
 from cwndlab.experiment.scenario.path_state import Moment
-from cwndlab.experiment.scenario.resolver import PlannedFlow
-from cwndlab.experiment.schema import Flow, Spec
-from cwndlab.experiment.schema.section import told_apart
-from cwndlab.experiment.sections import Rows
+from cwndlab.experiment.scenario.resolver import Known, Traffic
+from cwndlab.experiment.scenario.topology import Wiring
+from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping as Tree
+
+_T = TypeVar("_T")
 
 VERSION = 1
 """Version of the Scenario format that is written."""
@@ -42,8 +43,15 @@ class Resolved:
     warnings: tuple[str, ...]
     limit: int
     """Bytes of each capture and each table at most."""
-    keys: Mapping[str, Hashable] = field(default_factory=dict)
-    """What tells parts of the Scenario apart from those of other cells, by key; of the links one for each."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Parts of the Scenario as canonical JSON, where that is known, by their keys."""
+
+    def hashes(self, repeats: int) -> Iterator[str]:
+        """Yield the `scenario_hash` of each repeat."""
+        parts = {key: self.texts.get(key) or canonical(value) for key, value in self.scenario.items()}
+        for repeat in range(repeats):
+            parts["repeat"] = str(repeat)
+            yield hash_of("{" + ",".join([f'"{key}":{parts[key]}' for key in sorted(parts)]) + "}")
 
 
 def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> Resolved:
@@ -61,77 +69,73 @@ def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> R
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
-    """What the hosts and flows of a Scenario need of its network: flows without their ways, MTUs, wires."""
-
-    flows: tuple[PlannedFlow, ...]
-    mtus: tuple[tuple[str, int], ...]
-    wires: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Network:
     """What of a Scenario follows from the network, and from what it asks of hosts and flows."""
 
-    ends: _Ends
-    scenario: dict[str, Any]
+    traffic: Traffic
+    mtus: dict[str, int]
+    """Of the wires that leave each node, the first one's."""
+    wires: tuple[str, ...]
+    links: Piece[list[contract.Link]]
+    nodes: list[contract.Node]
+    start_jitter_ns: int
     schedule: list[contract.Change] | Misplaced
     """Or what is wrong with it, which is said after what is wrong with hosts and flows."""
     notes: tuple[str, ...]
-    link_keys: tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
     """Hosts and flows of a Scenario, and what is to be said of them."""
 
-    hosts: list[contract.Host]
-    flows: list[contract.Flow]
+    hosts: Piece[list[contract.Host]]
+    flows: Piece[list[contract.Flow]]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
-_OF_HOSTS = ("count", "mss", "nic", "egress")
-_OF_FLOWS = ("name", "from_", "to", "app", "start", "stop", "bytes", "count", "stagger")
+_OF_HOSTS: tuple[Path, ...] = tuple(("hosts", ANY, key) for key in ("count", "mss", "nic", "egress"))
+_OF_FLOWS: tuple[Path, ...] = tuple(
+    ("flows", ANY, key) for key in ("name", "from", "to", "app", "start", "stop", "bytes", "count", "stagger")
+)
 """What the network asks of hosts and of flows; the rest of them changes nothing in it."""
+
+
+_PIECES = ("measure", "record", "hosts", "links", "flows")
+"""Parts of a Scenario that are kept with their text."""
 
 
 class Resolving:
     """Resolves cells, and what they have in common once.
 
-    Pieces of a Scenario are kept by the rows of the axes that touch what they are made of.
+    Parts of a Scenario are kept by the rows of the axes that touch what they are made of.
     """
 
     def __init__(self, file: str, catalogue: Catalogue, support: Support) -> None:
         """`file` is the experiment's."""
         self._of = (file, catalogue, support)
         self._live = support.live
-        self._checked: Memo[None] = Memo()
-        self._asked: Memo[Hashable] = Memo()
+        self._known = Known()
         self._networks: Memo[_Network] = Memo()
-        self._measures: Memo[Measure] = Memo()
-        self._records: Memo[Record] = Memo()
+        self._measures: Memo[Piece[Measure]] = Memo()
+        self._records: Memo[Piece[Record]] = Memo()
         self._sides: Memo[_Sides] = Memo()
-        self._links: Memo[contract.Link] = Memo()
 
-    def resolve(self, spec: Spec, rows: Rows = MappingProxyType({})) -> Resolved:
+    def resolve(self, spec: Spec, rows: Rows = NO_ROWS) -> Resolved:
         """Return the Scenario of a cell; raises `Misplaced` for what is found wrong first.
 
-        `rows` tell its content apart from other cells', as `cwndlab.experiment.sections` gives them.
+        `rows` tell its content apart from other cells'.
         """
-        hosts, flows, network = (rows.get(key, ()) for key in ("hosts", "flows", "network"))
-        self._checked.of(hosts, lambda: self._resolver(spec).check_hosts())
-        asked = self._asked.of((hosts, flows), lambda: _asked(spec))
-        cell = (network, spec.duration, spec.start_jitter, asked)
-        net = self._networks.of(cell, lambda: self._resolver(spec, cell).network())
-        window = (rows.get("measure", ()), spec.duration)
-        measure = self._measures.of(window, lambda: self._resolver(spec).measure())
-        record = self._records.of(
-            (rows.get("record", ()), net.ends.wires, hosts),
-            lambda: self._resolver(spec).record(net.ends.wires),
-        )
-        ends = (net.ends, hosts, flows)
-        sides = self._sides.of(ends, lambda: self._resolver(spec).sides(net.ends))
+        cell = _Resolver(spec, *self._of, rows, self._known)
+        cell.check_hosts()
+        asked = rows.of(("network",), ("duration",), ("start_jitter",), *_OF_HOSTS, *_OF_FLOWS)
+        net = self._networks.of(asked, cell.network)
+        window = rows.of(("measure",), ("duration",))
+        measure = self._measures.of(window, cell.piece, cell.measure)
+        recorded = (rows.of(("record",), ("hosts", ANY, "count")), net.wires)
+        record = self._records.of(recorded, cell.piece, cell.record, net.wires)
+        ends = (net.traffic.flows, tuple(net.mtus.values()), rows.of(("hosts",), ("flows",)))
+        sides = self._sides.of(ends, cell.sides, net)
         if isinstance(net.schedule, Misplaced):
             raise net.schedule
         scenario: Scenario = {
@@ -140,34 +144,23 @@ class Resolving:
             "seed": spec.seed,
             "repeat": 0,
             "duration_ns": spec.duration,
-            "start_jitter_ns": net.scenario["start_jitter_ns"],
-            "measure": measure,
-            "record": record,
-            "hosts": sides.hosts,
-            "nodes": net.scenario["nodes"],
-            "links": net.scenario["links"],
-            "flows": sides.flows,
+            "start_jitter_ns": net.start_jitter_ns,
+            "measure": measure.value,
+            "record": record.value,
+            "hosts": sides.hosts.value,
+            "nodes": net.nodes,
+            "links": net.links.value,
+            "flows": sides.flows.value,
             "schedule": net.schedule,
         }
         if self._live is not None:
-            models = (spec.flows[int(flow.path[1])].app for flow in net.ends.flows)
+            models = (spec.flows[int(flow.path[1])].app for flow in net.traffic.flows)
             live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
             scenario = cast(Scenario, {**scenario, "live": live})
-        keys = {"hosts": ends, "flows": ends, "links": net.link_keys, "measure": window}
+        pieces: Sequence[Piece[Any]] = (measure, record, sides.hosts, net.links, sides.flows)
+        texts = {key: piece.text for key, piece in zip(_PIECES, pieces, strict=True)}
         limit = spec.record.limit or MAX_RECORDED
-        return Resolved(scenario, net.notes + sides.notes, sides.warnings, limit, keys)
-
-    def _resolver(self, spec: Spec, cell: Hashable = None) -> _Resolver:
-        return _Resolver(spec, *self._of, cell=cell, known_links=self._links)
-
-
-def _asked(spec: Spec) -> Hashable:
-    """Return what the network asks of hosts and flows."""
-    hosts = (
-        (name, *(told_apart(getattr(host, key)) for key in _OF_HOSTS)) for name, host in spec.hosts.items()
-    )
-    flows = (told_apart(getattr(flow, name)) for flow in spec.flows for name in _OF_FLOWS)
-    return (*hosts, *flows)
+        return Resolved(scenario, net.notes + sides.notes, sides.warnings, limit, texts)
 
 
 class _Resolver(Hosts, Links, Flows):
@@ -177,48 +170,54 @@ class _Resolver(Hosts, Links, Flows):
         """Return what follows from the network."""
         spec = self.spec
         everyone = topology.all_copies(spec.hosts)
-        net = topology.expand(spec.network, spec.hosts)
+        net = topology.expand(spec.network, spec.hosts, Wiring(self.rows, self.known.wires))
         self.check_switches(net)
-        flows = self.flows(net, everyone)
-        start = Moment(0, flows, everyone, {wire.name: wire.link for wire in net.wires})
-        scenario = {
-            "links": self.links(net, start),
-            "start_jitter_ns": self.start_jitter(start),
-            "nodes": [{"name": name, "switch": self.shared_memory(name)} for name in net.nodes],
-        }
+        shape = tuple([(wire.name, wire.from_, wire.to, wire.link.mtu) for wire in net.wires])
+        asked = (shape, self.rows.of(("duration",), *_OF_HOSTS, *_OF_FLOWS))
+        traffic = self.known.traffic.of(asked, self.traffic, net, everyone)
+        start = Moment(0, traffic.pairs, everyone, {wire.name: wire.link for wire in net.wires})
+        links = self.links(net, traffic, start)
+        notes = [note for link in links for note in link.notes]
+        jitter = self.start_jitter(start)
+        nodes: list[contract.Node] = [
+            {"name": name, "switch": self.shared_memory(name)} for name in net.nodes
+        ]
         schedule: list[contract.Change] | Misplaced
         try:
             schedule = self.schedule(net, start)
         except Misplaced as misplaced:
             schedule = misplaced
+        notes += self.notes
+        self.notes.clear()
         mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
-        ends = _Ends(
-            # Which flow of the file each is says its path; the model may be another cell's.
-            tuple(replace(flow, model=cast(Flow, None), forward=(), back=()) for flow in flows),
-            tuple(mtus.items()),
-            tuple(wire.name for wire in net.wires),
-        )
-        return _Network(ends, scenario, schedule, tuple(self.notes), tuple(self.link_keys))
+        wires = tuple([wire.name for wire in net.wires])
+        return _Network(traffic, mtus, wires, _listed(links), nodes, jitter, schedule, tuple(notes))
 
-    def sides(self, ends: _Ends) -> _Sides:
+    def sides(self, net: _Network) -> _Sides:
         """Return hosts and flows of the Scenario, and notes and warnings on them."""
-        spec, mtus = self.spec, dict(ends.mtus)
-        flows = [replace(flow, model=spec.flows[int(flow.path[1])]) for flow in ends.flows]
+        everyone, flows = topology.all_copies(self.spec.hosts), net.traffic.flows
         raised = self.raised(flows)
         hosts = [
-            self.host(name, host, mtus.get(name, 1500), raised.get(name, {}))
-            for name, host in topology.all_copies(spec.hosts).items()
+            self.host_piece(name, host, net.mtus.get(name, 1500), raised.get(name, {}))
+            for name, host in everyone.items()
         ]
-        planned = [self.flow(flow) for flow in flows]
-        notes = (*self.notes, *defaults.notes(self.unnamed, self.catalogue))
-        warnings = dict.fromkeys(defaults.warnings(self.unnamed, spec.hosts, self.catalogue))
-        return _Sides(hosts, planned, notes, tuple(warnings))
+        planned = [self.flow_piece(flow) for flow in flows]
+        unnamed: dict[str, dict[str, None]] = {}
+        for flow, piece in zip(flows, planned, strict=True):
+            if piece.unnamed:
+                unnamed.setdefault(piece.unnamed, {})[topology.origin(flow.from_, self.spec.hosts)] = None
+        senders = {stack: list(names) for stack, names in unnamed.items()}
+        said = [note for piece in hosts for note in piece.notes]
+        said += [note for piece in planned for note in piece.notes]
+        notes = (*said, *defaults.notes(senders, self.catalogue))
+        warnings = dict.fromkeys(defaults.warnings(senders, self.spec.hosts, self.catalogue))
+        return _Sides(_listed(hosts), _listed(planned), notes, tuple(warnings))
 
     def start_jitter(self, start: Moment) -> int:
         """Return the spread of starts: as written, or one round trip over the emptiest longest path."""
         if self.spec.start_jitter is not None:
             return self.spec.start_jitter
-        return max(start.empty_rtt_ns(flow) for flow in start.flows)
+        return max(map(start.empty_rtt_ns, start.flows))
 
     def measure(self) -> Measure:
         window, duration = self.spec.measure, self.spec.duration
@@ -254,6 +253,12 @@ class _Resolver(Hosts, Links, Flows):
             "queue": _sampling(record.queue),
             "pcap": [{"at": place, "snaplen": snaplen} for place, snaplen in captures.items()],
         }
+
+
+def _listed(pieces: Sequence[Piece[_T]]) -> Piece[list[_T]]:
+    """Return the list of some parts of a Scenario as one."""
+    text = f"[{','.join([piece.text for piece in pieces])}]"
+    return Piece([piece.value for piece in pieces], _text=text)
 
 
 def _sampling(value: int | str) -> Sampling:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -12,8 +12,9 @@ from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import hints, units
 from cwndlab.experiment.catalogue import Catalogue, Kind, Stack
 from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.rows import Rows
 from cwndlab.experiment.scenario import companion_files
-from cwndlab.experiment.scenario.memo import Memo
+from cwndlab.experiment.scenario.memo import Memo, Piece
 from cwndlab.experiment.scenario.topology import Wire, origin
 from cwndlab.experiment.schema import (
     Flow,
@@ -34,18 +35,40 @@ HEADERS = 40
 
 @dataclass(frozen=True, slots=True)
 class PlannedFlow:
-    """One flow of the run: its model, where it stands, its ends and the wires it takes there and back."""
+    """One flow of the run: where it stands, its ends and the wires it takes there and back, by name."""
 
     name: str
-    model: Flow
     path: Path
     from_: str
     to: str
     start_ns: int
-    forward: tuple[Wire, ...]
-    back: tuple[Wire, ...]
+    forward: tuple[str, ...]
+    back: tuple[str, ...]
     load: tuple[str, str] | None = None
     """Of a connection of a loadlatency scenario: the name of its pinger, and its part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The flows of a run, and which wires carry their data."""
+
+    flows: tuple[PlannedFlow, ...]
+    pairs: tuple[PlannedFlow, ...]
+    """One of the flows between each two ends."""
+    carried: Mapping[str, int]
+    """The number of flows whose data a wire carries, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Parts of the Scenarios of other cells, by the rows of the axes that touch what they are made of."""
+
+    checked: Memo[None] = field(default_factory=Memo)
+    wires: Memo[tuple[Wire, ...]] = field(default_factory=Memo)
+    traffic: Memo[Traffic] = field(default_factory=Memo)
+    links: Memo[Piece[contract.Link]] = field(default_factory=Memo)
+    hosts: Memo[Piece[contract.Host]] = field(default_factory=Memo)
+    flows: Memo[Piece[contract.Flow]] = field(default_factory=Memo)
 
 
 @dataclass(slots=True)
@@ -56,15 +79,21 @@ class Resolver:
     file: str
     catalogue: Catalogue
     support: Support
+    rows: Rows
+    known: Known
     notes: list[str] = field(default_factory=list)
-    cell: Hashable = None
-    """What tells the cell's network, and what it asks of hosts and flows, apart from other cells'."""
-    known_links: Memo[contract.Link] = field(default_factory=Memo)
-    """Links of other cells."""
-    link_keys: list[Hashable] = field(default_factory=list)
-    """What tells each link of the Scenario apart from other cells'."""
-    unnamed: dict[str, list[str]] = field(default_factory=dict)
-    """Hosts that send and name no congestion control, by stack."""
+
+    def model(self, flow: PlannedFlow) -> Flow:
+        """Return a flow of the run as the file has it."""
+        return self.spec.flows[int(flow.path[1])]
+
+    def piece(self, make: Callable[..., _T], *of: object) -> Piece[_T]:
+        """Return a part of the Scenario, which is made `of` something, with the notes that come of it."""
+        before = len(self.notes)
+        made = make(*of)
+        notes = tuple(self.notes[before:])
+        del self.notes[before:]
+        return Piece(made, notes)
 
     def stack(self, host: str) -> Stack:
         """Return the stack of a host of the file."""
@@ -106,7 +135,8 @@ class Resolver:
     def buffers(self, flow: PlannedFlow) -> tuple[int | None, int | None]:
         """Return SO_SNDBUF of a flow's sender and SO_RCVBUF of its receiver, None for autotuning."""
         sender, receiver = (self.spec.hosts[origin(end, self.spec.hosts)] for end in (flow.from_, flow.to))
-        return buffer(flow.model.sndbuf or sender.sndbuf), buffer(flow.model.rcvbuf or receiver.rcvbuf)
+        model = self.model(flow)
+        return buffer(model.sndbuf or sender.sndbuf), buffer(model.rcvbuf or receiver.rcvbuf)
 
     def parameters(self, section: Kinded, kind: Kind, path: Path) -> dict[str, Any]:
         """Return a queue discipline or an app as the Scenario has it; refuse what nobody carries out."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.schema import Chain, Dumbbell, Host, Link, Network, Reversible, Star
+from cwndlab.experiment.rows import Rows
+from cwndlab.experiment.scenario.memo import Memo
+from cwndlab.experiment.schema import Cable, Chain, Dumbbell, Host, Link, Network, Nic, Reversible, Star
 from cwndlab.experiment.units import BadValue
 
 _IMPAIRMENTS = frozenset({"loss", "duplicate", "corrupt", "jitter", "schedule"})
@@ -31,8 +34,9 @@ def base_rtt_ns(links: Iterable[int], egresses: Iterable[int | None]) -> int:
 class Wire:
     """One direction of a cable before its numbers are resolved.
 
-    ``bottleneck`` is what the topology says of it, None where nothing is said; ``host`` is the host whose
-    transmit queue stands at its sending end, if one does.
+    ``bottleneck`` is what the topology says of it, None where nothing is said; ``nic`` is the host's whose
+    interface, with its transmit queue, stands at its sending end, if one does; wires with equal keys are
+    equal in all cells of a sweep.
     """
 
     name: str
@@ -41,7 +45,8 @@ class Wire:
     link: Link
     sources: _Layers
     bottleneck: bool | None
-    host: Host | None = None
+    nic: Nic | None = None
+    key: Hashable = ()
 
     def at(self, key: str) -> Path:
         """Return the path of the section that sets ``key``, with the key."""
@@ -59,18 +64,31 @@ class Topology:
     wires: tuple[Wire, ...]
 
 
-def expand(network: Network, hosts: Mapping[str, Host]) -> Topology:
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Makes the wires of cables once for all cells in which they are made of the same."""
+
+    rows: Rows
+    known: Memo[tuple[Wire, ...]]
+
+    def of(self, name: str, paths: tuple[Path, ...], make: Callable[[], Iterable[Wire]]) -> tuple[Wire, ...]:
+        """Return the wires of a name, which are made of what stands at some paths."""
+        key = (name, self.rows.of(*paths))
+        return self.known.of(key, lambda: tuple(replace(wire, key=(wire.name, key)) for wire in make()))
+
+
+def expand(network: Network, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     """Return the topology; raises `Misplaced` for hosts that do not exist or are attached twice or never.
 
     ``hosts`` are those of the file, copies not yet made.
     """
     if network.dumbbell is not None:
-        return _dumbbell(network.dumbbell, hosts)
+        return _dumbbell(network.dumbbell, hosts, wiring)
     if network.chain is not None:
-        return _chain(network.chain, hosts)
+        return _chain(network.chain, hosts, wiring)
     if network.star is not None:
-        return _star(network.star, hosts)
-    return _general(network, hosts)
+        return _star(network.star, hosts, wiring)
+    return _general(network, hosts, wiring)
 
 
 def copies(name: str, host: Host) -> list[str]:
@@ -135,18 +153,21 @@ class Routes:
         return self._distances[end]
 
 
-def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host]) -> Topology:
+def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     root: Path = ("network", "dumbbell")
-    _attached_once(hosts, {(*root, "left"): net.left, (*root, "right"): net.right}, root)
-    forward: _Layers = (((*root, "bottleneck"), net.bottleneck),)
-    back = _other_direction(forward)
-    if net.reverse is not None:
-        back = (((*root, "reverse"), net.reverse), *back)
-    wires = [
-        Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True),
-        Wire("bottleneck.reverse", "router.right", "router.left", _merged(back), back, bottleneck=True),
-    ]
-    cabling = _Cabling(root, "access", net.access, net.access_of)
+    places = {(*root, "left"): net.left, (*root, "right"): net.right}
+    _attached_once(hosts, places, root)
+
+    def between_routers() -> Iterator[Wire]:
+        forward: _Layers = (((*root, "bottleneck"), net.bottleneck),)
+        back = _other_direction(forward)
+        if net.reverse is not None:
+            back = (((*root, "reverse"), net.reverse), *back)
+        yield Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True)
+        yield Wire("bottleneck.reverse", "router.right", "router.left", _merged(back), back, bottleneck=True)
+
+    wires = [*wiring.of("bottleneck", ((*root, "bottleneck"), (*root, "reverse")), between_routers)]
+    cabling = _Cabling(root, "access", net.access, net.access_of, tuple(places), wiring)
     cabling.check(hosts)
     for router, names in (("router.left", net.left), ("router.right", net.right)):
         for name in names:
@@ -154,7 +175,7 @@ def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host]) -> Topology:
     return Topology(("router.left", "router.right"), tuple(wires))
 
 
-def _chain(net: Chain, hosts: Mapping[str, Host]) -> Topology:
+def _chain(net: Chain, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     root: Path = ("network", "chain")
     if not net.bottlenecks:
         raise Misplaced((*root, "bottlenecks"), BadValue("an empty list", "at least one bottleneck"))
@@ -162,24 +183,24 @@ def _chain(net: Chain, hosts: Mapping[str, Host]) -> Topology:
         expected = f"{len(net.bottlenecks) + 1} lists of hosts, one for each router"
         raise Misplaced((*root, "hosts"), BadValue(f"{len(net.hosts)} lists", expected))
     _attached_once(hosts, {(*root, "hosts", place): names for place, names in enumerate(net.hosts)}, root)
-    cabling = _Cabling(root, "access", net.access, net.access_of)
+    cabling = _Cabling(root, "access", net.access, net.access_of, ((*root, "hosts"),), wiring)
     cabling.check(hosts)
     routers = tuple(f"router.{number}" for number in range(1, len(net.hosts) + 1))
     wires: list[Wire] = []
     for index, link in enumerate(net.bottlenecks):
-        near, far = routers[index], routers[index + 1]
-        wires += _both_ways(
-            f"bottleneck.{index + 1}", near, far, link, (*root, "bottlenecks", index), bottleneck=True
-        )
+        name, path = f"bottleneck.{index + 1}", (*root, "bottlenecks", index)
+        ends = routers[index], routers[index + 1]
+        both_ways = partial(_both_ways, name, *ends, link, path, bottleneck=True)
+        wires += wiring.of(name, (path,), both_ways)
     for router, names in zip(routers, net.hosts, strict=True):
         for name in names:
             wires += cabling.attach(name, hosts[name], router)
     return Topology(routers, tuple(wires))
 
 
-def _star(net: Star, hosts: Mapping[str, Host]) -> Topology:
+def _star(net: Star, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     root: Path = ("network", "star")
-    cabling = _Cabling(root, "link", net.link, net.link_of)
+    cabling = _Cabling(root, "link", net.link, net.link_of, (), wiring)
     cabling.check(hosts)
     wires: list[Wire] = []
     for name, host in hosts.items():
@@ -187,7 +208,7 @@ def _star(net: Star, hosts: Mapping[str, Host]) -> Topology:
     return Topology(("star.switch",), tuple(wires))
 
 
-def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
+def _general(network: Network, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     nodes, cables = network.nodes or [], network.links or []
     everyone = all_copies(hosts)
     for index, node in enumerate(nodes):
@@ -210,13 +231,20 @@ def _general(network: Network, hosts: Mapping[str, Host]) -> Topology:
             raise Misplaced(path, BadValue(f"a second link {shown(name)}", "a name of its own", key="name"))
         if cable.one_way and cable.reverse is not None:
             raise Misplaced((*path, "reverse"), BadValue("reverse on a one-way link", "one or the other"))
-        pair = _both_ways(name, cable.from_, cable.to, cable, path, bottleneck=cable.bottleneck)
-        at_ends = {origin(end, hosts): everyone[end] for end in (cable.from_, cable.to) if end in everyone}
-        wires += [
-            replace(wire, link=_at_the_nics_rate(wire.link, at_ends), host=everyone.get(wire.from_))
-            for wire in (pair[:1] if cable.one_way else pair)
-        ]
+        ends_nics = {end: everyone[end].nic for end in (cable.from_, cable.to) if end in everyone}
+        of_ends = tuple(("hosts", origin(end, hosts), key) for end in ends_nics for key in ("nic", "count"))
+        wires += wiring.of(name, (path, *of_ends), partial(_cable, cable, name, path, ends_nics, hosts))
     return Topology(tuple(nodes), tuple(wires))
+
+
+def _cable(
+    cable: Cable, name: str, path: Path, nics: Mapping[str, Nic], hosts: Mapping[str, Host]
+) -> Iterator[Wire]:
+    """Yield the wires of a cable of a general network, with the interfaces of hosts at its ends."""
+    pair = _both_ways(name, cable.from_, cable.to, cable, path, bottleneck=cable.bottleneck)
+    at_ends = {origin(end, hosts): nic for end, nic in nics.items()}
+    for wire in pair[:1] if cable.one_way else pair:
+        yield replace(wire, link=_at_the_nics_rate(wire.link, at_ends), nic=nics.get(wire.from_))
 
 
 def _both_ways(
@@ -261,50 +289,60 @@ def _merged(layers: _Layers) -> Link:
     return _link(settings)
 
 
-def _at_the_nics_rate(link: Link, at_ends: Mapping[str, Host]) -> Link:
+def _at_the_nics_rate(link: Link, at_ends: Mapping[str, Nic]) -> Link:
     """Return one direction of a cable at the rate of the interfaces at its ends, the lower where there are
     two."""
-    rates = {name: host.nic.rate for name, host in at_ends.items() if host.nic.rate is not None}
+    rates = {name: nic.rate for name, nic in at_ends.items() if nic.rate is not None}
     if rates and link.has_trace:
         name, rate = next(iter(rates.items()))
         found = f"{units.format_rate(rate)} of a host whose cable has a trace"
         raise Misplaced(("hosts", name, "nic", "rate"), BadValue(found, "one or the other"))
-    return link.model_copy(update={"rate": min(rates.values())}) if rates else link
+    return link.copied({"rate": min(rates.values())}) if rates else link
 
 
 @dataclass(frozen=True, slots=True)
 class _Cabling:
-    """The cables between hosts and their routers: ``key`` in the file for all of them, ``key_of`` for one."""
+    """The cables between hosts and their routers: ``key`` in the file for all of them, ``key_of`` for one.
+
+    At ``places`` it says which hosts are at which router.
+    """
 
     root: Path
     key: str
     common: Reversible
     special: Mapping[str, Reversible]
+    places: tuple[Path, ...]
+    wiring: Wiring
 
     def check(self, hosts: Mapping[str, Host]) -> None:
         for name in self.special:
             if name not in hosts:
                 raise Misplaced((*self.root, f"{self.key}_of", name), _no_host(name, hosts))
 
-    def attach(self, name: str, host: Host, router: str) -> Iterator[Wire]:
-        """Yield both directions of the cable between each copy of a host and its router."""
+    def attach(self, name: str, host: Host, router: str) -> tuple[Wire, ...]:
+        """Return both directions of the cable between each copy of a host and its router."""
+        of_host = (("hosts", name, "nic"), ("hosts", name, "count"))
+        of_cable = ((*self.root, self.key), (*self.root, f"{self.key}_of", name))
+        paths = (*self.places, *of_cable, *of_host)
+        return self.wiring.of(f"{self.key}.{name}", paths, lambda: self._cables(name, host, router))
+
+    def _cables(self, name: str, host: Host, router: str) -> Iterator[Wire]:
         layers: list[tuple[Path, Reversible]] = [((*self.root, self.key), self.common)]
         if name in self.special:
             layers.insert(0, ((*self.root, f"{self.key}_of", name), self.special[name]))
         forward, back = _directions(layers)
-        there, here = (_at_the_nics_rate(_merged(way), {name: host}) for way in (forward, back))
+        there, here = (_at_the_nics_rate(_merged(way), {name: host.nic}) for way in (forward, back))
         for copy in copies(name, host):
-            yield Wire(f"{self.key}.{copy}", copy, router, there, forward, bottleneck=None, host=host)
+            yield Wire(f"{self.key}.{copy}", copy, router, there, forward, bottleneck=None, nic=host.nic)
             yield Wire(f"{self.key}.{copy}.reverse", router, copy, here, back, bottleneck=None)
 
 
 def _link(settings: dict[str, Any]) -> Link:
     """Return a link of settings that have been checked already."""
-    return _NO_SETTINGS.model_copy(update=settings)
+    return _NO_SETTINGS.copied(settings)
 
 
 _NO_SETTINGS = Link.model_construct()
-"""Copied, as to make one takes ten times as long and every cell has a dozen."""
 
 _SETTINGS = tuple(Link.model_fields)
 

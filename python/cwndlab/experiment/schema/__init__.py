@@ -9,7 +9,17 @@ controls and sysctls are checked by `scenario`.
 from cwndlab.experiment.schema.flows import AnyApp, App, Flow
 from cwndlab.experiment.schema.hosts import Egress, Host, Ingress, IngressStage, Nic, Noise
 from cwndlab.experiment.schema.impairments import Jitter, Loss, Match
-from cwndlab.experiment.schema.links import Chain, Dumbbell, Link, Network, Reversible, Settings, Star, Switch
+from cwndlab.experiment.schema.links import (
+    Cable,
+    Chain,
+    Dumbbell,
+    Link,
+    Network,
+    Reversible,
+    Settings,
+    Star,
+    Switch,
+)
 from cwndlab.experiment.schema.queues import PFIFO, AnyQueue
 from cwndlab.experiment.schema.section import Section
 from cwndlab.experiment.schema.spec import Format, Spec
@@ -19,6 +29,7 @@ __all__ = [
     "AnyApp",
     "AnyQueue",
     "App",
+    "Cable",
     "Chain",
     "Dumbbell",
     "Egress",

@@ -42,6 +42,7 @@ class Flow(Section):
     """One flow, or several alike."""
 
     section: ClassVar[str] = "flow"
+    ruled = frozenset({"start", "stop"})
     name: Name | None = about("name; default f1, f2, … by its place in the list")
     from_: Endpoint = required("host that opens the connection and sends", alias="from")
     to: Endpoint = required("host that accepts and receives")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 from pydantic import (
@@ -29,6 +29,8 @@ class Section(BaseModel):
         frozen=True, arbitrary_types_allowed=True, populate_by_name=False, defer_build=True
     )
     section: ClassVar[str] = ""
+    ruled: ClassVar[frozenset[str]] = frozenset()
+    """Fields of which a rule looks at several together."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -51,27 +53,29 @@ class Section(BaseModel):
         """Return the keys a file may use here, in order."""
         return tuple(_keys_by_name(cls).values())
 
+    def copied(self, update: Mapping[str, Any], written: Iterable[str] | None = None) -> Self:
+        """Return a copy with other values of some fields, which are not checked again.
+
+        `written` are those of these fields that the file wrote, by default all.
+        """
+        there = self.model_fields_set - update.keys()
+        there.update(update if written is None else written)
+        made = self.__new__(type(self))
+        for name, value in (
+            ("__dict__", {**self.__dict__, **update}),
+            ("__pydantic_fields_set__", there),
+            ("__pydantic_extra__", None),
+            ("__pydantic_private__", None),
+        ):
+            object.__setattr__(made, name, value)
+        return made
+
     def written(self) -> list[tuple[str, Any]]:
         """Return the keys the file wrote and their values, in the order of the schema."""
         there = self.model_fields_set
         return [
             (key, getattr(self, name)) for name, key in _keys_by_name(type(self)).items() if name in there
         ]
-
-
-def told_apart(value: Any) -> Hashable:
-    """Return a key that equal content has and no other: of a section all that was written."""
-    if isinstance(value, Section):
-        return type(value), *((key, told_apart(item)) for key, item in value.written())
-    if isinstance(value, list):
-        return tuple(map(told_apart, value))
-    if isinstance(value, dict):
-        return tuple((key, told_apart(item)) for key, item in value.items())
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return cast(Hashable, value)
 
 
 def _unknown(key: str, known: tuple[str, ...]) -> InitErrorDetails:

@@ -20,7 +20,7 @@ const BUSY_SLEEP: Nanos = 80_000;
 const MAX_AWAKE: Nanos = 1_000_000;
 /// See [`MAX_AWAKE`], ns.
 const FORCED_SLEEP: Nanos = 70_000;
-/// Longest sleep, ns: then flags of other threads are read, and live figures and the clock offset are brought up to date.
+/// Longest sleep, ns: then flags of other threads are read, and live metrics and the clock offset are brought up to date.
 const MAX_SLEEP: Nanos = 50_000_000;
 /// Packets for links with at least this delay, ns, need not wake the thread when they arrive.
 const SLACK_DELAY: Nanos = 2_000_000;

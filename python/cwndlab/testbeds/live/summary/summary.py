@@ -228,8 +228,7 @@ class _Flow:
         if self._session is None or self._session.document is None or self._session.scenario is None:
             return None
         if self._part == "pinger":
-            metrics = self._session.document["figures"][0]
-            return {"observed": self._session.scenario, "figures": metrics}
+            return {"observed": self._session.scenario, "metrics": self._session.document["metrics"][0]}
         transfer = self._session.transfer(self._name.rpartition(".")[2])
         if transfer is None:
             return None

@@ -1,4 +1,4 @@
-//! All figures of a scenario and of a run, made from what was observed.
+//! All metrics of a scenario and of a run, made from what was observed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::observed::{Direction, Observed, Ping, Probe, Scenario, Transfer};
 use super::{Measured, Overall, capacity, overall};
 
-/// The figures of one scenario.
+/// The metrics of one scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "LoadFigures")]
-pub struct Figures {
+#[schemars(rename = "LoadMetrics")]
+pub struct Metrics {
     /// n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads.
     pub up_kib_s: Option<f64>,
     /// The same downwards.
@@ -104,7 +104,7 @@ pub struct Bufferbloat {
     pub grade: String,
 }
 
-/// The figures of a run.
+/// The metrics of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Smallest round trip of the idle link, ns; None without a ping.
@@ -136,7 +136,7 @@ const LAST_NS: u64 = 4_000_000_000;
 /// Upper limits of the grades, ms of increase: DSLReports, "Bufferbloat Grades" (speed test FAQ, 2015). 400 ms and more are F.
 const GRADES: [(f64, &str); 5] = [(5.0, "A+"), (30.0, "A"), (60.0, "B"), (200.0, "C"), (400.0, "D")];
 
-/// The classic figures of a scenario.
+/// The classic metrics of a scenario.
 pub fn measured(scenario: &Scenario) -> Measured {
     let goodputs = |direction: Direction| -> Vec<f64> {
         scenario.transfers.iter().filter(|t| t.direction == direction).map(goodput_kib_s).collect()
@@ -154,8 +154,8 @@ pub fn measured(scenario: &Scenario) -> Measured {
     }
 }
 
-/// All figures of a scenario; `idle` are the pings before the first one.
-pub fn figures(scenario: &Scenario, idle: &[Ping]) -> Figures {
+/// All metrics of a scenario; `idle` are the pings before the first one.
+pub fn metrics(scenario: &Scenario, idle: &[Ping]) -> Metrics {
     let classic = measured(scenario);
     let fairness = |direction: Direction| {
         let rates = scenario.transfers.iter().filter(|t| t.direction == direction).map(goodput_kib_s);
@@ -165,7 +165,7 @@ pub fn figures(scenario: &Scenario, idle: &[Ping]) -> Figures {
     let (loaded, idle) = (round_trips(&scenario.pings), round_trips(before));
     let goodput =
         |transfer: &Transfer| GoodputOf { flow: transfer.name.clone(), kib_s: goodput_kib_s(transfer) };
-    Figures {
+    Metrics {
         up_kib_s: classic.up,
         down_kib_s: classic.down,
         smoothness_hz: classic.smoothness,
@@ -181,11 +181,11 @@ pub fn figures(scenario: &Scenario, idle: &[Ping]) -> Figures {
     }
 }
 
-/// The figures of a run.
+/// The metrics of a run.
 pub fn summary(observed: &Observed) -> Summary {
     let classic: Vec<Measured> = observed.scenarios.iter().map(measured).collect();
     let Overall { upload_capacity, download_capacity, responsiveness, smoothness } = overall(&classic);
-    let each: Vec<Figures> = observed.scenarios.iter().map(|s| figures(s, &observed.idle_pings)).collect();
+    let each: Vec<Metrics> = observed.scenarios.iter().map(|s| metrics(s, &observed.idle_pings)).collect();
     let increase = |only: fn(&Scenario) -> bool| {
         let scenarios = observed.scenarios.iter().zip(&each).filter(|(s, _)| only(s));
         mean(scenarios.filter_map(|(_, f)| f.bufferbloat.as_ref().map(|b| b.increase_ms)))
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_figures() {
+    fn the_classic_metrics() {
         let found = measured(&scenario());
         assert_eq!((found.up, found.down), (Some(1024.0), Some(2048.0)));
         assert_eq!((found.smoothness, found.responsiveness), (8.0, Some(1000.0 / 139.0)));
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn round_trips_per_minute_follow_the_draft_for_tcp_alone() {
-        let found = figures(&scenario(), &[]).rpm.expect("all kinds of probes");
+        let found = metrics(&scenario(), &[]).rpm.expect("all kinds of probes");
         // Of pings, those answered in the last 4 s: those sent from 6.0 s on: 100 to 139 ms, less the upper 5 %.
         let (sum, kept) = (0..40).map(|k| 100 + k).take(38).fold((0, 0), |(sum, n), ms| (sum + ms, n + 1));
         let http_f = f64::from(sum) / f64::from(kept);
@@ -375,12 +375,12 @@ mod tests {
         assert!((found.foreign - 60_000.0 / ((60.0 + http_f) / 2.0)).abs() < 1e-9);
         assert!((found.rpm - (found.foreign + 600.0) / 2.0).abs() < 1e-9);
         let without = Scenario { in_band: Vec::new(), ..scenario() };
-        assert_eq!(figures(&without, &[]).rpm, None, "no figure is made up");
+        assert_eq!(metrics(&without, &[]).rpm, None, "no metric is made up");
     }
 
     #[test]
     fn one_way_changes_need_no_common_clock() {
-        let found = figures(&scenario(), &[]).one_way.expect("the server's clock");
+        let found = metrics(&scenario(), &[]).one_way.expect("the server's clock");
         assert_eq!((found.up.min_ms, found.up.max_ms, found.down.max_ms), (10.0, 59.5, 59.5));
     }
 
@@ -388,7 +388,7 @@ mod tests {
     fn grades_are_those_of_dslreports() {
         let grades = [-1.0, 4.9, 5.0, 29.0, 59.0, 60.0, 399.0, 400.0].map(bufferbloat_grade);
         assert_eq!(grades, ["A+", "A+", "A", "A", "B", "C", "D", "F"]);
-        let found = figures(&scenario(), &[]).bufferbloat.expect("pings");
+        let found = metrics(&scenario(), &[]).bufferbloat.expect("pings");
         assert_eq!((found.increase_ms, found.grade.as_str()), (68.5, "C"));
     }
 
