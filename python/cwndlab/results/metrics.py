@@ -41,6 +41,13 @@ class Metric:
     lacking: str = LACKING
     """Words for a side of a comparison that has none of the metric."""
 
+    @property
+    def most(self) -> float | None:
+        """The largest value there can be, in the unit of the summary; None where there is no such."""
+        if self.unit == "%":
+            return 100 / self.factor
+        return 1 if self.name.startswith("jain") else None
+
 
 METRICS = (
     Metric("stack", "stack", kind="word"),

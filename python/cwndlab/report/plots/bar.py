@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+import polars as pl
 from matplotlib.patches import Patch
 
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
 from cwndlab.report.plots import colours, groups, paint
 from cwndlab.report.plots.paint import Plot
-from cwndlab.report.plots.selection import Selection
-from cwndlab.results import columns
+from cwndlab.report.plots.selection import Selection, floats
+from cwndlab.results import columns, metrics
 
 
 def draw(selection: Selection) -> Plot:
@@ -30,18 +32,20 @@ def draw(selection: Selection) -> Plot:
     panels, keys = groups.panels(selection, column, keys)
     layout = groups.layout(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
+    interval = partial(_interval, column=column, confidence=options.confidence)
     bracket: dict[str, Any] = {"capsize": 3 * paint.scale(), "linewidth": 1.2 * paint.scale()}
     # Edges of many narrow bars would leave nothing of them.
     edge = min(0.8, 12 / (len(layout.places) * max(1, len(layout.series))))
     for axis, panel in zip(axes, panels, strict=True):
         for group in panel.groups:
             x, wide, place = layout.slot(group)
-            mean, half = mean_interval(group.values, options.confidence)
+            mean, half = interval(group)
             axis.bar(x, mean, wide, edgecolor="white", linewidth=edge, **colours.fill(place))
             if not np.isnan(half):
-                # What is never negative is not shown to be, however little few runs tell.
+                # What cannot be is not shown to be, however little few runs tell.
                 below = min(half, mean) if np.min(group.values) >= 0 else half
-                axis.errorbar(x, mean, yerr=[[below], [half]], color="#202020", **bracket)
+                above = min(half, max(0.0, _most(group.rows, column) - mean))
+                axis.errorbar(x, mean, yerr=[[below], [above]], color="#202020", **bracket)
         axis.grid(visible=False, axis="x")
         axis.set_xlim(-0.6, len(layout.places) - 0.4)
         paint.heading(axis, panel.heading)
@@ -51,8 +55,8 @@ def draw(selection: Selection) -> Plot:
     figure.data = groups.table(
         panels,
         keys,
-        mean=lambda group: mean_interval(group.values, options.confidence)[0],
-        half_interval=lambda group: mean_interval(group.values, options.confidence)[1],
+        mean=lambda group: interval(group)[0],
+        half_interval=lambda group: interval(group)[1],
     )
     entries = {name: Patch(**colours.fill(layout.colours[value])) for value, name in layout.series.items()}
     paint.legend(figure, entries, options)
@@ -60,3 +64,23 @@ def draw(selection: Selection) -> Plot:
     note = f"mean and {100 * options.confidence:g} % interval over runs"
     paint.finish(figure, axes, options, f"{shown.words}{over}", note)
     return figure
+
+
+def _interval(group: groups.Group, column: str, confidence: float) -> tuple[float, float]:
+    """Return the mean of a group and half its interval over runs; flows of one run are no sample."""
+    of_runs = group.rows.group_by("run_id", maintain_order=True).agg(pl.col(column).mean())[column]
+    return mean_interval(floats(of_runs.drop_nulls()) * columns.describe(column).factor, confidence)
+
+
+def _most(rows: pl.DataFrame, column: str) -> float:
+    """Return the most that the mean of a metric can be: a rate, what its flows would have of a full link."""
+    metric = metrics.BY_NAME.get(column)
+    if metric is None:
+        return np.inf
+    if metric.most is not None:
+        return metric.most * metric.factor
+    if metric.unit != "Mbit/s" or metric.over != "sum" or "utilisation" not in rows.columns:
+        return np.inf
+    known = rows.filter(pl.col("utilisation") > 0)
+    full = (known[column] / known["utilisation"]).mean()
+    return float(full) if known.height == rows.height and isinstance(full, float) else np.inf

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 from matplotlib.lines import Line2D
@@ -20,9 +17,8 @@ def draw(selection: Selection) -> Plot:
     """Return the plot: share of `value` (default `tcp.rtt_ms`) at or below x, a line per value of `by`."""
     options = selection.options
     column = options.value or "tcp.rtt_ms"
-    keys = selection.apart(selection.group_keys(most=3), column)
-    if not options.facet and len(keys) > 1 and _lines(selection, keys) > facets.MAX_LINES:
-        selection = replace(selection, options=replace(options, facet=keys[:1]))
+    selection, keys = groups.readable(selection, column, default=1, entries=facets.MAX_LINES)
+    options = selection.options
     panels, keys = groups.panels(selection, column, keys)
     lines = groups.lines(selection, panels, keys)
     figure, axes = paint.canvas(options, len(panels))
@@ -48,8 +44,3 @@ def draw(selection: Selection) -> Plot:
     over = f" by {groups.in_words(keys)}" if keys else ""
     paint.finish(figure, axes, options, f"{shown.words}{over}", groups.counted(selection, column))
     return figure
-
-
-def _lines(selection: Selection, keys: Sequence[str]) -> int:
-    """Return the lines of one panel for all."""
-    return selection.rows.select(*keys).n_unique()

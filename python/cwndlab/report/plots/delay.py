@@ -32,7 +32,8 @@ def draw(selection: Selection) -> Plot:
     for name in (up, left):
         if selection.locate(name)[0] is not None:
             raise InputError(f"value: {name} is a series; this kind needs columns of the summary")
-    keys = selection.apart(selection.group_keys(most=3, default=3), up)
+    selection, keys = groups.readable(selection, up, default=3, entries=groups.MAX_ENTRIES)
+    options = selection.options
     panels, keys = groups.panels(selection, up, keys)
     panels = [
         replace(panel, groups=[group for group in panel.groups if group.rows[left].count()])

@@ -34,7 +34,7 @@ def draw(selection: Selection) -> Plot:
     if not any(len(x) for _, x, _ in known):
         raise InputError(f"{up}: nothing was recorded for these runs, flows and times")
     edges = [
-        np.linspace(0 if low >= 0 else low, high * 1.02 or 1.0, BINS + 1)
+        np.linspace(low, high + 0.02 * (high - low) or 1.0, BINS + 1)
         for low, high in (_range([x for _, x, _ in known]), _range([y for _, _, y in known]))
     ]
     figure, axes = paint.canvas(options, len(known))
@@ -67,5 +67,7 @@ def _both(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _range(values: list[Floats]) -> tuple[float, float]:
+    """Return the ends of an axis: it begins at 0 unless that would leave more than half of it empty."""
     together = np.concatenate(values)
-    return float(together.min()), float(together.max())
+    low, high = float(together.min()), float(together.max())
+    return 0.0 if 0 <= low <= high / 2 or low == high else low, high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -16,7 +16,7 @@ from cwndlab.errors import InputError
 from cwndlab.report.plots import colours, facets, paint
 from cwndlab.report.plots.paint import Plot
 from cwndlab.report.plots.selection import Selection
-from cwndlab.results import columns
+from cwndlab.results import columns, inferred_models
 from cwndlab.results.keys import whole_key
 
 MAX_ROWS = 60
@@ -65,10 +65,11 @@ def _drawn(selection: Selection, key: str, shown: Sequence[Comparison]) -> Plot:
     relative = all(verdict.is_relative(each) for each in shown)
     scaled = [_scaled(each, relative=relative) for each in shown]
     figure, (axis,) = paint.canvas(options)
+    called = inferred_models.marked if inferred_models.is_stack_key(key) else str
     several = len({(each.a.label, each.b.label) for each in shown}) > 1
     # Names take less than half of the width.
     most = int(0.45 * figure.get_figwidth() * 72 / (0.58 * paint.type_size()))
-    names = [paint.in_lines(_name(each, several=several), most) for each in shown]
+    names = [paint.in_lines(_name(each, called, several=several), most) for each in shown]
     line = (0.5 + 1.2 * max(name.count("\n") + 1 for name in names)) * paint.type_size() / 72
     figure.set_figheight(max(figure.get_figheight() * 0.6, 1.1 + line * len(shown)))
     hues = colours.places(key, facets.order_of(selection, key, []))
@@ -91,7 +92,8 @@ def _drawn(selection: Selection, key: str, shown: Sequence[Comparison]) -> Plot:
     axis.grid(visible=False, axis="y")
     words = columns.describe(shown[0].metric)
     unit = "%" if relative else "points" if words.unit == "%" else words.unit
-    sides = f"{shown[0].b.label} against {shown[0].a.label}" if not several else f"against {shown[0].a.label}"
+    before, after = called(shown[0].a.label), called(shown[0].b.label)
+    sides = f"against {before}" if several else f"{after} against {before}"
     axis.set_xlabel(f"difference of {words.words} [{unit}]" if unit else f"difference of {words.words}")
     style: dict[str, Any] = {
         "linestyle": "",
@@ -109,7 +111,7 @@ def _drawn(selection: Selection, key: str, shown: Sequence[Comparison]) -> Plot:
         ],
         infer_schema_length=None,
     )  # fmt: skip
-    note = f"line: {100 * shown[0].confidence:g} % interval"
+    note = f"line: {100 * shown[0].confidence:g} % interval" if any(each.interval for each in shown) else ""
     paint.finish(figure, [axis], options, f"{words.words}: {sides}", note)
     return figure
 
@@ -125,8 +127,9 @@ def _scaled(found: Comparison, *, relative: bool) -> tuple[float, float, float]:
     return middle, low if math.isfinite(low) else middle, high if math.isfinite(high) else middle
 
 
-def _name(found: Comparison, *, several: bool) -> str:
+def _name(found: Comparison, called: Callable[[str], str], *, several: bool) -> str:
     where = found.contrast.name
     if found.contrast.combinations:
         where = f"over {found.contrast.combinations} combinations"
-    return ", ".join(text for text in (found.b.label if several else "", where) if text) or found.b.label
+    name = called(found.b.label)
+    return ", ".join(text for text in (name if several else "", where) if text) or name

@@ -24,6 +24,9 @@ FEW_LINES = 3
 MAX_PANELS = 12
 """Panels that are chosen without being asked for."""
 
+MANY_PANELS = 24
+"""Panels that are chosen where fewer would hold too many lines each; more have no room."""
+
 MEANINGS = ("results", "stack", "cc")
 """Keys that are colours before any other, as a reader compares by them."""
 
@@ -166,7 +169,9 @@ def _chosen(known: Sequence[Values], keys: Sequence[str], name: str) -> list[str
         panels = len(_combinations(known, over))
         if panels <= MAX_PANELS and _most(known, over, keys) <= (MAX_LINES if lines > MAX_LINES else lines):
             return over
-    return next(iter(sorted(pairs, key=lambda over: _most(known, over, keys))), candidates[:1])
+    found = [(over, len(_combinations(known, over))) for over in [*([key] for key in candidates), *pairs]]
+    fit = [pair for pair in found if pair[1] <= MANY_PANELS] or [min(found, key=lambda pair: pair[1])]
+    return min(fit, key=lambda pair: (max(MAX_LINES, _most(known, pair[0], keys)), pair[1]))[0]
 
 
 def _most(known: Sequence[Values], over: Sequence[str], keys: Sequence[str]) -> int:

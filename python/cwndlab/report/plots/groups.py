@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -129,6 +130,36 @@ def panels(selection: Selection, column: str, keys: Sequence[str]) -> tuple[list
     return [Panel(heading, groups(own, column, left)) for heading, own in parts], left
 
 
+MAX_ENTRIES = 12
+"""So many entries of a legend can be looked up."""
+
+
+def readable(selection: Selection, column: str, *, default: int, entries: int) -> tuple[Selection, list[str]]:
+    """Return the keys to group by, three at most, and the selection with a key that gets panels.
+
+    There are no more than so many entries of a legend where that can be: by panels for one of the keys, and
+    where keys are not asked for, by fewer than the `default`.
+    """
+    options = selection.options
+    chosen = selection.group_keys(most=3, default=default)
+    tried = [chosen] if options.by else [chosen[:count] for count in range(len(chosen), 0, -1)] or [[]]
+    free = not options.facet and options.panels is None
+    for keys in (selection.apart(some, column) for some in tried):
+        if _count(selection, keys) <= entries:
+            return selection, keys
+        for over in keys if free and len(keys) > 1 else []:
+            left = [key for key in keys if key != over]
+            if _count(selection, [over]) <= facets.MAX_PANELS and _count(selection, left) <= entries:
+                return replace(selection, options=replace(options, facet=[over])), keys
+    if free and len(keys) > 1 and _count(selection, keys[:1]) <= facets.MANY_PANELS:
+        selection = replace(selection, options=replace(options, facet=keys[:1]))
+    return selection, keys
+
+
+def _count(selection: Selection, keys: Sequence[str]) -> int:
+    return selection.rows.select(*keys).n_unique() if keys else 1
+
+
 @dataclass(frozen=True)
 class Panel:
     """A panel of groups."""
@@ -156,8 +187,14 @@ def lines(
     """Return the line of each cell, the same in all panels; of a single key, the pen is its value's."""
     every = together(found)
     hue = hues(selection, keys, {group.cell[-1]: None for group in every if keys})
+    words = partial(
+        selection.results.labels.words, keys=keys, alone=("app", "flow"), called=selection.names.of
+    )
     return {
-        group.cell: Line(", ".join(group.names) or ALL, hue[group.cell[-1]] if len(keys) == 1 else number)
+        group.cell: Line(
+            words(dict(zip(keys, group.cell, strict=True))) or ALL,
+            hue[group.cell[-1]] if len(keys) == 1 else number,
+        )
         for number, group in enumerate(every)
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib as mpl
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
@@ -49,14 +50,15 @@ def draw(selection: Selection) -> Plot:
     low, high = told_apart(float(np.nanmin(mean)), float(np.nanmax(mean)))
     norm = (LogNorm if options.log else Normalize)(low, high)
     image = axis.imshow(mean, origin="lower", aspect="auto", cmap="cividis", norm=norm)
-    points = fitting(figure, len(across), len(upwards))
+    ticks = [{group.cell[number]: group.names[number] for group in found} for number in (0, 1)]
+    axis.set_yticks(list(upwards.values()), [ticks[1][value] for value in upwards])
+    share = field_share(figure, axis)
+    points = fitting(figure, len(across), len(upwards), share)
     for row, column_number in np.argwhere(~np.isnan(mean)):
         value = mean[row, column_number]
         ink = "black" if norm(value) > 0.55 else "white"
         axis.text(column_number, row, written(value), ha="center", va="center", color=ink, fontsize=points)
-    ticks = [{group.cell[number]: group.names[number] for group in found} for number in (0, 1)]
-    groups.label_axes(figure, [axis], [ticks[0][value] for value in across], share=0.7)
-    axis.set_yticks(list(upwards.values()), [ticks[1][value] for value in upwards])
+    groups.label_axes(figure, [axis], [ticks[0][value] for value in across], share)
     across_words, upwards_words = groups.words(keys)
     axis.set_xlabel(across_words)
     axis.set_ylabel(upwards_words)
@@ -91,9 +93,16 @@ def told_apart(low: float, high: float) -> tuple[float, float]:
     return low - below, high + lack - below
 
 
-def fitting(figure: Figure, across: int, upwards: int) -> float:
-    """Return the size of type with which four digits fit into a field."""
-    width, height = 0.68 * figure.get_figwidth() / across, 0.7 * figure.get_figheight() / upwards
+def field_share(figure: Figure, axis: Axes) -> float:
+    """Return the share of the width that fields have beside the names at the left and the colour scale."""
+    names = max(label.get_window_extent().width for label in axis.get_yticklabels())
+    return 0.78 - float(names) / figure.dpi / figure.get_figwidth()
+
+
+def fitting(figure: Figure, across: int, upwards: int, share: float) -> float:
+    """Return the size of type with which four digits fit into a field of fields that have that share of the
+    width."""
+    width, height = share * figure.get_figwidth() / across, 0.7 * figure.get_figheight() / upwards
     return float(min(mpl.rcParams["font.size"], 72 * width / 3.2, 72 * height / 1.5))
 
 

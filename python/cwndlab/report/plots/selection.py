@@ -178,15 +178,15 @@ class Selection:
 
     def _readable(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
         """Return the rows of as many combinations and repeats as a plot can show, and what is left out."""
-        keys = [key for key in self.keys if key not in ("repeat", "flow", "stack", "app", "cc")]
         runs = rows.unique("run_id", keep="first", maintain_order=True)
-        cells = runs.select(keys).unique(maintain_order=True)
+        cells = self.cells(runs)
         said = []
-        if cells.height > MAX_CELLS:
-            said.append(f"first {MAX_CELLS} of {cells.height} combinations")
-            runs = runs.join(cells.head(MAX_CELLS), on=keys, nulls_equal=True, maintain_order="left")
+        if (shown := _whole(cells)) < cells.height:
+            said.append(f"first {shown} of {cells.height} combinations")
+            first = cells.head(shown)
+            runs = runs.join(first, on=cells.columns, nulls_equal=True, maintain_order="left")
         repeats = runs["repeat"].unique(maintain_order=True).to_list()
-        most = max(1, MAX_RUNS // max(1, min(cells.height, MAX_CELLS)))
+        most = max(1, MAX_RUNS // max(1, shown))
         if runs.height > MAX_RUNS and len(repeats) > most:
             said.append(f"first {most} of {len(repeats)} repeats")
             runs = runs.filter(pl.col("repeat").is_in(repeats[:most]))
@@ -194,6 +194,11 @@ class Selection:
             said.append(f"first {MAX_RUNS} of {runs.height} runs")
             runs = runs.head(MAX_RUNS)
         return rows.filter(pl.col("run_id").is_in(runs["run_id"].to_list())), ", ".join(said)
+
+    def cells(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the combinations of swept values that rows of the summary have, in order."""
+        keys = [key for key in self.keys if key not in ("repeat", "flow", "stack", "app", "cc")]
+        return rows.select(keys).unique(maintain_order=True)
 
     def _common(self, rows: pl.DataFrame, shown: Sequence[object]) -> str:
         """Return what the runs shown have in common that other runs of the results do not."""
@@ -345,6 +350,24 @@ def bind(results: ResultSet, options: Options) -> Selection:
     caveat = inferred_models.note(inferred_models.of_rows(rows))
     rows = results.labels.shown(rows)
     return Selection(results, replace(options, caveat=caveat), rows, Names(options.labels))
+
+
+def _whole(cells: pl.DataFrame) -> int:
+    """Return how many of the combinations a plot shows, from the first: all that it can, but no broken round.
+
+    A round is what lies between two changes of the key that changes least among them. Where a plot ended
+    inside one, its panels would not show the same values.
+    """
+    if cells.height <= MAX_CELLS:
+        return cells.height
+    changes = [
+        [place for place in range(1, cells.height) if values[place] != values[place - 1]]
+        for values in (column.to_list() for column in cells)
+    ]
+    met = [places for places in changes if places and places[0] <= MAX_CELLS]
+    slowest = min(met, key=len, default=[])
+    last = max((place for place in slowest if place <= MAX_CELLS), default=MAX_CELLS)
+    return last if last > MAX_CELLS // 2 else MAX_CELLS
 
 
 def _either(

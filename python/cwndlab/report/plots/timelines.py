@@ -37,11 +37,35 @@ class Line:
     """A second quantity of the same flow (ssthresh beside cwnd), drawn thin and dotted in the same colour."""
 
 
+MAX_FLOWS = 24
+"""So many flows of a run are shown unless they are named, and where lines would be too many the lines of a
+panel."""
+
+
 def flows_of(selection: Selection) -> Iterator[tuple[Run, str]]:
-    """Yield every chosen flow of every chosen run."""
-    for run in selection.runs()[0]:
-        for flow in run.flows:
+    """Yield the flows of every chosen run: those named, or as many as can be read."""
+    runs, most = selection.runs()[0], _flows_shown(selection)
+    for run in runs:
+        for flow in run.flows[:most]:
             yield run, flow
+
+
+def _flows_shown(selection: Selection) -> int:
+    """Return how many flows of a run are shown at most."""
+    runs = selection.runs()[0]
+    flows = max(len(run.flows) for run in runs)
+    if selection.options.flows is not None:
+        return flows
+    shown = selection.rows.filter(pl.col("run_id").is_in([run.run_id for run in runs]))
+    lines = selection.cells(shown).height * min(flows, MAX_FLOWS)
+    return MAX_FLOWS if lines <= facets.MAX_PANELS * facets.MAX_LINES else facets.MAX_LINES
+
+
+def _left_out(selection: Selection) -> str:
+    """Return the note that says of which runs not all flows are shown; nothing where they are."""
+    flows, most = {len(run.flows) for run in selection.runs()[0]}, _flows_shown(selection)
+    up_to = "up to " if len(flows) > 1 else ""
+    return f"first {most} of {up_to}{max(flows)} flows" if max(flows) > most else ""
 
 
 def tcp_line(
@@ -116,7 +140,7 @@ def draw(
         axis.set_ylim(0, None if any((line.y > 0).any() for line in lines) else 1)
     paint.outer(options, axes, x=time_label(selection), y=ylabel)
     figure.data = pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame()
-    said = [selection.runs()[1]]
+    said = [selection.runs()[1], "" if hop else _left_out(selection)]
     if most := max(len(series.members) for panel in panels for series in panel.series) - 1:
         said.append(f"strong: median of {most + 1} repeats")
     alone = len(entries) == 1
