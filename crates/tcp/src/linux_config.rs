@@ -70,6 +70,9 @@ pub struct Config {
     pub ack_event_after_cleaning: bool,
     /// Era: TSQ's limit always applies (6.18), not only to unpaced connections (6.8).
     pub limit_output_always: bool,
+    /// Era: a tail loss probe counts among the retransmissions that D-SACKs have to report before a reduction is undone
+    /// (6.10).
+    pub undo_counts_probe: bool,
     /// Era: duplicate ACKs are compressed.
     pub compresses_sacks: bool,
     /// Era: the window is a share of the buffer measured from packets (modern), not `tcp_adv_win_scale`'s.
@@ -193,6 +196,7 @@ impl Config {
             defer_by_next_ack: false,
             ack_event_after_cleaning: false,
             limit_output_always: true,
+            undo_counts_probe: false,
             compresses_sacks: false,
             scaling_ratio: false,
             clamp_moves_window: false,
@@ -263,6 +267,7 @@ impl Config {
             defer_by_next_ack: true,
             ack_event_after_cleaning: true,
             limit_output_always: true,
+            undo_counts_probe: true,
             clamp_moves_window: true,
             rmem: BufferSizes { min: 4096, default: 131_072, max: 32 << 20 },
             rmem_max: 4 << 20,

@@ -687,4 +687,8 @@ impl Receiver for LinuxReceiver {
     fn sends_dsack(&self) -> bool {
         self.config.dsack
     }
+
+    fn reports_fin(&self) -> bool {
+        true
+    }
 }

@@ -259,7 +259,7 @@ impl LinuxSender {
                     None
                 } else {
                     let last = self.board.tail() - 1;
-                    let transmit = self.resend(last, snd, cx);
+                    let transmit = self.resend(last, snd);
                     self.note_probe(snd.max, true);
                     Some(transmit)
                 };
@@ -339,7 +339,8 @@ impl LinuxSender {
 
     /// Sends `id` again as a counted retransmission.
     fn retransmit(&mut self, id: Id, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
-        let transmit = self.resend(id, snd, cx);
+        let transmit = self.resend(id, snd);
+        self.retrans_stamp.get_or_insert(cx.clock.timestamp_ms(cx.now));
         let packet = self.board.get_mut(id);
         if !packet.has(RETRANS) {
             packet.tags |= RETRANS;
@@ -360,9 +361,7 @@ impl LinuxSender {
     }
 
     /// Sends `id` again, without counting it in flight twice.
-    fn resend(&mut self, id: Id, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
-        let now_ms = cx.clock.timestamp_ms(cx.now);
-        self.retrans_stamp.get_or_insert(now_ms);
+    fn resend(&mut self, id: Id, snd: &mut SendState) -> Transmit {
         let departure = self.set_departure(u64::from(self.board.get(id).len));
         let modern = self.is_modern();
         let core = &self.core;
