@@ -48,6 +48,7 @@ const PLANTED: &[(Mutant, &str, &str)] = &[
     (Mutant::NoQuickAck, "linux-quick-ack", "linux-6.18"),
     (Mutant::OutOfOrderWaits, "out-of-order-is-acknowledged", "freebsd-13"),
     (Mutant::NoDsack, "dsack", "linux-6.18"),
+    (Mutant::DsackAlwaysBelieved, "linux-dsack-unexplained", "linux-6.18"),
     (Mutant::OldTimestampsEchoed, "linux-timestamps-echoed", "linux-6.18"),
     (Mutant::OldTimestampsEchoed, "freebsd13-timestamps-echoed", "freebsd-13"),
     (Mutant::NoNagle, "nagle", "linux-6.18"),

@@ -70,6 +70,13 @@ pub struct Config {
     pub ack_event_after_cleaning: bool,
     /// Era: TSQ's limit always applies (6.18), not only to unpaced connections (6.8).
     pub limit_output_always: bool,
+    /// Era: a burst of several packets ends with PSH, so that a receiver's GRO lets it go (5.5).
+    pub pushes_bursts: bool,
+    /// Era: a full segment with PSH is acknowledged as soon as all is read (6.7, and stable releases of then).
+    pub answers_full_push: bool,
+    /// Era: a tail loss probe counts among the retransmissions that D-SACKs have to report before a reduction is undone
+    /// (6.10).
+    pub undo_counts_probe: bool,
     /// Era: duplicate ACKs are compressed.
     pub compresses_sacks: bool,
     /// Era: the window is a share of the buffer measured from packets (modern), not `tcp_adv_win_scale`'s.
@@ -193,6 +200,9 @@ impl Config {
             defer_by_next_ack: false,
             ack_event_after_cleaning: false,
             limit_output_always: true,
+            pushes_bursts: false,
+            answers_full_push: false,
+            undo_counts_probe: false,
             compresses_sacks: false,
             scaling_ratio: false,
             clamp_moves_window: false,
@@ -238,6 +248,8 @@ impl Config {
             drs: Drs::Growth,
             ooo_grows_window: true,
             limit_output_always: false,
+            pushes_bursts: true,
+            answers_full_push: true,
             compresses_sacks: true,
             scaling_ratio: true,
             rmem: BufferSizes { min: 4096, default: 131_072, max: 6 << 20 },
@@ -263,6 +275,7 @@ impl Config {
             defer_by_next_ack: true,
             ack_event_after_cleaning: true,
             limit_output_always: true,
+            undo_counts_probe: true,
             clamp_moves_window: true,
             rmem: BufferSizes { min: 4096, default: 131_072, max: 32 << 20 },
             rmem_max: 4 << 20,

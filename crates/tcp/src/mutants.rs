@@ -91,6 +91,8 @@ mod planted {
         ResetIgnored,
         /// Data below the window is not reported as coming twice.
         NoDsack,
+        /// A D-SACK counts as one of a retransmission, whoever made the duplicate.
+        DsackAlwaysBelieved,
         /// Old data that comes again changes the timestamp that ACKs echo.
         OldTimestampsEchoed,
         /// Closing with unread data resets where it should not, and does not where it should.

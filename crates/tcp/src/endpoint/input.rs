@@ -176,9 +176,9 @@ impl Endpoint {
         if self.state == State::TimeWait && segment.flags.has(Flags::FIN) {
             self.time_wait_until = Some(self.timer_expiry(now, self.time_wait));
         }
-        let last = first + u64::from(segment.len);
-        let reports = self.receiver.sends_dsack() && !mutant!(NoDsack);
-        if segment.len > 0 && last <= self.rcv.nxt && self.rcv.sack && reports {
+        let last = first + self.reported_len(segment);
+        let reports = self.receiver.sends_dsack() && self.state != State::TimeWait && !mutant!(NoDsack);
+        if last > first && last <= self.rcv.nxt && self.rcv.sack && reports {
             self.rcv.dsack = Some((first, last));
         }
     }
@@ -321,15 +321,18 @@ impl Endpoint {
         let mut filled_hole = false;
         let duplicate = segment.len > 0 && (start >= end);
         if self.receiver.sends_dsack() && self.rcv.sack {
+            let last = first + self.reported_len(segment);
             self.rcv.dsack = self.first_duplicate(first, last).or(self.rcv.dsack);
         }
-        if start < end {
+        let fin_waits = segment.flags.has(Flags::FIN) && last <= right_edge && self.receiver.reports_fin();
+        let reach = end + u64::from(fin_waits);
+        if start < reach {
             if start == previous_nxt {
-                in_order = true;
-                filled_hole = !self.rcv.out_of_order.is_empty();
+                in_order = start < end;
+                filled_hole = in_order && !self.rcv.out_of_order.is_empty();
                 self.advance(end);
             } else if self.receiver.accepts_out_of_order(&self.rcv, start, (end - start) as u32) {
-                let added = self.rcv.out_of_order.insert(start, end, |_, _| {});
+                let added = self.rcv.out_of_order.insert(start, reach, |_, _| {});
                 self.rcv.out_of_order_segments += u32::from(added > 0);
                 self.rcv.note_recent(start);
             }
@@ -367,6 +370,12 @@ impl Endpoint {
         }
     }
 
+    /// Sequence numbers that SACK and D-SACK report of a segment.
+    fn reported_len(&self, segment: &Segment) -> u64 {
+        let fin = segment.flags.has(Flags::FIN) && self.receiver.reports_fin();
+        u64::from(segment.len) + u64::from(fin)
+    }
+
     /// The first run of bytes of a segment that had come before: what a D-SACK reports (RFC 2883 sections 4.1 to 4.3).
     fn first_duplicate(&self, first: u64, last: u64) -> Option<(u64, u64)> {
         let nxt = self.rcv.nxt;
@@ -394,6 +403,8 @@ impl Endpoint {
                 self.rcv.out_of_order_segments = 0;
             }
         }
+        // A FIN that waited is no data.
+        nxt = nxt.min(self.peer_fin.unwrap_or(nxt));
         self.rcv.readable += nxt - self.rcv.nxt;
         if mutant!(DeliveredTwice) && !self.rcv.out_of_order.is_empty() {
             self.rcv.readable += 1;

@@ -272,10 +272,10 @@ impl LinuxReceiver {
                 self.set_window_clamp(self.window_from(rcv.rcvbuf));
             }
             self.rcv_mss = len.min(self.advmss);
+            self.pushed |= arrival.push && self.config.answers_full_push;
         } else {
             self.pushed = true;
         }
-        self.pushed |= arrival.push;
     }
 
     fn set_window_clamp(&mut self, clamp: u64) {
@@ -686,5 +686,9 @@ impl Receiver for LinuxReceiver {
 
     fn sends_dsack(&self) -> bool {
         self.config.dsack
+    }
+
+    fn reports_fin(&self) -> bool {
+        true
     }
 }

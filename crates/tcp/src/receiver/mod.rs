@@ -241,4 +241,9 @@ pub trait Receiver: Send {
 
     /// Whether a duplicate arrival is reported with D-SACK (RFC 2883).
     fn sends_dsack(&self) -> bool;
+
+    /// Whether SACK and D-SACK take in the sequence number of a FIN.
+    fn reports_fin(&self) -> bool {
+        false
+    }
 }

@@ -48,10 +48,12 @@ fn acks_and_windows_are_those_of_the_real_receiver() {
     {
         assert!(windows.contains(&recorded), "a window of {recorded}");
     }
+    // In the second half of 20 s, where the window is open, it sent 3,586 ACKs for two packets and 729 for one: those that end
+    // with PSH behind an odd one.
     let late: Vec<u32> =
         acks.iter().filter(|ack| ack.0 > 10 * SECOND && ack.1 > 0).map(|ack| ack.1).collect();
-    let doubles = late.iter().filter(|&&n| n == 2).count();
-    assert!(doubles * 10 > late.len() * 9, "{doubles} of {} late ACKs are for two", late.len());
+    let singles = late.iter().filter(|&&n| n == 1).count() as f64 / late.len() as f64;
+    assert!((0.12..0.22).contains(&singles), "{singles} of {} late ACKs are for one", late.len());
 }
 
 #[test]

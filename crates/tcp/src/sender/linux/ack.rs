@@ -6,6 +6,7 @@ use crate::cc::linux::{AckEvent, AckSample, CwndEvent, RateSample};
 use crate::clock::{MILLISECOND, Nanos};
 use crate::context::Context;
 use crate::event::EventKind;
+use crate::mutants::mutant;
 use crate::sender::{Ack, SendState};
 
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
@@ -14,6 +15,8 @@ const MIN_RTT_WINDOW_US: u64 = 300_000_000;
 /// What one ACK brought.
 #[derive(Debug)]
 pub(super) struct Progress {
+    /// SND.UNA before.
+    pub(super) prior_una: u64,
     /// End of the highest SACK before.
     pub(super) prior_fack: u64,
     pub(super) prior_packets: u32,
@@ -31,8 +34,9 @@ pub(super) struct Progress {
     pub(super) retransmission_acked: bool,
     /// 3.9: such a packet other than the head.
     pub(super) later_retransmission_acked: bool,
+    /// A D-SACK came that a retransmission explains.
     pub(super) dsack: bool,
-    /// The D-SACK answers the tail loss probe.
+    /// A D-SACK answers the tail loss probe.
     pub(super) dsack_tlp: bool,
     pub(super) ece: bool,
     /// Not a duplicate ACK: data, a window update, or progress.
@@ -55,6 +59,7 @@ impl LinuxSender {
     pub(super) fn begin_ack(&mut self, snd: &SendState, ack: &Ack<'_>) -> Progress {
         self.core.prior_in_flight = self.core.in_flight();
         Progress {
+            prior_una: snd.una,
             prior_fack: self.fack_end(),
             prior_packets: self.core.packets_out,
             prior_sacked: self.core.sacked_out,
@@ -99,12 +104,14 @@ impl LinuxSender {
     }
 
     /// Tags what the SACK blocks newly cover.
-    pub(super) fn tag_sacks(&mut self, ack: &Ack<'_>, p: &mut Progress) {
-        if let Some((left, right)) = ack.dsack {
-            self.check_dsack(left, right, p);
-        }
+    pub(super) fn tag_sacks(&mut self, snd: &SendState, ack: &Ack<'_>, p: &mut Progress) {
+        let dsack = ack.dsack.filter(|&range| self.believes_dsack(snd, range, p));
+        p.dsack = dsack.is_some();
         if self.board.is_empty() {
             return;
+        }
+        if let Some((left, right)) = dsack {
+            self.tag_duplicates(left, right, p);
         }
         for &(left, right) in ack.sack {
             let left = left.max(self.core.una).max(ack.ack);
@@ -167,15 +174,57 @@ impl LinuxSender {
         }
     }
 
-    fn check_dsack(&mut self, left: u64, right: u64, p: &mut Progress) {
-        p.dsack = true;
-        if self.tlp.is_some_and(|tlp| tlp.retransmission && right == tlp.high_seq) {
-            p.dsack_tlp = true;
+    /// Whether a D-SACK tells of retransmissions, and what it tells then (tcp_check_dsack, tcp_dsack_seen). Once more
+    /// packets were reported twice than were sent twice, it is the network that duplicates.
+    fn believes_dsack(&mut self, snd: &SendState, (left, right): (u64, u64), p: &mut Progress) -> bool {
+        let mut packets = 1;
+        if self.is_modern() {
+            if right - left > snd.max_wnd {
+                return false;
+            }
+            packets = (right - left).div_ceil(u64::from(self.core.mss)).max(1);
+            p.dsack_tlp = packets == 1 && self.tlp.is_some_and(|tlp| right == tlp.high_seq);
+            self.dsack_dups += packets;
+            if self.dsack_dups > snd.retransmits && !mutant!(DsackAlwaysBelieved) {
+                return false;
+            }
+            // A timer sent the probe, not RACK; and without reordering no window was too short for it.
+            self.rack.dsack_seen |= self.reord_seen > 0 && !p.dsack_tlp;
+            self.core.count_delivered(packets as u32, p.ece);
         }
-        self.rack.dsack_seen = true;
-        if self.undo_marker.is_some_and(|marker| right > marker) && self.undo_retrans > 0 {
-            let packets = (right - left).div_ceil(u64::from(self.core.mss.max(1))) as i64;
-            self.undo_retrans = (self.undo_retrans - packets).max(0);
+        if right <= p.prior_una && self.undo_marker.is_some_and(|marker| right > marker) {
+            self.undo_retrans -= (packets as i64).min(self.undo_retrans.max(0));
+        }
+        true
+    }
+
+    /// Tags what a D-SACK covers of the packets that were outstanding until now (tcp_sacktag_one): a retransmission less to
+    /// be explained, and none in flight any more; where the packet was SACKed before, the original came late.
+    fn tag_duplicates(&mut self, left: u64, right: u64, p: &mut Progress) {
+        let una = self.core.una;
+        // Below SND.UNA nothing is looked at without an episode that it could undo (tcp_is_sackblock_valid).
+        if right <= p.prior_una || (left <= una && self.undo_marker.is_none()) {
+            return;
+        }
+        let mut id = self.board.find(left);
+        while id < self.board.tail() {
+            let packet = *self.board.get(id);
+            if packet.end() > right {
+                break;
+            }
+            if left <= packet.seq && packet.has(RETRANS | EVER_RETRANS) {
+                if self.undo_marker.is_some_and(|marker| packet.end() > marker) {
+                    self.undo_retrans -= self.undo_retrans.clamp(0, 1);
+                }
+                if packet.has(SACKED) {
+                    p.reordered = p.reordered.min(packet.seq);
+                }
+                if packet.end() > una && packet.has(RETRANS) && !packet.has(LOST) {
+                    self.board.get_mut(id).tags &= !RETRANS;
+                    self.core.retrans_out -= 1;
+                }
+            }
+            id += 1;
         }
     }
 

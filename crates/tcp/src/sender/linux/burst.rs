@@ -1,10 +1,11 @@
 //! How much Linux lets leave at once and when: Nagle's algorithm, bursts and their deferral, TCP small queues, pacing.
 
+use super::scoreboard::{BURST_END, Id, LOST, PUSHED, RETRANS, SACKED};
 use super::{LinuxSender, TRUESIZE, time_at};
 use crate::cc::linux::{CaState, INIT_CWND};
 use crate::clock::{MILLISECOND, Nanos};
 use crate::mutants::mutant;
-use crate::sender::{Limit, SendState};
+use crate::sender::{Limit, SendState, Transmit};
 
 /// A burst of a sender without segmentation offload. Since 4.17 Linux builds super-packets all the same and cuts them
 /// itself: it defers what is less than one, and pacing waits only between them.
@@ -12,6 +13,10 @@ use crate::sender::{Limit, SendState};
 pub(super) struct Burst {
     /// Packets still to leave.
     pub(super) packets: u64,
+    /// They were sent before.
+    pub(super) resent: bool,
+    /// Its last packet has PSH.
+    pub(super) pushes: bool,
     /// When all of it leaves, local time.
     pub(super) departure: Nanos,
     /// Time lost to late timers that its packets may still catch up.
@@ -126,10 +131,42 @@ impl LinuxSender {
         }
     }
 
-    /// Since 5.5 (net/ipv4/tcp_output.c) a burst of several packets ends with PSH, so that a receiver's GRO lets it
-    /// go at once. A single packet does not.
-    pub(super) fn pushes_bursts(&self) -> bool {
-        self.is_modern()
+    /// The first packet of a burst of `packets` has been made.
+    pub(super) fn begin_burst(&mut self, packets: u64, resent: bool) {
+        let burst = &mut self.output.burst;
+        burst.packets = packets - 1;
+        burst.resent = resent;
+        burst.pushes = packets > 1 && self.config.pushes_bursts;
+    }
+
+    /// `last` is the newest packet of `transmit`. Where a burst ends with it, PSH does so too, this once: the copy that leaves
+    /// has it. PSH behind all that was written stays with the packet.
+    #[inline]
+    pub(super) fn end_burst(&mut self, mut transmit: Transmit, last: Id) -> Transmit {
+        if self.output.burst.packets == 0 {
+            let marks = if transmit.push { BURST_END | PUSHED } else { BURST_END };
+            self.board.get_mut(last).mark(marks);
+            transmit.push |= std::mem::take(&mut self.output.burst.pushes);
+        }
+        transmit
+    }
+
+    /// How many packets from the lost one `id` on leave as one: those lost of its burst, as many as cwnd and a burst allow
+    /// (tcp_xmit_retransmit_queue). 3.9 sends packet by packet.
+    pub(super) fn lost_run(&self, id: Id, snd: &SendState) -> u64 {
+        if !self.is_modern() {
+            return 1;
+        }
+        let most = self.tso_segments(snd).min(u64::from(self.core.cwnd - self.core.in_flight()));
+        let mut run = 1;
+        while run < most && id + run < self.board.tail() && !self.board.get(id + run - 1).is_marked(BURST_END)
+        {
+            if self.board.get(id + run).tags & (LOST | RETRANS | SACKED) != LOST {
+                break;
+            }
+            run += 1;
+        }
+        run
     }
 
     /// TCP small queues: enough of this connection is in the host's queues already.

@@ -44,7 +44,7 @@ impl LinuxSender {
     pub(super) fn on_ack_classic(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mut p = self.begin_ack(snd, ack);
         if ack.ack < snd.una {
-            self.tag_sacks(ack, &mut p);
+            self.tag_sacks(snd, ack, &mut p);
             if p.sacked {
                 self.fastretrans_alert_classic(snd, &mut p, false, cx);
             }
@@ -54,7 +54,7 @@ impl LinuxSender {
             snd.una = ack.ack;
             self.core.una = ack.ack;
         }
-        self.tag_sacks(ack, &mut p);
+        self.tag_sacks(snd, ack, &mut p);
         self.mark_lost_retransmissions();
         self.tell_in_ack(snd, ack, &p);
         self.probes = 0;

@@ -80,6 +80,8 @@ pub struct LinuxSender {
     reord_seen: u32,
     rack: Rack,
     tlp: Option<Tlp>,
+    /// Packets that D-SACKs reported, so far.
+    dsack_dups: u64,
     /// RFC 5682's test is under way.
     frto: bool,
     classic: classic::State,
@@ -139,6 +141,7 @@ impl LinuxSender {
             reord_seen: 0,
             rack: Rack::default(),
             tlp: None,
+            dsack_dups: 0,
             frto: false,
             classic: classic::State::new(config),
             small_end: 0,

@@ -15,7 +15,7 @@ impl LinuxSender {
         self.output.prefer_new = false;
         if ack.ack < snd.una {
             // An old ACK can still bring SACK blocks.
-            self.tag_sacks(ack, &mut p);
+            self.tag_sacks(snd, ack, &mut p);
             if p.sacked || p.dsack {
                 self.fastretrans_alert_modern(snd, &mut p, false, cx);
                 self.rate_finish(&mut p);
@@ -28,7 +28,7 @@ impl LinuxSender {
             self.core.una = ack.ack;
         }
         self.probes = 0;
-        self.tag_sacks(ack, &mut p);
+        self.tag_sacks(snd, ack, &mut p);
         if !self.config.ack_event_after_cleaning {
             self.tell_in_ack(snd, ack, &p);
         }
@@ -36,7 +36,14 @@ impl LinuxSender {
             if self.config.ack_event_after_cleaning {
                 self.tell_in_ack(snd, ack, &p);
             }
+            if p.dsack {
+                // Everything is acknowledged: a reduction can still prove needless.
+                self.fastretrans_alert_modern(snd, &mut p, false, cx);
+            }
             self.on_window_probe_ack(snd, cx);
+            if self.tlp.is_some() {
+                self.process_tlp_ack(snd, ack.ack, &p, cx);
+            }
             return;
         }
         let packets = self.clean_rtx_queue(snd, &mut p);

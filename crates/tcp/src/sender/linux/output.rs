@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::burst::{Burst, limit_while_deferring};
-use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, Packet, RETRANS, SACKED};
+use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, PUSHED, Packet, RETRANS, SACKED};
 use super::timer::TimerKind;
 use crate::cc::linux::{CaState, CwndEvent, INIT_CWND};
 use crate::clock::Nanos;
@@ -110,7 +110,7 @@ impl LinuxSender {
     /// Nothing more to send now: window validation, probe timers, the send buffer.
     fn finish_output(&mut self, limit: Limit, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         let sent = std::mem::take(&mut self.output.sent);
-        self.output.burst.packets = 0;
+        self.begin_burst(1, false);
         self.output.written_at_wait = snd.end;
         self.output.host_has_queue |= self.output.in_host > 0;
         let limited =
@@ -251,6 +251,7 @@ impl LinuxSender {
                 let first = u64::from(self.core.mss).min(snd.unsent());
                 let transmit = if snd.unsent() > 0 && snd.max + first <= snd.una + snd.wnd {
                     let transmit = self.transmit_new(first, snd, cx);
+                    let transmit = self.end_burst(transmit, self.board.tail() - 1);
                     // No probe follows a probe.
                     self.output.sent = 0;
                     self.note_probe(snd.max, false);
@@ -259,7 +260,7 @@ impl LinuxSender {
                     None
                 } else {
                     let last = self.board.tail() - 1;
-                    let transmit = self.resend(last, snd, cx);
+                    let transmit = self.resend(last, snd);
                     self.note_probe(snd.max, true);
                     Some(transmit)
                 };
@@ -270,7 +271,8 @@ impl LinuxSender {
                 let room = (snd.una + snd.wnd).saturating_sub(snd.max);
                 if room > 0 && snd.unsent() > 0 {
                     let len = room.min(snd.unsent()).min(u64::from(self.core.mss));
-                    return Some(self.transmit_new(len, snd, cx));
+                    let transmit = self.transmit_new(len, snd, cx);
+                    return Some(self.end_burst(transmit, self.board.tail() - 1));
                 }
                 Some(Transmit {
                     seq: snd.una - 1,
@@ -290,29 +292,28 @@ impl LinuxSender {
             return None;
         }
         let id = self.board.next_lost();
-        if id == NONE || self.held_by_tsq(snd, 1) {
+        let within_burst = self.output.burst.resent && self.output.burst.packets > 0;
+        if id == NONE || !within_burst && self.held_by_tsq(snd, 1) {
             return None;
         }
         let seq = self.board.get(id).seq;
         if seq >= snd.una + snd.wnd && seq != snd.una {
             return None;
         }
+        let run = if within_burst { 0 } else { self.lost_run(id, snd) };
         let mut transmit = self.retransmit(id, snd, cx);
-        // With segmentation offload, adjacent losses go in one burst.
-        if snd.tso && self.is_modern() {
-            let mut next = id + 1;
-            let max = self.tso_segments(snd);
-            while u64::from(next as u32 - id as u32) < max
-                && self.core.in_flight() < self.core.cwnd
-                && self.board.next_lost() == next
-            {
-                let more = self.retransmit(next, snd, cx);
+        let mut last = id;
+        if !within_burst {
+            self.begin_burst(run, true);
+            while snd.tso && self.output.burst.packets > 0 {
+                last += 1;
+                let more = self.retransmit(last, snd, cx);
                 transmit.len += more.len;
                 transmit.fin |= more.fin;
-                next += 1;
+                transmit.push |= more.push;
             }
         }
-        Some(transmit)
+        Some(self.end_burst(transmit, last))
     }
 
     /// 3.9: when nothing marked lost and nothing new can be sent, holes below the highest SACK go again.
@@ -339,7 +340,8 @@ impl LinuxSender {
 
     /// Sends `id` again as a counted retransmission.
     fn retransmit(&mut self, id: Id, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
-        let transmit = self.resend(id, snd, cx);
+        let transmit = self.resend(id, snd);
+        self.retrans_stamp.get_or_insert(cx.clock.timestamp_ms(cx.now));
         let packet = self.board.get_mut(id);
         if !packet.has(RETRANS) {
             packet.tags |= RETRANS;
@@ -360,9 +362,7 @@ impl LinuxSender {
     }
 
     /// Sends `id` again, without counting it in flight twice.
-    fn resend(&mut self, id: Id, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
-        let now_ms = cx.clock.timestamp_ms(cx.now);
-        self.retrans_stamp.get_or_insert(now_ms);
+    fn resend(&mut self, id: Id, snd: &mut SendState) -> Transmit {
         let departure = self.set_departure(u64::from(self.board.get(id).len));
         let modern = self.is_modern();
         let core = &self.core;
@@ -384,7 +384,7 @@ impl LinuxSender {
             seq: packet.seq,
             len: packet.len - u32::from(fin),
             fin,
-            push: fin || packet.end() == snd.end || self.pushes_bursts() && packet.len > self.core.mss,
+            push: fin || packet.is_marked(PUSHED),
             retransmission: true,
             cwr: false,
         }
@@ -416,10 +416,10 @@ impl LinuxSender {
         if payload.min(mss) > window {
             return Err(Limit::Rwnd);
         }
-        let within_burst = !snd.tso && self.output.burst.packets > 0;
+        let within_burst = !snd.tso && self.output.burst.packets > 0 && !self.output.burst.resent;
         let one = mss + u64::from(snd.fin && payload <= mss);
         let burst = if within_burst {
-            unsent.min(mss)
+            unsent.min(one)
         } else if snd.tso || self.is_modern() {
             self.tso_length(snd, payload, window, in_flight)?
         } else {
@@ -434,9 +434,13 @@ impl LinuxSender {
         let len = if snd.tso { burst } else { burst.min(one) };
         let transmit = self.transmit_new(len, snd, cx);
         if !within_burst {
-            self.output.burst.packets = (burst - len).div_ceil(mss);
+            // A FIN takes no packet of its own behind data.
+            self.begin_burst(burst.min(payload).div_ceil(mss).max(1), false);
+            if snd.tso {
+                self.output.burst.packets = 0;
+            }
         }
-        Ok(transmit)
+        Ok(self.end_burst(transmit, self.board.tail() - 1))
     }
 
     /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined: else its result would be
@@ -449,7 +453,7 @@ impl LinuxSender {
             seq: snd.max - len,
             len: (len - u64::from(fin)) as u32,
             fin,
-            push: snd.max >= snd.end || self.pushes_bursts() && len > u64::from(self.core.mss),
+            push: snd.max >= snd.end,
             retransmission: false,
             cwr: std::mem::take(&mut self.cwr_pending) && snd.ecn,
         }

@@ -111,9 +111,12 @@ impl LinuxSender {
         false
     }
 
+    /// An episode begins that D-SACKs for what was retransmitted can undo, what is in flight included.
     pub(super) fn init_undo(&mut self) {
         self.undo_marker = Some(self.core.una);
-        self.undo_retrans = if self.core.retrans_out > 0 { i64::from(self.core.retrans_out) } else { -1 };
+        let probe = self.config.undo_counts_probe && self.tlp.is_some_and(|tlp| tlp.retransmission);
+        let in_flight = i64::from(self.core.retrans_out) + i64::from(probe);
+        self.undo_retrans = if in_flight > 0 { in_flight } else { -1 };
     }
 
     pub(super) fn may_undo(&self, p: &Progress) -> bool {

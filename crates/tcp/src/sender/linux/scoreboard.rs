@@ -27,6 +27,11 @@ pub(super) const RATED: u8 = 64;
 /// The application was the limit at its last transmission.
 pub(super) const APP_LIMITED: u8 = 128;
 
+/// Last packet of a burst, which splits it from the next.
+pub(super) const BURST_END: u8 = 16;
+/// It ends with PSH, whenever it is sent: nothing was written behind it.
+pub(super) const PUSHED: u8 = 32;
+
 /// Bits of `Core::delivered_ce` that a packet and a rate sample have (tcp_skb_cb).
 pub(super) const DELIVERED_CE_MASK: u32 = (1 << 20) - 1;
 
@@ -54,7 +59,8 @@ pub(super) struct Packet {
     pub len: u32,
     /// Tags.
     pub tags: u8,
-    /// The lower bytes of `Core::delivered_ce` then, lowest first: there is no room for more in a cache line.
+    /// The lower bits of `Core::delivered_ce` then, lowest byte first, and above them `BURST_END` and `PUSHED`: there is no
+    /// room for more in a cache line.
     pub delivered_ce_bytes: [u8; 3],
 }
 
@@ -68,7 +74,8 @@ impl Packet {
         self.delivered_mstamp = core.delivered_mstamp;
         self.first_tx_mstamp = core.first_tx_mstamp;
         let [low, middle, high, ..] = core.delivered_ce.to_le_bytes();
-        self.delivered_ce_bytes = [low, middle, high];
+        let marks = self.delivered_ce_bytes[2] & (BURST_END | PUSHED);
+        self.delivered_ce_bytes = [low, middle, high & !(BURST_END | PUSHED) | marks];
         self.tags = self.tags & !APP_LIMITED | if core.app_limited != 0 { APP_LIMITED } else { 0 };
     }
 
@@ -77,6 +84,16 @@ impl Packet {
     pub(super) fn delivered_ce(&self) -> u32 {
         let [low, middle, high] = self.delivered_ce_bytes;
         u32::from_le_bytes([low, middle, high, 0]) & DELIVERED_CE_MASK
+    }
+
+    /// Sets `BURST_END`, `PUSHED` or both.
+    pub(super) fn mark(&mut self, marks: u8) {
+        self.delivered_ce_bytes[2] |= marks;
+    }
+
+    /// Whether one of them is set.
+    pub(super) fn is_marked(&self, mark: u8) -> bool {
+        self.delivered_ce_bytes[2] & mark != 0
     }
 
     /// One past its last sequence number.

@@ -543,3 +543,45 @@ fn a_writer_that_waits_for_room_does_not_limit_the_rate() {
         assert_eq!(bench.sender.core.app_limited > 0, !blocked);
     }
 }
+
+/// A burst of several packets ends with PSH since 5.5, whether or not the interface cuts it; one packet does not, nor what is
+/// sent again alone. Two packets lost one after the other are such a burst again.
+#[test]
+fn a_burst_ends_with_push() {
+    for (config, tso) in
+        [(Config::linux_6_18(), false), (Config::linux_6_18(), true), (Config::linux_3_9(), false)]
+    {
+        let mut bench = Bench::new(&config, "reno");
+        bench.snd.tso = tso;
+        bench.snd.end += 40 * MSS;
+        let sent = |bench: &mut Bench| {
+            let mut packets = Vec::new();
+            while let Poll::Send(transmit) = bench.with(|sender, snd, cx| sender.poll(snd, cx)) {
+                packets.push((transmit.seq, transmit.len, transmit.push));
+                bench.with(|sender, snd, cx| sender.on_tx_complete(snd, transmit.len, cx));
+            }
+            packets
+        };
+        let first = sent(&mut bench);
+        // Bursts of two: little is sent in a millisecond.
+        let pushes: Vec<u64> = first.iter().filter(|p| p.2).map(|p| (p.0 - FIRST) / MSS).collect();
+        match (config.detection, tso) {
+            (Detection::Fack, _) => assert!(pushes.is_empty(), "{pushes:?}"),
+            (_, true) => assert_eq!(pushes, [0, 2, 4, 6, 8]),
+            (_, false) => assert_eq!(pushes, [1, 3, 5, 7, 9]),
+        }
+        if config.detection == Detection::Fack {
+            continue;
+        }
+        // The second packet is lost, and the whole second burst.
+        bench.now += DELAY;
+        for packet in [0, 4, 5, 6, 7, 8, 9] {
+            bench.acknowledge(FIRST + packet * MSS, FIRST + (packet + 1) * MSS);
+        }
+        let again: Vec<_> = sent(&mut bench).into_iter().filter(|p| p.0 < FIRST + 10 * MSS).collect();
+        let ends: Vec<(u64, bool)> =
+            again.iter().map(|p| ((p.0 - FIRST + u64::from(p.1)) / MSS, p.2)).collect();
+        assert_eq!(ends.first(), Some(&(2, false)), "{again:?}");
+        assert_eq!(ends.last(), Some(&(4, true)), "{again:?}");
+    }
+}
