@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from pydantic import create_model
+
 from cwndlab.errors import ExperimentError, Place
 from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.locate import Misplaced, Path
@@ -69,6 +71,7 @@ class Sections:
             key: min((p for p in where.values() if path[: len(p)] == p), key=len)
             for key, path in where.items()
         }
+        self._outer = outer
         touched: dict[Path, list[tuple[int, str]]] = {}
         for number, key in keys:
             word = sweep.words_of(key)[len(outer[key]) :][:1]
@@ -108,21 +111,37 @@ class Sections:
 
     def _check(self, part: _Part, rows: Sequence[int]) -> Any:
         """Return a section with these rows of the axes that touch a part of it, and the first of others."""
-        own = dict(zip(part.axes, rows, strict=True))
-        tree = yaml_nodes.copy(self._base)
+        own, path, top = dict(zip(part.axes, rows, strict=True)), part.path, str(part.path[0])
+        ruled = len(path) == 1 and self._fields[top] in self._first.ruled
+        tree = yaml_nodes.opened(self._base, () if ruled else path)
         assert isinstance(tree, Mapping)  # a copy of a mapping
         for number, axis in enumerate(self._part.axes):
-            sweep.put_row(tree, axis.rows[own.get(number, 0)])
-        path, top = part.path, str(part.path[0])
+            for setting in axis.rows[own.get(number, 0)].settings:
+                if ruled or self._outer[setting.key] == path:
+                    sweep.put(tree, setting.key, yaml_nodes.copy(setting.node), setting.place)
         if len(path) == 1:
-            spec = locate.check(type(self._first), tree)
-            made, refused = _field(spec, top), self._support.refused(spec, only={top})
+            made = _field(locate.check(type(self._first), tree), top) if ruled else self._top(top, tree)
+            refused = self._support.refused(self._first.copied({self._fields[top]: made}), only={top})
         else:
             made = locate.check_at(type(_at(self._first, path)), tree, path)
             refused = self._support.refused(made, path)
         for found in refused:
             raise Misplaced(found, BadValue(problem="not supported"))
         return made
+
+    def _top(self, key: str, tree: Mapping) -> Any:
+        """Return what stands at a key of the file, checked by itself."""
+        schema, name = type(self._first), self._fields[key]
+        there = {key: tree.items[key]} if key in tree.items else {}
+        return getattr(locate.check(_with(schema, name), Mapping(tree.place, there, tree.key_places)), name)
+
+
+@functools.cache
+def _with(schema: type[Section], name: str) -> type[Section]:
+    """Return a section with one field of another."""
+    field = schema.model_fields[name]
+    fields: dict[str, Any] = {name: (field.annotation, field)}
+    return create_model(schema.__name__, __base__=Section, **fields)
 
 
 def _parts(section: type, path: Path, touched: Sequence[tuple[int, str]]) -> Iterator[_Part]:

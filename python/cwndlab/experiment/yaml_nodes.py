@@ -166,6 +166,19 @@ def copy(node: Node) -> Node:
     return Mapping(node.place, {key: copy(item) for key, item in node.items.items()}, dict(node.key_places))
 
 
+def opened(node: Node, path: tuple[str | int, ...]) -> Node:
+    """Return a copy of the tree that shares what is beside the path."""
+    if not path or isinstance(node, Scalar):
+        return copy(node)
+    step, rest = path[0], path[1:]
+    if isinstance(node, Sequence):
+        return Sequence(
+            node.place, [opened(each, rest) if n == step else each for n, each in enumerate(node.items)]
+        )
+    items = {key: opened(item, rest) if key == step else item for key, item in node.items.items()}
+    return Mapping(node.place, items, dict(node.key_places))
+
+
 def describe(node: Node) -> str:
     """Say what a node is, for messages: its text, or its shape."""
     if isinstance(node, Scalar):

@@ -9,7 +9,7 @@ from typing import Any
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.scenario import topology
-from cwndlab.experiment.scenario.queries import least_rate
+from cwndlab.experiment.scenario.queries import least_rate, rate_of
 from cwndlab.experiment.scenario.topology import Routes
 
 _Shape = tuple[tuple[str, str, str], ...]
@@ -52,15 +52,21 @@ class Routed:
         self.hosts = {host["name"]: host for host in scenario["hosts"]}
         self.links = {link["name"]: link for link in scenario["links"]}
         self._way = way
+        self._taken: dict[tuple[str, str], list[Link]] = {}
         self._catalogue = catalogue
 
     def forward(self, flow: Flow) -> list[Link]:
         """The links that a flow's data takes."""
-        return [self.links[name] for name in self._way(flow["from"], flow["to"])]
+        return self._between(flow["from"], flow["to"])
 
     def back(self, flow: Flow) -> list[Link]:
         """The links that its acknowledgements take."""
-        return [self.links[name] for name in self._way(flow["to"], flow["from"])]
+        return self._between(flow["to"], flow["from"])
+
+    def _between(self, start: str, end: str) -> list[Link]:
+        if (start, end) not in self._taken:
+            self._taken[start, end] = [self.links[name] for name in self._way(start, end)]
+        return self._taken[start, end]
 
     @cached_property
     def crossing(self) -> dict[str, list[Flow]]:
@@ -106,5 +112,7 @@ class Routed:
         shaper = link["shaper"]
         if shaper is not None and shaper["kind"] == "trace":
             return len(shaper["opportunities_ns"]) * shaper["bytes"] * 8 * 10**9 // shaper["period_ns"]
+        if not self.scenario["schedule"]:
+            return rate_of(link)
         rates = list(self.rates(link))
         return max((rate for rate in rates if rate is not None), default=None) if None not in rates else None
