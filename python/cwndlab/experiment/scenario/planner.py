@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -28,6 +30,19 @@ from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of cyclic garbage from looking through a plan that grows, which has no cycle."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@_uncollected()
 def make(experiment: Experiment, told: Callable[[int, int], None] | None = None) -> Plan:
     """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused.
 
@@ -45,7 +60,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     for place, values, resolved in cells(listed=False):
         if isinstance(resolved, ExperimentError):
             raise next(error for _, _, error in cells() if isinstance(error, ExperimentError))
-        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario))
+        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario, resolved.ends))
         for number, own in enumerate(resolved.hashes(repeat)):
             scenario: Scenario = {**resolved.scenario, "repeat": number} if number else resolved.scenario
             runs.append(
@@ -111,7 +126,7 @@ def _resolved(
     lacking = next(support.refused(whole), None)
     labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
     sizes = [len(axis.rows) for axis in part.axes]
-    of_network = sections.axes.touching(OF_NETWORK)
+    of_network = {axis for axis, _ in sections.axes.touching(OF_NETWORK)}
     order = sorted(range(len(sizes)), key=lambda axis: not listed and axis not in of_network)
     steps = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     where = [order.index(axis) for axis in range(len(sizes))]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -45,8 +45,10 @@ class Resolved:
     warnings: tuple[str, ...]
     limit: int
     """Bytes of each capture and each table at most."""
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str]
     """Parts of the Scenario as canonical JSON, where that is known, by their keys."""
+    ends: Hashable
+    """Equal for Scenarios with the same hosts, flows and window, and links between the same ends."""
 
     def hashes(self, repeats: int) -> Iterator[str]:
         """Yield the `scenario_hash` of each repeat."""
@@ -179,7 +181,8 @@ class Resolving:
         if not self._texts:
             self._texts = {key: canonical(scenario[key]) for key in ("version", "experiment", "seed")}
         limit = spec.record.limit or MAX_RECORDED
-        return Resolved(scenario, net.notes + sides.notes, sides.warnings, limit, texts)
+        said = net.notes + sides.notes
+        return Resolved(scenario, said, sides.warnings, limit, texts, (ends, window))
 
 
 class _Resolver(Hosts, Links, Flows):

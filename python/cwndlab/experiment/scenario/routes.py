@@ -12,6 +12,9 @@ from cwndlab.experiment.scenario import topology
 from cwndlab.experiment.scenario.queries import least_rate, rate_of
 from cwndlab.experiment.scenario.topology import Routes
 
+Way = Callable[[str, str], list[str]]
+"""What gives the names of the links between two hosts."""
+
 _Shape = tuple[tuple[str, str, str], ...]
 """The name of each link, and its ends."""
 
@@ -21,11 +24,9 @@ class Ways:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._routes: dict[
-            tuple[tuple[str, str, str], ...], tuple[Routes, dict[tuple[str, str], list[str]]]
-        ] = {}
+        self._routes: dict[_Shape, tuple[Routes, dict[tuple[str, str], list[str]]]] = {}
 
-    def of(self, links: Sequence[Link]) -> Callable[[str, str], list[str]]:
+    def of(self, links: Sequence[Link]) -> Way:
         """Return what says the way from one host to another over these links."""
         shape = tuple((link["name"], link["from"], link["to"]) for link in links)
         if shape not in self._routes:
@@ -43,10 +44,8 @@ class Ways:
 class Routed:
     """A Scenario, and what several checks ask of it."""
 
-    def __init__(
-        self, scenario: Scenario, catalogue: Catalogue, way: Callable[[str, str], list[str]]
-    ) -> None:
-        """`way` gives the names of the links between two hosts."""
+    def __init__(self, scenario: Scenario, catalogue: Catalogue, way: Way) -> None:
+        """Take a Scenario, and the ways through its links."""
         self.scenario = scenario
         self.flows = scenario["flows"]
         self.hosts = {host["name"]: host for host in scenario["hosts"]}

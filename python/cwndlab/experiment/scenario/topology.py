@@ -305,6 +305,8 @@ def _other_direction(forward: _Layers) -> _Layers:
 
 def _merged(layers: _Layers) -> Link:
     """Return the link of some layers. A rate and a trace take each other's place, as a trace is a rate."""
+    if len(layers) == 1:
+        return layers[0][1]
     settings: dict[str, Any] = {}
     for _, link in reversed(layers):
         own = _written(link)
