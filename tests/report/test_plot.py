@@ -15,7 +15,7 @@ from memory_results import MemoryResults, incast, queue, record, sawtooth, scena
 
 from cwndlab.errors import InputError
 from cwndlab.report import plots
-from cwndlab.report.plots import box, colours, groups, heat
+from cwndlab.report.plots import box, groups, heat
 from cwndlab.results import columns
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.texttable import short_names
@@ -677,15 +677,3 @@ def test_values_are_ordered_as_quantities():
         "auto",
     ]
     assert columns.ordered(["1s", "20ms", "500us", "9ms"]) == ["500us", "9ms", "20ms", "1s"]
-
-
-def test_the_palette_keeps_its_distance_for_colour_blind_readers():
-    """Simulated deuteranopia (Machado, Oliveira and Fernandes 2009, severity 1): no two colours alike."""
-    matrix = np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    )
-    seen = [
-        matrix @ np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for colour in colours.PALETTE
-    ]
-    distances = [np.linalg.norm(a - b) for place, a in enumerate(seen) for b in seen[:place]]
-    assert min(distances) > 0.1
