@@ -356,6 +356,7 @@ def test_throughput_against_delay_grows_leftwards(results: MemoryResults):
     figure = plots.plot(results, "delay", by=["hosts.a.cc"])
     assert figure.axes[0].xaxis_inverted()
     assert len(figure.axes[0].patches) == 2
+    assert figure.axes[0].get_title(loc="right") == "ellipse: one standard deviation"
     assert texts(figure) == ["newreno", "cubic"]
 
 
@@ -388,6 +389,11 @@ def test_phase_of_two_flows_holds_each_cwnd_until_its_next_sample():
     )
     figure = plots.plot(results, "phase")
     assert figure.axes[0].collections[0].get_offsets().tolist() == [[1, 5], [3, 5], [3, 7]]
+    figure.canvas.draw()
+    (equal,) = [text for text in figure.axes[0].texts if text.get_text() == "equal"]
+    box = equal.get_window_extent()
+    left, top = figure.axes[0].transData.inverted().transform((box.x0, box.y1))
+    assert top < left  # beside the line of equal shares, not on it
 
 
 def test_sequence_marks_drops_at_the_sequence_that_was_lost(results: MemoryResults):
