@@ -63,7 +63,7 @@ class TcpInfoSampler:
 
 
 def config(run_id: int, scenario: Scenario, sockets: list[dict[str, Any]], role: str) -> dict[str, Any]:
-    """What a sampler is told (crates/live/src/sampler); `role` is `from` or `to`."""
+    """Configuration of a sampler (crates/live/src/sampler); `role` is `from` or `to`."""
     recorded = scenario["record"]["tcp"]
     return {
         "run_id": run_id,
