@@ -79,7 +79,7 @@ Count = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True)
 class TableRecord:
-    """Where a run's rows of one table are, and what they hash to."""
+    """Place and hash of a run's rows of one table."""
 
     __pydantic_config__ = _STRICT
 
@@ -107,7 +107,7 @@ class RunRecord:
     versions: dict[str, str]
     machine: dict[str, str]
     facts: dict[str, Any]
-    """What the testbed found on its hosts, such as the sysctls in force."""
+    """Facts that the testbed found on its hosts, such as the sysctls in force."""
     started: Annotated[str, AfterValidator(_time)]
     """UTC, ISO 8601."""
     wall_s: float
