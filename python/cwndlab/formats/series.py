@@ -181,7 +181,7 @@ class Log:
 
 
 _MORE = "more "
-"""What the names of columns begin with that have no place in the `tcp` table."""
+"""Prefix of the names of columns that have no place in the `tcp` table."""
 
 
 def _tcp(rows: Rows, names: Sequence[str]) -> pa.RecordBatch:

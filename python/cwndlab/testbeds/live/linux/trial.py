@@ -30,8 +30,9 @@ modprobe -q dummy numdummies=0 2>/dev/null
 ip link add "$device" type dummy 2>/dev/null || ip link add "$device" type veth || exit 0
 tell() {{ printf '%s %s\n' "$1" "$(printf %s "$2" | tr '\n' ' ')"; }}
 """
-"""Script that makes the device, after removing what a killed trial left where there are no namespaces. Where no
-device can be made, nothing can be tried, and nothing is refused.
+"""Script that makes the device, after removing what a killed trial left where there are no namespaces.
+
+Where no device can be made, nothing can be tried, and nothing is refused.
 """
 
 
