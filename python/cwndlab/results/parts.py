@@ -160,7 +160,7 @@ class StoredPart:
         self.directory = directory
         self._sums = Sums(directory)
         self._footers: dict[str, pq.FileMetaData] = {}
-        """Of tables that were read: that of hundreds of row groups takes longer to read than one of them."""
+        """Footers of tables that were read: that of hundreds of row groups reads slower than a group."""
 
     @functools.cached_property
     def records(self) -> list[RunRecord]:

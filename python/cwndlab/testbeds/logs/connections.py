@@ -205,7 +205,7 @@ class Unwrapped:
     def __init__(self) -> None:
         """Begin before the first record."""
         self._last: dict[int, tuple[int, int, int]] = {}
-        """Of each flow: its last number, how far that is from the first, and the farthest."""
+        """Each flow's last number, its distance from the first one, and the farthest distance."""
 
     def of(self, flow: Column, values: Column) -> Column:
         """The counters of the next records."""

@@ -39,7 +39,7 @@ class TcpInfoSampler:
             for role in ("from", "to")
         ]
         self.troubles: list[str] = []
-        """What went wrong while sampling, known after `stop`."""
+        """Failures of the sampling, complete after `stop`."""
 
     def start(self) -> None:
         """Start sampling."""
