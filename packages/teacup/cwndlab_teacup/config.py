@@ -45,13 +45,13 @@ class Converted:
     """The file's text."""
     name: str
     test_ids: list[str]
-    """Of every run, in TEACUP's order."""
+    """Test IDs of all runs, in TEACUP's order."""
     findings: list[Finding]
     lab: str | None
-    """Its machines as a lab file's text; None where the configuration does not say their addresses."""
+    """Text of a lab file with the machines. None where the configuration does not say their addresses."""
 
     def told(self, *, as_json: bool = False) -> list[str]:
-        """What became of each setting, as lines of text or of JSON."""
+        """Outcome of each setting, as lines of text or of JSON."""
         if not as_json:
             return as_text_list(self.findings)
         return [
@@ -192,7 +192,7 @@ class _Converter(Traffic, Hosts, Router):
     def _factor(
         self, parameters: Sequence[Parameter], cells: Sequence[tuple[int, ...]], leaves: Sequence[Leaves]
     ) -> tuple[Leaves, list[dict[str, Any]], int]:
-        """What all runs share, the axes of the rest, and how often each cell is run."""
+        """Find the part that all runs share, the axes of the rest, and how often each cell is run."""
         place = self.source.place("TPCONF_vary_parameters")
         keys = list(dict.fromkeys(key for leaf in leaves for key in leaf))
         if any(leaf.keys() != set(keys) for leaf in leaves):

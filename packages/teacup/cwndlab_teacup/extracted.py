@@ -1,4 +1,5 @@
-"""What TEACUP's analysis extracts of captures and logs: a file for each flow and kind, a value a line.
+"""The files that TEACUP's analysis extracts from captures and logs: one for each flow and kind, a value a
+line.
 
 `TESTID_ADDRESS_PORT_ADDRESS_PORT.psiz` has the IP length of each packet at the receiver, `.rtts` the round
 trips by synthetic packet pairs (s), `.cwnd` the congestion window (bytes) and `.tcp_rtt` the smoothed RTT of
@@ -53,12 +54,12 @@ _BY_HEAD = {
     "rtts": rf"{_TIME} [0-9]{{1,4}}\.[0-9]{{1,9}}",
     "cwnd": rf"{_TIME},[0-9]{{1,12}}(?:,[0-9]{{0,12}})?",
 }
-"""What a whole line is, by kind; `tcp_rtt` looks as `cwnd` does, and only its name tells it."""
+"""Patterns of a whole line, by kind; `tcp_rtt` looks as `cwnd` does, and only its name tells it."""
 
 _LINE = r"^([0-9]{1,10}\.[0-9]{1,9})[ ,]([0-9]{1,15}(?:\.[0-9]{1,12})?)(?:[ ,].*)?$"
 
 MARKS = {"lines of a time since 1970 and a value": rf"^{_TIME}[ ,][0-9.]+(?:,[0-9]*)?$".encode()}
-"""What such a file has, in words, and how it is found."""
+"""Marks of such a file, in words, each with the pattern that finds it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Extracted:
 
 
 def of(path: Path) -> Extracted | None:
-    """What a file is by its name."""
+    """Recognise a file by its name. None for a file of another tool."""
     found = FILE.fullmatch(path.name)
     if found is None:
         return None
@@ -164,7 +165,7 @@ class _Arrived:
         return t_ns, counted
 
     def metrics(self) -> dict[str, float]:
-        """What follows from it alone."""
+        """Metrics that follow from the arrivals alone."""
         first, last = self.span_ns or (0, 0)
         return {"throughput_mbps": 8e3 * self.total / (last - first)} if last > first else {}
 

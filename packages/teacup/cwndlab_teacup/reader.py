@@ -1,4 +1,6 @@
-"""What the converter of TEACUP configurations reads everywhere: parameters of runs, names, numbers, units."""
+"""The reading of parameters, names, numbers and units, for all parts of the converter of TEACUP
+configurations.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ KINDS = ("mapped", "approximated", "dropped")
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one setting."""
+    """Finding about one setting."""
 
     kind: str
     """One of `KINDS`."""

@@ -48,7 +48,7 @@ class Crossing:
     """A router, and the hosts of the traffic on both of its sides."""
 
     router: str
-    """Its name; empty where there is only one."""
+    """Name of the router; empty where there is only one."""
     pipes: list[dict[str, Any]]
     left: list[str]
     right: list[str]
@@ -62,7 +62,7 @@ class Crossing:
         return link, f"{link}.reverse"
 
     def leaves(self, left: list[str], right: list[str]) -> Leaves:
-        """What stands in the file of these hosts at both sides, but for the link between them."""
+        """Leaves of the experiment file for these hosts at both sides, but for the link between them."""
         if not self.router:
             return {
                 "network.dumbbell.left": left,

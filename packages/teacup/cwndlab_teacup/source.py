@@ -52,7 +52,7 @@ class Setting:
 
 @dataclass
 class Source:
-    """What a configuration file says."""
+    """Contents of a configuration file."""
 
     file: Path
     settings: dict[str, Setting] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Source:
         return default if setting is None else setting.value
 
     def place(self, name: str) -> Place:
-        """Where a name is set; the beginning of the file if it is not."""
+        """Place where a name is set; the beginning of the file if it is not."""
         setting = self.settings.get(name)
         return Place(str(self.file), 1, 1) if setting is None else setting.place
 

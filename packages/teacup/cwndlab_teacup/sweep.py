@@ -24,7 +24,7 @@ class Parameter:
     place: Place
 
     def label(self, row: int) -> str:
-        """What a value adds to the test ID."""
+        """Part of the test ID that stands for a value."""
         pairs = zip(self.short_names, self.rows[row], strict=True)
         return "".join(f"_{short}_{printable(as_text(value)).replace('_', '-')}" for short, value in pairs)
 

@@ -52,7 +52,7 @@ MARKS = {
     "snd_nxt= and snd_una=": rb"snd_nxt=0x[0-9a-f]+ snd_una=0x",
     "snd_cwnd=": rb"snd_cwnd=\d",
 }
-"""What a record of the tracepoint has, in words, and how it is found."""
+"""Marks of a record of the tracepoint, in words, each with the pattern that finds it."""
 
 
 def recognises(head: bytes) -> bool:

@@ -96,7 +96,7 @@ def read(directory: Path, options: Options, skipped: list[str]) -> list[Run]:
 
 
 def varied(test_id: str, prefixes: Sequence[str] = ()) -> dict[str, str]:
-    """What a test ID says was varied: `PREFIX_tcp_newreno_del_20` has tcp = newreno and del = 20.
+    """Split a test ID into what was varied: `PREFIX_tcp_newreno_del_20` has tcp = newreno and del = 20.
 
     The prefix is the longest of `prefixes` that fits; without one it ends before the longest run of pairs
     whose first words are letters alone.
@@ -129,7 +129,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _recording(test_id: str, test: _Test, options: Options, skipped: list[str]) -> Recording | None:
-    """What the files of one test ID show together; None if none of them shows a flow."""
+    """Combine what the files of one test ID show. None if none of them shows a flow."""
     stacks = [recording for path in sorted(test.stacks) for recording in _of_stack(path)]
     captures: list[Recording] = []
     warnings: list[str] = []
@@ -224,7 +224,7 @@ def _merge(
 
 
 def _senders(logged: Mapping[str, Recording]) -> dict[str, Recording]:
-    """Of the two directions of a connection that both ends logged, the one that had data in flight."""
+    """Choose the direction that had data in flight, of each connection that both ends logged."""
 
     def flight(flow: str) -> int:
         part = _Part(logged[flow].tables["tcp"], [flow], 0)
@@ -241,7 +241,7 @@ def _senders(logged: Mapping[str, Recording]) -> dict[str, Recording]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one file has of a table."""
+    """Rows of a table from one file."""
 
     rows: StoredTable
     wanted: Sequence[str]

@@ -52,7 +52,7 @@ RECORD = np.dtype(
         "itemsize": 96,
     }
 )
-"""What is used of the C structure, with the padding of x86-64; ports are in network order."""
+"""Fields of the C structure that are used, with the padding of x86-64; ports are in network order."""
 
 MORE = ("mss", "ssthresh", "snd_wnd", "rcv_wnd", "state", "length")
 """Fields of text that become samples `ttprobe.NAME`."""
@@ -82,7 +82,7 @@ MARKS = {
     "records that begin with i or o": rb"^[io],",
     f"{len(TEXT)} fields in them": rb"^(?:[^,\n]*,){%d}[^,\n]*\r?$" % (len(TEXT) - 1),
 }
-"""What a log as text has, in words, and how it is found."""
+"""Marks of a log as text, in words, each with the pattern that finds it."""
 
 
 def recognises(head: bytes) -> bool:

@@ -33,14 +33,14 @@ STAMP = "\x00"
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands: file, line and column, both counted from 1."""
+    """Position of a text: file, line and column, both counted from 1."""
 
     file: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        """As messages begin."""
+        """Format the place as messages begin."""
         return f"{self.file}:{self.line}:{self.column}"
 
 
@@ -53,7 +53,7 @@ class Text(str):
     """For each string token: index of its first character in the text, line, column (from 1)."""
 
     def place(self, index: int) -> Place:
-        """Where the character at `index` stands."""
+        """Place of the character at `index`."""
         start, line, column = max(
             (piece for piece in self.pieces if piece[0] <= index), default=self.pieces[0]
         )
@@ -62,7 +62,7 @@ class Text(str):
 
 @dataclass
 class Work:
-    """What may still be made."""
+    """Amount of text that may still be made."""
 
     left: int
     """Elements and characters."""
@@ -365,7 +365,7 @@ class Values:
 
 
 def _divide(left: int | float, right: int | float) -> int | float:
-    """As Python 2: whole numbers divide to whole numbers."""
+    """Divide as Python 2 does: whole numbers divide to whole numbers."""
     return left // right if isinstance(left, int) and isinstance(right, int) else left / right
 
 
@@ -447,7 +447,7 @@ _WORDS: Mapping[type, str] = {
 
 
 def what(node: ast.AST) -> str:
-    """What a piece of code is, in words."""
+    """Describe a piece of code in words."""
     inner = node.value if isinstance(node, ast.Expr) else node
     if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
         return f"a call of {shown(inner.func.id)}"

@@ -71,7 +71,7 @@ MARKS = {
     "other names of RFC 4898": rb"(?i)\b(?:localaddress|remaddress|smoothedrtt|curcwnd)\b",
     "records of time, connection and ends": rb"^\d+\.\d+,\d+,[0-9a-fA-F.:]+,\d+,",
 }
-"""What a log has, in words, and how it is found."""
+"""Marks of a log, in words, each with the pattern that finds it."""
 
 
 def recognises(head: bytes) -> bool:
@@ -126,12 +126,12 @@ def read(path: Path) -> list[Recording]:
 
 @dataclass
 class _Known:
-    """What is to be remembered of flows, by their numbers, from one record to the next."""
+    """State of flows, by their numbers, from one record to the next."""
 
     last: dict[int, dict[str, float]]
     """The last values of the columns that metrics are made of."""
     long: set[int]
-    """Those that have the long counter of bytes acknowledged."""
+    """Numbers of flows that have the long counter of bytes acknowledged."""
 
 
 _LAST = (

@@ -74,7 +74,7 @@ def by_key(
     asked: bool = True,
     baseline: str | None = None,
 ) -> tuple[list[Comparisons], list[Answer]]:
-    """What the values of a key change in some metrics: the comparisons, and an answer for each pair.
+    """Compare the values of a key in some metrics: the comparisons, and an answer for each pair.
 
     A metric whose mean over a run's flows would mix applications is compared within each of them. Without
     aims the metric is the one that `compare` takes. Nothing where nothing is left to compare.
@@ -122,7 +122,7 @@ def _apps(rows: pl.DataFrame, metric: str) -> list[str] | list[None]:
 
 
 def _called(results: ResultSet, metric: str, app: str | None) -> str:
-    """What a metric is called where its words do not say all: the rate asked for, the application."""
+    """Name a metric where its words do not say all: the rate asked for, the application."""
     rate = _rate(results) if metric == "time_to_rate_s" else ""
     words = f"time to reach {rate}" if rate else ""
     if app is None:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Kind(StrEnum):
-    """What a comparison can conclude."""
+    """Conclusions that a comparison can come to."""
 
     DIFFERENCE = "difference"
     NONE = "none proven"
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Design(StrEnum):
-    """What stands against what."""
+    """Design of a comparison: how the runs of the sides belong together."""
 
     PAIRED = "paired"
     """Runs with the same random draws (seed and repeat) are compared pair by pair."""
@@ -51,7 +51,7 @@ class Options:
     equivalent: float | None = None
     """Share of a's mean (0.03: 3 %) that a difference must stay below to count as none."""
     seed: int = 1
-    """Of the resamples and of the random arrangements."""
+    """Seed of the resamples and of the random arrangements."""
 
     within: bool = True
     """Whether to read the samples of single runs, which takes long for many."""
@@ -77,11 +77,11 @@ class Contrast:
     a: RunSet
     b: RunSet
     where: Mapping[str, str] = field(default_factory=dict)
-    """What they have in common and other contrasts do not: swept keys and their values."""
+    """Swept keys, with their values, that both sides share and other contrasts do not."""
     name: str = ""
     """ in words, for sentences."""
     combinations: int = 0
-    """Of a contrast over several combinations, averaged (`average`), how many; 0 of any other."""
+    """Number of combinations that a contrast averages (`average`); 0 for any other."""
     ratios: bool = False
     """Whether its values are those of `average`, relative to a's means."""
 
@@ -121,7 +121,7 @@ class Side:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What two sets of runs say about one metric. Differences are b - a in the unit of the metric."""
+    """Comparison of two sets of runs in one metric. Differences are b - a in the unit of the metric."""
 
     metric: str
     contrast: Contrast
@@ -154,14 +154,14 @@ class Comparison:
     equivalent_p: float | None = None
     """Corrected p of the equivalence test."""
     within: Interval | None = None
-    """Of single runs: interval of the difference from their own samples."""
+    """Interval of the difference of single runs, from their own samples. None where there is none."""
     effective: tuple[float, float] | None = None
     """Independent samples that those of the two runs are worth."""
     notes: tuple[str, ...] = ()
-    """What to know before trusting it, a sentence each."""
+    """Notes to read before the comparison is trusted, a sentence each."""
 
     def __repr__(self) -> str:
-        """What is compared, and what came of it."""
+        """Format the sides and the conclusion in one line."""
         share = self.share(self.difference)
         differs = f"{self.difference:+.4g}" if share is None else f"{100 * share:+.3g} %"
         sides = f"{self.b.label} against {self.a.label}"

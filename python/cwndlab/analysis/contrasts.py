@@ -1,4 +1,4 @@
-"""What to compare with what: two results, one by a key, or two sets of other tools' files."""
+"""The contrasts to compare: two results, one by a key, or two sets of other tools' files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Comparisons:
     each: Sequence[Comparison]
     """Every metric of every combination and pair of values."""
     overall: Sequence[Comparison]
-    """The same averaged over the combinations, where there are several; corrected among themselves."""
+    """Comparisons averaged over the combinations, where there are several; corrected among themselves."""
     notes: Sequence[str]
-    """What to know of the runs as a whole, a sentence each."""
+    """Notes on the runs as a whole, a sentence each."""
     alone: Sequence[OneSided] = ()
     """The metrics of combinations that only one side has."""
 
@@ -123,7 +123,7 @@ def of_two(
 
 
 def _makers(names: Sequence[str], a: "ResultSet", b: "ResultSet") -> list[str]:
-    """What made each of two results, where that was not the same."""
+    """Name the versions that made each of two results, where they differ."""
     known = dict.fromkeys([*a.header.versions, *b.header.versions])
     differ = [name for name in known if a.header.versions.get(name) != b.header.versions.get(name)]
     return [

@@ -1,4 +1,4 @@
-"""What one value of a key changes against another, over all combinations of the rest, in words.
+"""The change from one value of a key to another, over all combinations of the rest, in words.
 
 The typical change, the smallest and the largest with where they are, and in how many combinations which side
 is ahead.
@@ -29,7 +29,7 @@ MAX_PLACES = 3
 SINGLE = "one run each"
 
 _EXACT = {Kind.IDENTICAL, Kind.DETERMINISTIC}
-"""Where no draw moves a run."""
+"""Kinds of comparisons in which no draw moves a run."""
 
 
 @dataclass(frozen=True)
@@ -199,11 +199,11 @@ class Effect:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one value of a key changes against another, in every metric that answers the question."""
+    """Answer of one value of a key against another, in every metric that answers the question."""
 
     effects: Sequence[Effect]
     key: str = ""
-    """What the sides are values of, where that is not clear from them."""
+    """Key whose values the sides are, where the sides do not make it clear."""
     asked: bool = True
     """Whether these metrics are asked for; else only those that change in practice are told."""
     by: str = ""
@@ -216,7 +216,7 @@ class Answer:
 
     @property
     def told(self) -> list[Effect]:
-        """What is told of each metric by itself."""
+        """Effects that are told of each metric by itself."""
         if self._identical:
             return []
         return [each for each in self.effects if self.asked or each.weight >= PRACTICAL]
@@ -246,7 +246,7 @@ class Answer:
         return f"{one} against {other}{over}: {said}" + (f" ({basis})." if basis else ".")
 
     def details(self) -> list[str]:
-        """What stands behind it: where it is least and most, and what would make it surer."""
+        """Details behind the answer: where the change is least and most, and what would make it surer."""
         said = [text for each in self.told for text in each.spread()]
         if any(each.status == SINGLE for each in self.told):
             said.append("Each was run once: repeats would tell how far chance moves it.")
@@ -326,7 +326,7 @@ def _capital(text: str) -> str:
 
 
 def _basis(effects: Sequence[Effect]) -> str:
-    """What the typical changes are, and how sure."""
+    """Say what the typical changes are, and how sure."""
     ratios = {each.ratios for each in effects if len(each.each) > 1}
     ways = {True: "geometric mean of ratios", False: "mean of differences"}
     typical = [way for ratio, way in ways.items() if ratio in ratios]

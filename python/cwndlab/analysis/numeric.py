@@ -95,7 +95,7 @@ def _first_hits(hit: NDArray[np.bool_], of_column: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Box:
-    """What a box plot shows of a sample, in the sample's unit."""
+    """Figures of a sample that a box plot shows, in the sample's unit."""
 
     n: int
     mean: float

@@ -190,7 +190,7 @@ def _all_flows(metrics: Mapping[str, Sequence[float | None]]) -> dict[str, float
 
 
 def _over(name: str) -> str:
-    """What a run of several flows has of theirs."""
+    """Choose the statistic of a metric over the flows of a run."""
     metric = BY_NAME.get(name)
     return "mean" if metric is None else metric.over
 

@@ -33,7 +33,7 @@ MIN_DRAWS = 19_999
 With the observed one, p is a multiple of 1/20000 (Phipson and Smyth 2010: it is never 0)."""
 
 MAX_DRAWS = 1_999_999
-"""The same for many comparisons, which need small p."""
+"""Greatest number of random arrangements, for many comparisons, which need small p."""
 
 RESAMPLES = 9_999
 """Resamples of a bootstrap."""
@@ -71,7 +71,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Test:
-    """What a permutation test found."""
+    """Result of a permutation test."""
 
     p: float
     """Share of the arrangements whose statistic is at least as far from 0 as the observed one (two-sided)."""
@@ -119,7 +119,9 @@ def bootstrap(a: Floats, b: Floats, confidence: float, random: np.random.Generat
 
 
 def bootstrap_paired(d: Floats, confidence: float, random: np.random.Generator) -> Interval | None:
-    """The same for paired differences: pairs are resampled whole. Raises ValueError as `student` does."""
+    """Return the interval of paired differences: pairs are resampled whole. Raises ValueError as `student`
+    does.
+    """
     means, errors = _resampled((d,), random)
     return _studentised(float(d.mean()), _error(d), means[0], errors[0], confidence)
 

@@ -258,7 +258,7 @@ def _times(found: Comparison) -> str:
 
 
 def _seen(found: Comparison) -> str:
-    """What became of the difference that was seen."""
+    """Say what became of the difference that was seen."""
     seen = _size(abs(found.difference), found)
     said = ""
     if found.test is not None and found.test.p <= 1 - found.confidence:
@@ -342,7 +342,7 @@ def _needed(found: Comparison) -> str:
 
 
 def _runs_of(found: Comparison) -> str:
-    """What more of would help."""
+    """Name the kind of runs of which more would help."""
     words = {Design.PAIRED: "pairs", Design.EXACT: "runs", Design.UNPAIRED: "runs a side"}
     return words[found.design]
 
@@ -401,7 +401,7 @@ def _sign(value: float) -> int:
 
 
 def legend(found: Sequence[Comparison]) -> list[str]:
-    """What the intervals and p values of a table are."""
+    """Lines that explain the intervals and p values of a table."""
     tested = [each for each in found if each.test is not None]
     if not tested:
         return []

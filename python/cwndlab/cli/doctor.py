@@ -1,4 +1,4 @@
-"""What this machine can do for cwndlab: testbeds, tools, kernel features and rights."""
+"""The means of this machine for cwndlab: testbeds, tools, kernel features and rights."""
 
 import gzip
 import json
@@ -100,7 +100,7 @@ def _testbed(name: str, lab: Path | None) -> Finding:
 
 
 def _guests() -> Iterator[Finding]:
-    """What testbed kernel needs: kernels that were built, and what builds them."""
+    """Yield the needs of testbed kernel: kernels that were built, and what builds them."""
     from cwndlab.testbeds import kernels
 
     reason = kernels.ready()

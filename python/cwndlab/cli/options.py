@@ -59,14 +59,14 @@ Lab = Annotated[
 
 
 def _suites(incomplete: str) -> list[str]:
-    """What a shell may complete a suite's name to; nothing of an empty word, which may become a file."""
+    """Completions of a suite's name for a shell; none for an empty word, which may become a file."""
     from cwndlab.experiment import suites
 
     return [suite.name for suite in suites.suites() if incomplete and suite.name.startswith(incomplete)]
 
 
 def _testbeds(incomplete: str) -> list[str]:
-    """What a shell may complete a testbed's name to."""
+    """Completions of a testbed's name for a shell."""
     return [name for name in testbeds.names() if name.startswith(incomplete)]
 
 
@@ -149,7 +149,7 @@ def parse_share(option: str, text: str, *, least: float | None = None) -> float:
 
 
 def parse_optional_share(option: str, text: str | None, *, least: float | None = None) -> float | None:
-    """The same of an option that may be missing."""
+    """Parse a share given by an option. None where the option is missing."""
     return None if text is None else parse_share(option, text, least=least)
 
 

@@ -1,4 +1,4 @@
-"""What commands print: data to stdout, everything else to stderr."""
+"""The output of commands: data to stdout, everything else to stderr."""
 
 import shlex
 import sys
@@ -142,7 +142,7 @@ def judge_outcomes(
     *,
     quiet: bool,
 ) -> None:
-    """The same of what came of expectations of some results, which are in `place`."""
+    """Judge the outcomes of expectations of some results, which are in `place`."""
     from cwndlab.results import expectations
     from cwndlab.results import junit as form
 

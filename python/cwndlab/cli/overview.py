@@ -1,4 +1,6 @@
-"""What `cwndlab check` says of a plan: the network, what crosses which queue, what it costs, the notes."""
+"""The text of `cwndlab check` about a plan: the network, what crosses which queue, what it costs,
+the notes.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Page:
 
     @property
     def path(self) -> Path:
-        """Its file; pages that are made from the program have none."""
+        """Path of the page's file, which pages that are made from the program do not have."""
         return PAGES / f"{self.name}.md"
 
     def text(self) -> str:

@@ -84,7 +84,7 @@ def _annotation(given: Any) -> str:
 
 
 def _options(command: Any, function: Any) -> dict[str, str]:
-    """What a command says of the options that a method has too."""
+    """Help of a command's options that a method has too."""
     told = {
         spelt.lstrip("-").replace("-", "_"): each.help
         for each in command.params

@@ -128,7 +128,7 @@ def run(
 
 @dataclass(frozen=True)
 class Where:
-    """What carries the packets, and by default how many workers."""
+    """Testbed that carries the packets, and the default number of workers."""
 
     testbed: str
     lab: Path | None

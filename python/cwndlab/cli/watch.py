@@ -79,7 +79,7 @@ def _once(
 
 
 def _state(file: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is saved; None while an editor puts another in its place."""
+    """State of a file that changes when it is saved. None while an editor puts another in its place."""
     try:
         found = file.stat()
     except OSError:

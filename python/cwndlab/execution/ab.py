@@ -23,11 +23,11 @@ Read = Callable[[Path], Experiment]
 
 @dataclass(frozen=True)
 class Turn:
-    """What is carried out with a build before the other has its turn."""
+    """Repeats that run with a build before the other build has its turn."""
 
     build: str
     repeats: tuple[int, ...]
-    """Of every cell, from 0."""
+    """Numbers of the repeats of every cell, from 0."""
 
 
 def turns(base: str, new: str, repeats: int) -> list[Turn]:
@@ -44,7 +44,7 @@ def turns(base: str, new: str, repeats: int) -> list[Turn]:
 
 
 def directory_of(experiment: str, out: Path | None, *, resume: bool) -> Path:
-    """Where the results of both builds go, each in a directory of its name."""
+    """Directory for the results of both builds, with one of its own for each, by name."""
     return directories.choose(experiment, out, resume, "ab")
 
 

@@ -1,4 +1,4 @@
-"""What a run costs before it is carried out: packets, rows, disk, memory and time, about."""
+"""The estimated cost of a run before it is carried out: packets, rows, disk, memory and time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKETS_PER_S = 4_000_000
 WRITTEN_PER_S = 5_000_000
 """Rows of tables, or packets of captures, that are written in a second."""
 RUN_S = 0.005
-"""What every run costs besides, s."""
+"""Fixed time of every run, in s."""
 ROW_BYTES: Mapping[tuple[str, str], float] = {
     ("tcp", "interval"): 13.0,
     ("tcp", "per-ack"): 5.0,
@@ -42,9 +42,9 @@ PROCESS_MEMORY = 125_000_000
 ROW_MEMORY = 3
 """How often a row is in memory while its table is written: as it came, as one piece, and encoded."""
 VBR_BPS = 1e6
-"""What is taken for datagrams of drawn sizes and intervals, bit/s."""
+"""Assumed rate of datagrams of drawn sizes and intervals, in bit/s."""
 UNLIMITED_BPS = 10**10
-"""What is taken for a way that nothing limits."""
+"""Assumed rate of a way that nothing limits, in bit/s."""
 INITIAL_WINDOW = 10
 """Segments of the first flight (RFC 6928)."""
 RECORD_HEADER, ACK = 16, 52
@@ -53,7 +53,7 @@ RECORD_HEADER, ACK = 16, 52
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run costs."""
+    """Cost of a run."""
 
     packets: int
     """Data packets sent."""

@@ -18,7 +18,7 @@ from cwndlab.results.catalogue import run_id
 from cwndlab.results.labels import Labels
 
 START_S = 0.5
-"""What a command costs before the first run, in s."""
+"""Time that a command needs before the first run, in s."""
 
 MAX_RUNS = 40
 """Runs listed in text."""
@@ -32,7 +32,7 @@ REPORT_BYTES = 2_000_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """What runs cost together, about."""
+    """Estimated cost of runs together."""
 
     series: Mapping[str, int]
     """Bytes on the disk by what is recorded (`cwndlab.execution.cost.Cost.series`)."""
@@ -41,7 +41,7 @@ class Estimate:
     seconds: float
     """By the clock on the wall."""
     costly: Mapping[str, str]
-    """What to record less, by what is recorded, where that takes much."""
+    """Advice on what to record less, by what is recorded, where that takes much."""
 
     @property
     def disk(self) -> int:
@@ -50,7 +50,7 @@ class Estimate:
 
 
 def of(runs: list[PlannedRun], jobs: int, pause_ns: int | None = None) -> Estimate:
-    """What some runs cost on that many workers.
+    """Estimate the cost of some runs on that many workers.
 
     `pause_ns`: the settle time between runs that take real time; None for the simulator.
     """
@@ -99,7 +99,7 @@ def check_room(runs: list[PlannedRun], directory: Path) -> None:
 
 
 def _too_much(found: Estimate, directory: Path) -> str:
-    """What to say where the disk of a directory has no room for what runs record; empty where it has."""
+    """Warn where the disk of a directory has no room for what runs record. Empty where it has."""
     there = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free
     if found.disk <= max(free, SMALL_DISK):

@@ -14,13 +14,13 @@ class Observer(Protocol):
     """Is told how far a sweep is."""
 
     def planning(self, planned: int, runs: int) -> None:
-        """So many runs of the plan are known and checked; before `start`."""
+        """Take note of how many runs of the plan are known and checked; called before `start`."""
 
     def start(self, runs: int, work: int) -> None:
-        """So many runs and so much work are ahead; work is in arbitrary units."""
+        """Take note of the number of runs ahead and of their work, in arbitrary units."""
 
     def advance(self, runs: int, work: int) -> None:
-        """So many more runs and so much more work are done."""
+        """Take note of the number of runs and the work done since the last call."""
 
     def waiting(self, what: str) -> None:
         """A run waits for that, such as a host; empty: for nothing any more."""
@@ -47,13 +47,13 @@ class Arrivals:
     """The place where finished parts arrive, and where an executor says how it goes."""
 
     site: Site
-    """What carries runs out; a worker on this machine writes its parts into `site.runs` itself."""
+    """Site that carries runs out; a worker on this machine writes its parts into `site.runs` itself."""
     observer: Observer
     troubles: list[str] = field(default_factory=list)
-    """What went wrong with tasks, a line each; the sweep ends with them."""
+    """Failures of tasks, a line each; the sweep ends with them."""
 
     def advance(self, runs: int, work: int) -> None:
-        """So many more runs and so much more work are done."""
+        """Pass on the number of runs and the work done since the last call."""
         self.observer.advance(runs, work)
 
     def place(self, part: Part, contents: Mapping[str, bytes]) -> None:

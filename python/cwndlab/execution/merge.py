@@ -80,7 +80,7 @@ class _Found:
 
     @cached_property
     def digest(self) -> str:
-        """What it holds, but for clock times and facts of machines."""
+        """Hash of the contents, without clock times and facts of machines."""
         held = hashlib.sha256(catalogue.to_parquet(self.table))
         for name in self.parts:
             part = self.directory / "runs" / name

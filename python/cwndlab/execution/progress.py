@@ -42,15 +42,15 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
             self._bar.stop()
 
     def planning(self, planned: int, runs: int) -> None:
-        """So many runs of the plan are known and checked."""
+        """Show how many runs of the plan are known and checked."""
         self._show(planned, runs, f"planned {planned} of {runs} runs")
 
     def reading(self, done: int, of: int) -> None:
-        """So many bytes of a file have been read."""
+        """Show how many bytes of a file have been read."""
         self._show(done, of, "unpacking")
 
     def start(self, runs: int, work: int) -> None:
-        """So many runs and so much work are ahead. A second call begins anew."""
+        """Show how many runs and how much work are ahead. A second call begins anew."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = self._task = None
@@ -59,7 +59,7 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
         self._begun = self._last_line = time.monotonic()
 
     def advance(self, runs: int, work: int) -> None:
-        """So many more runs and so much more work are done."""
+        """Show how many more runs and how much more work are done."""
         self._runs += runs
         self._work += work
         self._show_runs()
@@ -119,22 +119,22 @@ class ProgressLines:
         self._work = self._all_work = 0
 
     def planning(self, planned: int, runs: int) -> None:
-        """So many runs of the plan are known and checked."""
+        """Show how many runs of the plan are known and checked."""
         self._count("planning", planned, runs, planned / max(runs, 1))
 
     def reading(self, done: int, of: int) -> None:
-        """So many bytes of a file have been read."""
+        """Show how many bytes of a file have been read."""
         self._count("reading", done, of, done / max(of, 1))
 
     def start(self, runs: int, work: int) -> None:
-        """So many runs and so much work are ahead. A second call begins anew."""
+        """Show how many runs and how much work are ahead. A second call begins anew."""
         self._runs = self._work = 0
         self._all_runs, self._all_work = runs, work
         self._begun, self._last = time.monotonic(), None
         self.advance(0, 0)
 
     def advance(self, runs: int, work: int) -> None:
-        """So many more runs and so much more work are done."""
+        """Show how many more runs and how much more work are done."""
         self._runs += runs
         self._work += work
         self._count("running", self._runs, self._all_runs, self._work / max(self._all_work, 1))

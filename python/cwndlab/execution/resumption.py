@@ -1,4 +1,4 @@
-"""What a results directory already holds, and whether an experiment may go on in it."""
+"""The contents of a results directory, and whether an experiment may go on in it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ def prepare(directory: Path, header: Header, cut: Sequence[Part], experiment: st
 
 
 def stored(directory: Path) -> Callable[[str], StoredPart | None]:
-    """What gives a part that is there, by its name."""
+    """Return a function that gives a part that is there, by its name."""
 
     def of_part(name: str) -> StoredPart | None:
         place = directory / "runs" / name
@@ -115,7 +115,7 @@ def _changes(directory: Path, before: Header, now: Header, experiment: str) -> I
 
 
 def changes(before: str, now: str) -> Iterator[str]:
-    """What differs between two texts of experiment.yaml, a line for each key."""
+    """Yield the differences between two texts of experiment.yaml, a line for each key."""
     old, new = dict(_leaves(before)), dict(_leaves(now))
     for key in [*old, *(key for key in new if key not in old)] if old else []:
         if old.get(key) != new.get(key):

@@ -10,7 +10,9 @@ from cwndlab.experiment.schema import Spec
 PAUSE_NS = 1_000_000_000
 """Settle time between two runs unless the experiment sets `pause`."""
 SET_UP_NS = 3_000_000_000
-"""What a run in real time takes, about, besides its length and the pause: namespaces, programs, idle ping."""
+"""Assumed time of a run in real time besides its length and the pause, in ns: namespaces, programs, idle
+ping.
+"""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def replace(experiment: Experiment, out: Path, **options: Any) -> ResultSet:
 
 
 def _left(directory: Path, cut: Sequence[Part]) -> str:
-    """What an interrupted sweep says it left, whenever it was stopped."""
+    """Say what an interrupted sweep left, whenever it was stopped."""
     there = [part for part in cut if (directory / "runs" / part.name).is_dir()]
     done, planned = (sum(len(part.runs) for part in some) for some in (there, cut))
     if not (directory / catalogue.FILE).exists():

@@ -25,14 +25,14 @@ class Shard:
         return shard
 
     def __str__(self) -> str:
-        """As it is given: `3/10`."""
+        """Format the shard as it is given: `3/10`."""
         return f"{self.number}/{self.count}"
 
     @property
     def directory(self) -> str:
-        """What a directory of it is called after the experiment's name, such that shards sort by number."""
+        """Name of the shard's directory after the experiment's name, such that shards sort by number."""
         return f"shard-{self.number:0{len(str(self.count))}}-of-{self.count}"
 
     def of(self, cut: Sequence[Part]) -> list[Part]:
-        """Its parts: every `count`th, as neighbours in a sweep cost about the same."""
+        """Parts of the shard: every `count`th, as neighbours in a sweep cost about the same."""
         return list(cut[self.number - 1 :: self.count])

@@ -129,7 +129,7 @@ _MADE = re.compile(
 
 
 def unfinished(runs: Path, part: str, process: int) -> Path:
-    """Where a process writes a part until it is whole."""
+    """Place where a process writes a part until it is whole."""
     return runs / f".{part}.{process}"
 
 

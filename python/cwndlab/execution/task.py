@@ -38,7 +38,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Its parts: the first, and of several the last."""
+        """Name of the task: its first part, and of several the last."""
         return " to ".join(dict.fromkeys((self.parts[0].name, self.parts[-1].name)))
 
 
@@ -67,14 +67,14 @@ def seconds(part: Part) -> float:
 
 @dataclass(frozen=True)
 class Site:
-    """Where parts are carried out, and where they go."""
+    """Site where parts are carried out, and the place for their files."""
 
     testbed: str
     """Name of the testbed; every process makes its own."""
     runs: Path
     """The directory that gets the parts."""
     versions: dict[str, str]
-    """What carries the packets, for the record."""
+    """Versions of what carries the packets, for the record."""
     sequence: Order | None = None
     """The order of runs and the pause between them, where runs take real time."""
     lab: Path | None = None
@@ -87,7 +87,7 @@ class Site:
         return testbeds.find(self.testbed, self.lab, self.modules)
 
     def work(self, scenario: Scenario) -> tuple[int, int]:
-        """What a run costs before its t = 0, and from then on: packets, or us where it takes real time."""
+        """Cost of a run before its t = 0, and from then on: packets, or us where it takes real time."""
         if self.sequence is None:
             return 0, store.expected_packets(scenario)
         return (self.sequence.pause_ns + SET_UP_NS) // 1000, scenario["duration_ns"] // 1000

@@ -1,4 +1,5 @@
-"""What a worker of a cluster may do: `dask worker ... --preload cwndlab.execution.worker --allow-foreign`.
+"""The permissions of a cluster's worker: `dask worker ... --preload cwndlab.execution.worker
+--allow-foreign`.
 
 Congestion controls from outside are native code. They come with a task as sources and hash, and a worker
 whose owner has not said so compiles and runs none.

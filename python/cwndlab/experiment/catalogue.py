@@ -1,4 +1,4 @@
-"""What the engine knows (stacks, congestion controls, sysctls, queues, losses, apps), as typed data."""
+"""The engine's stacks, congestion controls, sysctls, queues, losses and apps, as typed data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sysctl:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a real machine has otherwise than the model that the simulator takes for the same file.
+    """Differences of a real machine from the model that the simulator takes for the same file.
 
     ``model`` is that model's name, ``cc`` the machine's own default congestion control, which no experiment
     means, and ``sysctls`` the model's defaults of those that differ.
@@ -41,7 +41,7 @@ class Machine:
     cc: str
     sysctls: Mapping[str, int]
     called: str = "this machine"
-    """What it is in a sentence."""
+    """Name of the machine in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Stack:
     ecn: str
     sysctls: Mapping[str, Sysctl]
     machine: Machine | None = None
-    """Of a real one; None of a model."""
+    """Machine of a real catalogue. None for that of a model."""
 
     def real_name(self, name: str) -> str:
         """Return the real name of a sysctl: that of three values without ``.min``, ``.default``, ``.max``."""

@@ -1,4 +1,4 @@
-"""What an experiment expects of a metric: one comparison with a number, or several."""
+"""The expectation of an experiment about a metric: one comparison with a number, or several."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 FORM = 'a comparison such as ">= 9", "> 95%" or ">= 9, < 10"'
-"""What a condition looks like."""
+"""Form of a condition, in words."""
 
 _ONE = re.compile(r"\s*(>=|<=|>|<)\s*(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(%?)\s*")
 

@@ -1,4 +1,4 @@
-"""What sizes and intervals follow, as a file writes it: `200B`, `exp(20ms)`, `file(x.csv)`."""
+"""The distributions of sizes and intervals, as a file writes them: `200B`, `exp(20ms)`, `file(x.csv)`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Drawn:
     """Sizes or intervals as a file gives them."""
 
     text: str
-    """As it is written again."""
+    """Text of the distribution as it is written again."""
     scenario: dict[str, Any]
-    """As a Scenario has it; of a file its name, which the content replaces."""
+    """Distribution in a Scenario's form; for a file its name, which the content replaces."""
 
 
 def parse(text: str, quantity: Callable[[str], int], example: str) -> Drawn:
@@ -64,7 +64,7 @@ def parse(text: str, quantity: Callable[[str], int], example: str) -> Drawn:
 
 
 def expected(example: str) -> str:
-    """What a message says is expected."""
+    """List the forms of a value for a message, with `example` as the plain one."""
     return (
         f"{example}, exp({example}), {', '.join(list(DISTRIBUTIONS)[1:])} with their numbers, or file(NAME)"
     )

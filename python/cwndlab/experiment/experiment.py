@@ -32,7 +32,7 @@ class Experiment:
     spec: Spec
     support: Support
     notes: tuple[str, ...] = ()
-    """What the overrides changed besides what they say."""
+    """Changes that the overrides made besides what they say."""
     overrides: tuple[str, ...] = ()
 
     def as_yaml(self) -> str:

@@ -16,7 +16,7 @@ from cwndlab.errors import one_of, shown
 from cwndlab.experiment.units import BadValue
 
 STATISTICS = ("mean", "min", "max", "p50", "p95", "first", "last")
-"""What can be made of a series: over time, so that each value counts for as long as it lasts."""
+"""Statistics of a series: over time, so that each value counts for as long as it lasts."""
 
 MOST_CHARACTERS = 300
 MOST_NESTED = 20
@@ -77,7 +77,7 @@ class Expression:
         return _leaves(self.part)
 
     def value(self, known: Callable[[Name | Series], float | None]) -> float | None:
-        """What it comes to; None where a part of it is not known, or is divided by zero."""
+        """Value of the expression. None where a part of it is not known, or is divided by zero."""
         return _value(self.part, known)
 
 

@@ -128,7 +128,7 @@ SENTENCES: Mapping[str, str] = {
     "ber": "`loss` and `corrupt` are shares of packets, such as corrupt: 0.1%",
     "quic": "flows are TCP, or datagrams such as udp-cbr",
 }
-"""What is said of a word of which nothing known is the meaning."""
+"""Hints on words of which nothing known is the meaning."""
 
 SINGLE: Mapping[str, str] = {
     "loss": "{{random: {0}}}",
@@ -189,7 +189,7 @@ BARE: tuple[tuple[str, str], ...] = (
     ("p", "did you mean {0}p?"),
     ("KB", "{0}B or {0}KB"),
 )
-"""What is said of a number without a unit, by a unit that the quantity has."""
+"""Hints on numbers without a unit, by a unit that the quantity has."""
 
 _BYTES_A_SECOND = re.compile(r"(k|ki|m|mi|g|gi)?b(ytes?)?(/s|ps|/sec)", re.IGNORECASE)
 _PREFIXES = {"": 1, "k": 10**3, "ki": 1 << 10, "m": 10**6, "mi": 1 << 20, "g": 10**9, "gi": 1 << 30}
@@ -272,5 +272,7 @@ def sysctl(name: str, stack: str, settable: Iterable[str], others: Mapping[str, 
 
 
 def key_for_sysctl(name: str) -> str | None:
-    """What to write in place of a sysctl that a key of the file stands for."""
+    """Hint on what to write in place of a sysctl that a key of the file stands for. None for any other
+    sysctl.
+    """
     return next((said for end, said in KEYS_FOR_SYSCTLS.items() if name.endswith(end)), None)

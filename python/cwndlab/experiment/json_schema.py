@@ -117,7 +117,7 @@ def _fill_in(definitions: Schema, known: Catalogue) -> None:
 
 
 def _keep_carried(definitions: Schema) -> None:
-    """Of queue disciplines and applications, keep the parameters that somebody carries out."""
+    """Keep the parameters of queue disciplines and applications that somebody carries out."""
     for section in _sections(Kinded):
         if section.__name__ in definitions:
             keys = {"kind", *(param.name for param in section.table.known())}

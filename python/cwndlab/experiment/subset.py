@@ -1,4 +1,4 @@
-"""What of an experiment a testbed takes part in: a tree, axes, and the cells they make."""
+"""The part of an experiment that a testbed takes on: a tree, axes, and the cells they make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cwndlab.experiment.sweep import Axis, Row
 from cwndlab.experiment.yaml_nodes import Mapping
 
 ANALOGUE = "analogue "
-"""What stands before a swept value whose sysctls are not those that the file names, in every table."""
+"""Mark in every table before a swept value whose sysctls are not those that the file names."""
 
 
 @dataclass(frozen=True, slots=True)

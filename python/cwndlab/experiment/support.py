@@ -18,7 +18,7 @@ LiveFlow = tuple[AnyApp, Flow]
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a testbed publishes: for each section of the schema (`Section.section`) the keys it carries out.
+    """Keys that a testbed carries out, for each section of the schema (`Section.section`).
 
     A section that is not listed is carried out with all its keys. ``only_off`` has keys, in the same form,
     that may be written only to say false.
@@ -28,15 +28,20 @@ class Support:
     keys: Mapping[str, frozenset[str]]
     only_off: Mapping[str, frozenset[str]]
     catalogue: Callable[[], Catalogue]
-    """What the testbed knows: stacks, congestion controls, sysctls, queues; raises InputError if it cannot
-    say."""
+    """Catalogue of the testbed: stacks, congestion controls, sysctls, queues. Raises InputError if the
+    testbed cannot say.
+    """
     live: Callable[[Spec, Sequence[LiveFlow]], dict[str, Any]] | None = None
-    """What the Scenarios of a live testbed say besides: tools, loggers, the path; raises `Misplaced`."""
+    """Function that makes the further part of a live testbed's Scenarios: tools, loggers, the path. Raises
+    `Misplaced`.
+    """
     runs_kernel: bool = False
     """Whether the TCP is that of a kernel: `cwndlab.testbeds.Facts`, whose table fills this in."""
     subset: Callable[[Subset, Section, yaml_nodes.Mapping, Catalogue], Subset] | None = None
-    """What it takes part in, by the section of the file that has its name; given the whole, that section,
-    the file's tree and the catalogue. Raises `ExperimentError`."""
+    """Function that picks the part of an experiment that the testbed takes on, by the section of the file
+    that has the testbed's name; given the whole, that section, the file's tree and the catalogue. Raises
+    `ExperimentError`.
+    """
 
     missing_cc: str = "if it is a module that is not loaded: modprobe tcp_{}"
     """How a real kernel gets a congestion control that it lacks."""

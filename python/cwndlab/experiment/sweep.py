@@ -14,7 +14,7 @@ from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
 
 _OPTION = "--set "
-"""What the place of a key that an option sets begins with."""
+"""Prefix of the place of a key that an option sets."""
 
 _STOP = r"flows\.([^.]+)\.stop"
 
@@ -37,7 +37,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an axis sets at once; ``level`` is its name on an axis that has names, else empty."""
+    """Values that an axis sets at once; ``level`` is the row's name on an axis that has names, else empty."""
 
     settings: tuple[Setting, ...]
     level: str = ""
@@ -71,7 +71,7 @@ class Axis:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What tables call the values of the axis."""
+        """Names of the axis's columns in tables."""
         return (self.name,) if self.name else self.keys
 
     def values(self, row: Row) -> dict[str, str]:

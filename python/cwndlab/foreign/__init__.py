@@ -37,9 +37,9 @@ class Module:
     sha256: str
     """SHA-256 of all that the compiler read, of the compiler and of its flags."""
     kind: str = "kernel"
-    """What it is: a `kernel`'s module, a `library`, or a class of `python`."""
+    """Kind of the module: a `kernel`'s module, a `library`, or a class of `python`."""
     source: str = ""
-    """Of a class of Python: the text of its file."""
+    """Text of the file of a class of Python. Empty for other kinds."""
     class_name: str = ""
 
     @property
@@ -51,7 +51,7 @@ class Module:
 
     @property
     def version(self) -> str:
-        """What results say of it: results of different versions are never mixed."""
+        """Version of the module in results: results of different versions are never mixed."""
         return f"{self.abi} sha256 {self.sha256}"
 
 

@@ -39,7 +39,7 @@ ABIS = {
 """The interfaces there are headers for, with the macro that says which."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
-"""What a module may be called."""
+"""Pattern of a module's name."""
 
 HERE = Path(__file__).parent / "c"
 """The headers, and what is compiled along with each module."""
@@ -52,7 +52,7 @@ FLAGS = (
     *("-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"),
     *("-Werror=int-conversion", "-Werror=implicit-int", "-Werror=return-type", "-Werror=date-time"),
 )
-"""What the compiler is told besides files and folders."""
+"""Options of the compiler besides files and folders."""
 
 LINK = ("-shared", "-Wl,-z,now", "-Wl,-z,defs", "-lpthread")
 """Options of the linker."""
@@ -63,7 +63,7 @@ FAMILY_FLAGS = {"linux": ("-funsigned-char",), "freebsd": ("-D_KERNEL", "-DKLD_M
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `--cc` asks for: `NAME=FILE[,FILE...][,include=DIR...][,abi=ABI]`."""
+    """Request of an option `--cc`: `NAME=FILE[,FILE...][,include=DIR...][,abi=ABI]`."""
 
     name: str
     files: tuple[Path, ...]
@@ -177,7 +177,7 @@ def compiler_of(name: str) -> str:
 
 
 def compiler_version(compiler: str) -> str:
-    """What a compiler says that it is."""
+    """Version of a compiler, in its own words."""
     told = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
     return told.stdout.splitlines()[0] if told.stdout else compiler
 
@@ -191,7 +191,7 @@ def _family(abi: str) -> str:
 
 
 def _read(request: Request, abi: str, compiler: str) -> Inputs:
-    """What the compiler says that it reads, but for what is its own or ours."""
+    """Ask the compiler which files it reads, without its own and those of cwndlab."""
     told = _told(request, abi, compiler, "-M")
     system = (*dependencies.system_folders(compiler), HERE)
     outside = [path for path in told if not any(path.is_relative_to(folder) for folder in system)]
@@ -202,7 +202,9 @@ def _read(request: Request, abi: str, compiler: str) -> Inputs:
 
 
 def _told(request: Request, abi: str, compiler: str, what: str) -> list[Path]:
-    """What the compiler says with `-M`, or `-fsyntax-only`, of the given files; raises InputError."""
+    """Ask the compiler with `-M`, or `-fsyntax-only`, for the files it reads of the given ones. Raises
+    InputError.
+    """
     with tempfile.TemporaryDirectory(prefix="cwndlab-cc-") as scratch:
         place = Path(scratch)
         command = [compiler, *_flags(abi), what, *_folders(request, abi, place), *map(str, request.files)]
@@ -227,7 +229,7 @@ def _as_in_kernel(request: Request, scratch: Path) -> Iterator[Path]:
 
 
 def _carried_out(request: Request, abi: str, command: Sequence[str]) -> str:
-    """What a compiler's command prints; raises InputError with its first error."""
+    """Run a compiler's command and return its output. Raises InputError with its first error."""
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, env=dependencies.environment()
     )

@@ -1,4 +1,4 @@
-"""What runs beside controllers in Python: a limit of processor time for each of their methods.
+"""The limit of processor time for each method of controllers in Python.
 
 A worker's main thread gets a signal every 50 ms of processor time. Its handler runs between two steps of
 Python code, so it can end a method that loops; a single call into C that never returns it cannot.

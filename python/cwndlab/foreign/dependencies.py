@@ -1,4 +1,4 @@
-"""What a compilation reads, as the compiler says it: sources, headers and whatever else they include."""
+"""The inputs of a compilation, as the compiler says them: sources, headers and whatever else they include."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PRIVATE = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "DEPENDENCIES_OUTPUT", "SU
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What was read, and the option that names it, without the folders of this machine."""
+    """Files that were read, and the option that names them, without the folders of this machine."""
 
     request: str
-    """What follows `NAME=` in `--cc`, with paths as in `files`."""
+    """Text after `NAME=` in `--cc`, with paths as in `files`."""
     files: tuple[tuple[str, bytes], ...]
     """Path and content of each; paths are below the folder they share, or below the name of their folder."""
 
@@ -90,7 +90,7 @@ def dependencies(rules: str) -> list[Path]:
 
 @functools.cache
 def system_folders(compiler: str) -> tuple[Path, ...]:
-    """Where a compiler finds what belongs to it and the system, and is known by its version."""
+    """Folders in which a compiler finds what belongs to it and the system, and is known by its version."""
     command = [compiler, "-E", "-v", "-x", "c", os.devnull]
     told = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
     _, _, after = told.stderr.partition("#include <...> search starts here:\n")
@@ -119,7 +119,7 @@ def _names(found: Sequence[Path], folders: Sequence[Path]) -> dict[Path, str]:
 
 
 def _outermost(folders: Sequence[Path]) -> list[Path]:
-    """Those that are in no other."""
+    """Folders that are in no other one."""
     distinct = list(dict.fromkeys(folders))
     return [
         one for one in distinct if not any(one != other and one.is_relative_to(other) for other in distinct)
@@ -140,7 +140,7 @@ def _labels(bases: Sequence[Path]) -> Iterator[str] | list[str]:
 
 
 def _place(folder: Path, names: Mapping[Path, str]) -> str | None:
-    """What a folder is called among the names; None where nothing was read from it."""
+    """Name of a folder among the names of files. None where nothing was read from it."""
     for path, name in names.items():
         if path.is_relative_to(folder):
             below = path.relative_to(folder).parts

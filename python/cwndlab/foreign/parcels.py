@@ -13,12 +13,12 @@ from cwndlab.foreign.dependencies import Inputs
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What one `--cc` named."""
+    """Modules of one option `--cc`."""
 
     name: str
     inputs: Inputs
     sha256: str
-    """What the modules have to be there: their own hash, which knows the compiler."""
+    """Hash that the modules must have at the other machine: their own, which knows the compiler."""
 
 
 def pack(modules: Sequence[Module]) -> tuple[Parcel, ...]:

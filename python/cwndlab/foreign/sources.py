@@ -1,4 +1,4 @@
-"""What `--cc` names: a kernel's module in C, a class of Python, or a shared library."""
+"""The sources that `--cc` names: a kernel's module in C, a class of Python, or a shared library."""
 
 from __future__ import annotations
 

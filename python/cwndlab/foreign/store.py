@@ -1,4 +1,4 @@
-"""Where compiled files are kept, each under the hash of what it was made of and the hash of its own bytes."""
+"""The store of compiled files, each under the hash of what it was made of and the hash of its own bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def folder() -> Path:
 
 
 def find(made_of: str) -> Compiled | None:
-    """What was made of that; what is there and is not as it was written is removed."""
+    """Find the file made of the inputs with this hash, and remove any that is not as it was written. None
+    where there is none.
+    """
     for file in sorted(folder().glob(f"{made_of}-*.so")):
         sha256 = file.stem.partition("-")[2]
         try:

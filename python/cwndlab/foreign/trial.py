@@ -31,7 +31,7 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 answer = os.dup(1)
 os.dup2(2, 1)
 """
-"""What is printed is no answer."""
+"""Beginning of the program, which keeps what is printed apart from the answer."""
 
 DESCRIBE = """\
 from cwndlab import _native
@@ -64,7 +64,7 @@ def describe(name: str, compiled: Compiled) -> dict[str, Any]:
 
 
 def tried(what: str, program: str, arguments: Sequence[str], copies: int = 0) -> bytes:
-    """What a text of Python writes to `answer`; it may write copies of so many bytes. Raises InputError."""
+    """Return what a text of Python writes to `answer`, at most copies of so many bytes. Raises InputError."""
     command = [sys.executable, "-c", BEGIN + program, str(PRINTED_BYTES + copies), *arguments]
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(

@@ -138,7 +138,7 @@ class _Rows:
 
 @dataclass
 class _Run:
-    """What is found of one run."""
+    """Findings about one run."""
 
     options: Options
     zero_ns: int
@@ -337,7 +337,7 @@ def _flow(stream: _Stream, name: str, run: _Run) -> Flow:
 
 
 def _windows(stream: _Stream, name: str, run: _Run) -> None:
-    """What passed and what was acknowledged in sliding windows over the whole capture."""
+    """Count the bytes that passed and those acknowledged in sliding windows over the whole capture."""
     window_ns, step_ns = round(run.options.window_s * 1e9), round(run.options.step_s * 1e9)
     first, last = stream.capture.span or (0, 0)
     try:
@@ -382,7 +382,7 @@ def _pairs(near: _Stream, far: _Stream, options: Options) -> dict[str, Any]:
 
 
 def _losses(near: _Stream, far: _Stream, found: dict[str, Any], flow: Flow, run: _Run) -> None:
-    """What was lost between two points; the shares add up over all of them."""
+    """Find the packets lost between two points; the shares add up over all of them."""
     lost = pa.record_batch(found["lost"])
     payload = _values(lost, "bytes") > 0
     run.events.add(

@@ -75,7 +75,7 @@ def open_all(paths: Sequence[Path]) -> list[Opened]:
 
 
 def passed_over(skipped: _native.NotUsed) -> list[str]:
-    """What of a capture was not used, a phrase each."""
+    """Name the packets of a capture that were not used, a phrase each."""
     other, fragments, cut, malformed, ends = skipped
     kinds = ", ".join(f"{count} {what}" for what, count in sorted(other, key=lambda kind: -kind[1])[:KINDS])
     more = f", {len(other) - KINDS} more kinds" if len(other) > KINDS else ""
@@ -180,7 +180,7 @@ def _meet(ends: set[Ends], others: set[Ends]) -> bool:
 
 
 def _reverse(path: Path) -> Path:
-    """What the capture of the other direction is called."""
+    """Name of the file with the capture of the other direction."""
     ends = r"(.*?)((?:\.(?:pcap|pcapng|dmp|cap))?(?:\.(?:gz|xz|zst))?)"
     stem, suffix = re.fullmatch(ends, path.name).groups()  # type: ignore[union-attr]
     return path.with_name(f"{stem}.reverse{suffix}")

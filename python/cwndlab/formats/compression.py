@@ -1,4 +1,4 @@
-"""What is in a file that may be compressed with gzip, xz or zstd, told by its first bytes."""
+"""The contents of a file that may be compressed with gzip, xz or zstd, told by its first bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def beginning(path: Path, most: int) -> bytes:
 
 
 def pieces(path: Path, most: int) -> Iterator[bytes]:
-    """What is in a file, decompressed, in pieces.
+    """Read the contents of a file, decompressed, in pieces.
 
     Raises InputError when it cannot be read, or, once so many have come, for more than `most` bytes.
     """
@@ -59,7 +59,7 @@ def is_longer(path: Path, most: int) -> bool:
 
 @contextmanager
 def _read(path: Path) -> Iterator[Iterator[bytes]]:
-    """What is in a file, in pieces; raises InputError, then and while it is read."""
+    """Read the contents of a file in pieces. Raises InputError, then and while the pieces are read."""
     try:
         # What is read from a device, or a pipe, may never end, and cannot be read twice.
         if path.exists() and not path.is_file():
@@ -109,7 +109,7 @@ def _kind(path: Path) -> str:
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    """What is in a file; raises EOFError where it is cut off."""
+    """Read the contents of a file in pieces. Raises EOFError where the file is cut off."""
     start = file.read(6)
     file.seek(0)
     if start.startswith(XZ):

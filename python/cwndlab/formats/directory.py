@@ -27,7 +27,7 @@ from cwndlab.results.parts import Part, RunRecord
 from cwndlab.results.resultset import ResultSet
 
 TESTBED = "import"
-"""What stands for the testbed in the summary."""
+"""Name of the testbed in the summary of imported runs."""
 
 KEY = "file"
 """The key that tells imported runs apart where nothing else does."""
@@ -39,7 +39,7 @@ class Run:
 
     recording: Recording
     cell: Mapping[str, str] = field(default_factory=dict)
-    """What was varied, by key."""
+    """Values that were varied, by key."""
     repeat: int = 0
 
 
@@ -165,7 +165,7 @@ def _metrics(known: Mapping[str, float], fairness: float | None) -> dict[str, Va
 
 
 def _scenario(run: Run, name: str) -> Scenario:
-    """What stands in place of a Scenario: who sent to whom, and for how long; no path is known."""
+    """Make what stands in place of a Scenario: who sent to whom, and for how long; no path is known."""
     recording = run.recording
     last = max((table.last_ns for table in recording.tables.values()), default=0)
     flows: list[dict[str, Any]] = []

@@ -236,7 +236,7 @@ class Sorter:
 
     @staticmethod
     def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same rows in batches of `BATCH_ROWS` or a little more."""
+        """Join rows into batches of `BATCH_ROWS` or a little more."""
         held: list[pa.RecordBatch] = []
         for batch in batches:
             held.append(batch)

@@ -32,7 +32,7 @@ class Converted(Protocol):
     """Text of a lab file of its machines; `None` where the configuration does not say their addresses."""
 
     def told(self, *, as_json: bool = False) -> list[str]:
-        """What became of each setting, as lines of text or of JSON."""
+        """Outcome of each setting, as lines of text or of JSON."""
 
 
 class Configurations(Protocol):
@@ -56,7 +56,9 @@ class Trees(Protocol):
 
 
 def configurations(path: Path) -> Configurations | None:
-    """What makes an experiment file of a file; `None` where it is no configuration of another tool."""
+    """Find the module that makes an experiment file of a file. None where the file is no configuration of
+    another tool.
+    """
     known: Iterable[Configurations] = extensions.load("cwndlab.configurations").values()
     return next((module for module in known if module.recognises(path)), None)
 
@@ -101,7 +103,7 @@ def results(
 
 
 def warnings(results: ResultSet) -> list[str]:
-    """What the files of imported results do not say, a line each, `MAX_WARNINGS` at most."""
+    """Gaps in the files of imported results, a line each, `MAX_WARNINGS` at most."""
     found = dict.fromkeys(
         warning for run in results.runs["run_id"] for warning in results.record(run).warnings
     )
@@ -111,7 +113,7 @@ def warnings(results: ResultSet) -> list[str]:
 
 
 def lab_of(experiment: Path) -> Path:
-    """Where the lab file of an experiment file goes that was made of a configuration."""
+    """Path of the lab file for an experiment file that was made of a configuration."""
     return experiment.with_name(f"{experiment.stem}-lab.yaml")
 
 

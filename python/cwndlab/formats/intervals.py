@@ -1,4 +1,6 @@
-"""What tools say that report now and then, such as iperf: the `tcp` table of their intervals, and sums."""
+"""The reports of tools that report now and then, such as iperf: the `tcp` table of their intervals,
+and sums.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ GATHERED = 4096
 
 @dataclass
 class Interval:
-    """What a tool says of one interval of a flow; None for what it does not."""
+    """One interval of a flow, as a tool reports it; a field is None where the tool does not say."""
 
     start_s: float
     end_s: float
@@ -30,7 +32,7 @@ class Interval:
 
 @dataclass
 class Totals:
-    """What the intervals of one flow sum up to."""
+    """Sums over the intervals of one flow."""
 
     count: int = 0
     start_s: float = 0.0

@@ -48,7 +48,7 @@ MARKS = {
     "an interval (0.00-1.00 sec)": rb"\d\.\d+ *- *\d+\.\d+ +sec",
     "an amount and a rate (1.00 MBytes 8.39 Mbits/sec)": rb"\d [KMGT]?Bytes +[\d.]+ [KMGT]?bits/sec",
 }
-"""What a line of this format has, in words, and how it is found."""
+"""Marks of a line of this format, in words, each with the pattern that finds it."""
 
 
 def recognises(head: bytes) -> bool:

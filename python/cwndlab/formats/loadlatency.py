@@ -35,7 +35,7 @@ KIB_S = 1024 * 8 / 1e6
 
 
 MARKS = {'"kind": "loadlatency"': rb'"kind"\s*:\s*"loadlatency"', '"observed"': rb'"observed"\s*:\s*\{'}
-"""What a document has, in words, and how it is found."""
+"""Marks of a document of this format, in words, each with the pattern that finds it."""
 
 
 def recognises(head: bytes) -> bool:
@@ -121,7 +121,9 @@ def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording
 
 
 def _tcp(transfers: list[Mapping[str, Any]], pings: list[list[Any]]) -> Any:
-    """What each flow has delivered at the end of each interval, and the round trips as the pinger's."""
+    """Table of the bytes that each flow has delivered at the end of each interval, with the pinger's round
+    trips.
+    """
     times, names, delivered, rtt = [], [], [], []
     for transfer in transfers:
         counts = np.concatenate([[0], np.cumsum(np.array(transfer["bins"], dtype=np.float64))])

@@ -34,7 +34,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What to measure: the keys of the engine's `client::Options`."""
+    """Measurement to make: the keys of the engine's `client::Options`."""
 
     host: str
     port: int
@@ -50,7 +50,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to."""
+    """Outcome of a run."""
 
     document: str
     """The JSON document (docs/loadlatency.md)."""

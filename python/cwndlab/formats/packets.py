@@ -1,4 +1,4 @@
-"""What a run's packets say of its flows: data sent again, duplicate ACKs, SACK blocks.
+"""The packets of a run as a source about its flows: data sent again, duplicate ACKs, SACK blocks.
 
 An imported capture has it in its events. A run that recorded captures of its own has it in those: flow n
 sends from port 10000 + n on every testbed, and the times count from the start of the run.

@@ -89,7 +89,7 @@ class Log:
         self._columns: list[str] = []
         self._more = _More([])
         self._flows = np.zeros(0, bool)
-        """Of each flow, whether it has a record."""
+        """Whether each flow has a record."""
         self._has_rtt = np.zeros(0, bool)
         self._span = (LATEST_NS, -1)
 
@@ -181,7 +181,7 @@ class Log:
 
 
 _MORE = "more "
-"""What the names of columns begin with that have no place in the `tcp` table."""
+"""Prefix of the names of columns that have no place in the `tcp` table."""
 
 
 def _tcp(rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
@@ -198,9 +198,9 @@ class _More:
     def __init__(self, names: list[str]) -> None:
         self.names = names
         self._there = np.zeros((0, len(names)), bool)
-        """Of each flow and column, whether it has a number, ..."""
+        """Whether each flow has a number in each column."""
         self._broken = np.zeros((0, len(names)), bool)
-        """... and one that is not whole."""
+        """Whether each flow has a number that is not whole in each column."""
         self._last = np.zeros((0, len(names)))
         self._last_ns = np.zeros((0, len(names)), np.int64)
         self._told = np.ones((0, len(names)), bool)

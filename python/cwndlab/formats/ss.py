@@ -35,7 +35,7 @@ GATHERED = 8192
 
 
 MARKS = {"cwnd:N": rb"\bcwnd:\d", "mss:N": rb"\bmss:\d", "rtt:N": rb"\brtt:\d"}
-"""What a line of this format has, in words, and how it is found."""
+"""Marks of a line of this format, in words, each with the pattern that finds it."""
 
 
 def recognises(head: bytes) -> bool:
@@ -72,7 +72,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 @dataclass
 class _Connection:
-    """What is known of a connection so far."""
+    """State of a connection so far."""
 
     count: int = 0
     last: dict[str, float] = field(default_factory=dict)

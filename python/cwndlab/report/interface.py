@@ -1,4 +1,6 @@
-"""What `import cwndlab` gives: experiments that can be run, and results that can be compared and plotted."""
+"""The contents of `import cwndlab`: experiments that can be run, and results that can be compared and
+plotted.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,7 @@ class ResultSet(Stored):
         return html_report.write(self, self.path / "report.html" if out is None else Path(out))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: what it is of, and the first rows of its summary."""
+        """Form of the results in a notebook: their origin, and the first rows of their summary."""
         from cwndlab.report import notebook
 
         rows = self.summary.height
@@ -172,7 +174,7 @@ class ResultSet(Stored):
 
 
 def _several(given: object) -> list[Any]:
-    """What an option may have several of, given as one or as some."""
+    """Make a list of an option's value, which may be one or several."""
     return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
@@ -190,12 +192,12 @@ class Experiment(Read):
     """An experiment as it stands in its file, overrides applied, to be planned and run."""
 
     def __repr__(self) -> str:
-        """Its name, its file, and over how many things it sweeps."""
+        """Format the experiment's name, its file, and the number of its axes."""
         swept = f", {len(self.axes)} swept" if self.axes else ""
         return f"<Experiment {self.name} of {self.file}{swept}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: its name and its file, defaults written out."""
+        """Form of the experiment in a notebook: its name and its file, defaults written out."""
         from cwndlab.report import notebook
 
         return notebook.text(self.name, self.as_yaml())

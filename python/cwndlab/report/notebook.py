@@ -1,4 +1,4 @@
-"""What a notebook shows of results: a heading, a table and a note as HTML, every text escaped."""
+"""The form of results in a notebook: a heading, a table and a note as HTML, every text escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Comparisons(contrasts.Comparisons):
 
     @classmethod
     def of(cls, found: contrasts.Comparisons) -> Comparisons:
-        """The same answers."""
+        """Take over the answers of a comparison."""
         return cls(found.each, found.overall, found.notes, found.alone)
 
     def __repr__(self) -> str:
@@ -30,11 +30,11 @@ class Comparisons(contrasts.Comparisons):
         )
 
     def __str__(self) -> str:
-        """What `cwndlab compare` prints."""
+        """Format the comparisons as `cwndlab compare` prints them."""
         return verdict.text(self)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a sentence overall, and a row for each combination."""
+        """Form of the comparisons in a notebook: a sentence overall, and a row for each combination."""
         keys = list(dict.fromkeys(key for each in self.each for key in each.contrast.where))
         heads = [*keys, "metric", "of", "against", "difference", "interval", "p", "verdict"]
         rows = [

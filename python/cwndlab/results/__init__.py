@@ -1,1 +1,1 @@
-"""What a run leaves behind: parts on disk, the catalogue over them, and the ResultSet that reads both."""
+"""The files of a run: parts on disk, the catalogue over them, and the ResultSet that reads both."""

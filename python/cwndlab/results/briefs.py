@@ -1,4 +1,4 @@
-"""What the record of a run says in few words: all but its Scenario and its counters, which are large."""
+"""The record of a run in few words: all but its Scenario and its counters, which are large."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ class Brief:
     """UTC, ISO 8601."""
     wall_s: float
     seed: int | None
-    """Of what its Scenario draws."""
+    """Seed of the Scenario's draws. None where nothing is drawn."""
     duration_ns: int
     rows: int
-    """Of its longest table."""
+    """Number of rows of the run's longest table."""
     by_chance: bool
     """Whether more than its scenario and what carried it out decides it: it was not in virtual time."""
     identity: str | None
-    """Of a run in virtual time, equal for runs that counted the same, to the times of every loss recovery and
-    each percentile. Not the hashes of its rows, which hold the run's number."""
+    """Hash of a run in virtual time, equal for runs that counted the same, to the times of every loss
+    recovery and each percentile. Hashes of rows do not enter, as these hold the run's number. None for a run
+    in real time.
+    """
 
 
 def of_records(records: Iterable[RunRecord]) -> list[Brief]:
@@ -70,7 +72,7 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
 
 
 def said(texts: Iterable[Sequence[str]]) -> list[str]:
-    """What several runs say, such as their warnings, each text once."""
+    """Texts of several runs, such as their warnings, each once."""
     return list(dict.fromkeys(text for of_run in texts for text in of_run))
 
 

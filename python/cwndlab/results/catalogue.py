@@ -49,7 +49,7 @@ FAILED = "failed"
 _FIRST = ("run_id", "repeat", "flow", "testbed")
 _LAST = ("run_index", "scenario_hash", "part")
 READ_IT = "read it with that version, or run the experiment again"
-"""What to do with a catalogue of another version."""
+"""Advice for a catalogue of another version."""
 
 _LATER = ("app", *metrics.NUMBERS)
 """Columns that an earlier version may not have known."""
@@ -61,7 +61,7 @@ _RESERVED = {*_FIRST, *metrics.NAMES, *_LAST, *_WORDS}
 
 @dataclass(frozen=True)
 class Header:
-    """What is true of all runs of a directory."""
+    """Facts that hold for all runs of a directory."""
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
 
@@ -71,7 +71,7 @@ class Header:
     keys: list[str]
     """Swept keys in order."""
     versions: dict[str, str]
-    """What carried the packets, by component."""
+    """Versions of what carried the packets, by component."""
     format: int = FORMAT
     metrics: dict[str, str] | None = None
     """Metrics of one's own, as the experiment says them; None without any."""

@@ -1,4 +1,4 @@
-"""What the columns of the summary and of the series mean: a label, a unit and, for plots, a scale."""
+"""The columns of the summary and of the series: a label, a unit and, for plots, a scale."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ _PREFIX = {
 
 
 def _dimension(unit: str) -> str:
-    """What a unit is of: times compare with times, and not with bytes."""
+    """Dimension of a unit: times compare with times, and not with bytes."""
     if unit in ("ns", "us", "ms", "s", "min", "h"):
         return "time"
     return next((ending for ending in ("bit", "B") if unit.endswith(ending)), unit)

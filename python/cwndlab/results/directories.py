@@ -1,4 +1,6 @@
-"""Where results go: a dated directory that is never overwritten, or the one asked for, held by one writer."""
+"""The directory of results: a dated one that is never overwritten, or the one asked for, held by
+one writer.
+"""
 
 import fcntl
 import os
@@ -147,7 +149,7 @@ def replacing(directory: Path) -> Iterator[Path]:
 
 
 _OURS = re.compile(r"runs|modules|figures|report\.html|.*\.(png|svg|pdf|data\.csv)")
-"""What commands put beside the files that SHA256SUMS lists."""
+"""Names of files that commands put beside those that SHA256SUMS lists."""
 
 
 def _check_results(directory: Path) -> None:

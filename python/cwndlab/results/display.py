@@ -21,11 +21,12 @@ MAX_ROWS = 40
 """Rows shown unless all are asked for."""
 
 LEAST = (3, 2)
-"""So many metrics are always shown if the keys of a row leave room for them over several lines; the last
-of these numbers also if words of theirs have to be broken for it."""
+"""Numbers of metrics that are always shown if the keys of a row leave room for them over several lines; the
+last of these numbers also if words of the keys have to be broken for it.
+"""
 
 _CALL = ("goodput_mbps", "mos", "one_way_p95_ms", "one_way_error_ms", "drop_rate")
-"""What gets room before all others where there is a call."""
+"""Metrics that get room before all others where there is a call."""
 
 
 def table(
@@ -219,7 +220,7 @@ def _means(
 
 
 def _labels(results: ResultSet, rows: _Rows) -> tuple[list[str], list[str]]:
-    """What is to be said once above the rows, and the columns that name a row."""
+    """Find the words to say once above the rows, and the columns that name a row."""
     several = max(rows["repeats"], default=0) != 1
     once, labels = [], list[str]() if several else ["run"]
     keys = _telling(results.keys, rows)
@@ -264,7 +265,7 @@ def _column(values: list[Any], head: Metric, ends: Sequence[Any], *, numbers: bo
 
 
 def _ends_of_rows(alike: Sequence[_Rows], *, named: bool) -> list[str]:
-    """What stands before the statistics below a table that is cut, three for each application's rows."""
+    """Labels of the statistics below a table that is cut, three for each application's rows."""
     several = named and len(alike) > 1
     return [f"{rows['app'][0]}: {what}" if several else what for rows in alike for what in _SPREAD]
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of a metric: of one flow (and its copies), or None: of every flow that has it."""
+    """Expected value of a metric: for one flow (and its copies), or, where `flow` is None, for every flow
+    that has it.
+    """
 
     flow: str | None
     metric: str
@@ -35,13 +37,13 @@ class Expectation:
 
     @property
     def text(self) -> str:
-        """As the experiment file has it."""
+        """Text of the expectation in the experiment file."""
         return f"{'' if self.flow is None else f'flows.{self.flow}.'}{self.metric} {self.condition.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an expectation in one cell."""
+    """Outcome of an expectation in one cell."""
 
     expectation: Expectation
     cell: dict[str, str]
@@ -70,7 +72,7 @@ def check(experiment: Experiment) -> None:
 
 
 def outcomes(results: ResultSet) -> list[Outcome]:
-    """What came of every expectation in every cell, in the order of the plan; none where nothing is expected.
+    """Judge every expectation in every cell, in the order of the plan; empty where nothing is expected.
 
     Raises InputError where experiment.yaml says what cannot be.
     """
@@ -144,7 +146,7 @@ def _named(key: str, flows: Sequence[str], known: Sequence[str]) -> tuple[str | 
 
 
 def _against(expectation: Expectation, rows: pl.DataFrame) -> list[str]:
-    """What was found where a cell is not as expected."""
+    """List the values that are not as expected in a cell."""
     flow, metric = expectation.flow, expectation.metric
     if flow is not None:
         rows = rows.filter((rows["flow"] == flow) | rows["flow"].str.starts_with(f"{flow}."))

@@ -16,10 +16,10 @@ HEADERS = 40
 
 @dataclass(frozen=True)
 class Exchange:
-    """What one sample of an application is: a transfer or a response."""
+    """One sample of an application: a transfer or a response."""
 
     kind: str
-    """Of its samples: `completion` or `response`."""
+    """Kind of the application's samples: `completion` or `response`."""
     size: int | None
     """Payload, bytes; None where each has its own, which its event tells."""
     asked: int | None
@@ -27,7 +27,7 @@ class Exchange:
 
 
 def exchange(flow: Flow) -> Exchange | None:
-    """What a flow exchanges; None of one whose times have no size, such as a call."""
+    """Return the exchange of a flow. None for a flow whose times have no size, such as a call."""
     app: Any = app_of(flow)
     match app.get("kind"):
         case "request-response":

@@ -14,7 +14,7 @@ MARK = " (inferred)"
 """Behind the name of such a stack, where there is room for it."""
 
 STAR = "*"
-"""The same in a table for a terminal, with `FOOTNOTE` below the table."""
+"""Mark of an inferred model in a table for a terminal, with `FOOTNOTE` below the table."""
 
 FOOTNOTE = f"{STAR} inferred: no recording of the real system stands behind the model"
 """The line below a table in which `STAR` marks such stacks."""

@@ -1,4 +1,4 @@
-"""What swept keys and their values are called, in every table, plot, sentence and report.
+"""The names of swept keys and their values, in every table, plot, sentence and report.
 
 A value that is a mapping or a list is called by the members in which it differs from the other values of its
 key, such as `abc_l_var 8`; every other one is called as the experiment wrote it.
@@ -29,7 +29,9 @@ _UNTOLD = ("loss",)
 _NOT_LEVELS = (*SWEPT, *WORDS, "run", "hop")
 
 MAX_TRIED = 100
-"""So many members that only some values have are tried, one after the other, to tell values apart."""
+"""Number of members that are tried one after the other to tell values apart, of those that only some values
+have.
+"""
 
 MAX_DEPTH = 24
 """Deepest nesting of a value that is taken apart, as deep as an experiment file may be."""

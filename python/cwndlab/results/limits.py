@@ -1,4 +1,4 @@
-"""What limited a flow, in one wording for tables, the report and advice."""
+"""The limits of a flow, in one wording for tables, the report and advice."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,7 +6,7 @@ from cwndlab.contract.summary import FlowSummary
 from cwndlab.results.metrics import Value
 
 KINDS = ("cwnd", "path", "rwnd", "sndbuf", "app", "host", "pacing")
-"""What may limit a flow: a metric `limited_KIND_pct` each."""
+"""Kinds of limits of a flow, with a metric `limited_KIND_pct` each."""
 
 WORDS = {
     "path": "the path",
@@ -64,7 +64,7 @@ def buffer(limit: str | None, counted: FlowSummary) -> dict[str, Value]:
 
 
 def sentence(row: Mapping[str, Value]) -> str:
-    """What limited the flow of a row, and for how much of the time, to end a sentence with."""
+    """Say what limited the flow of a row, and for how much of the time, to end a sentence with."""
     said = [f"{percentage(share)} of the time by {WORDS[kind]}{held}" for kind, share, held in _parts(row)]
     return ", ".join(said) or "by nothing for long"
 
@@ -77,7 +77,7 @@ def _parts(row: Mapping[str, Value]) -> Iterator[tuple[str, float, str]]:
 
 
 def holder(row: Mapping[str, Value]) -> str:
-    """What holds the buffer that limits the flow of a row; empty where nothing is known of that."""
+    """Name the holder of the buffer that limits the flow of a row. Empty where none is known."""
     size, name = row.get("held_bytes"), str(row.get("held_by") or "")
     if size is None:
         return ""

@@ -36,7 +36,7 @@ class Series:
     """The swept keys that do not say which scenario it is."""
     repeat: int
     scenarios: list[Mapping[str, Any]] = field(default_factory=list)
-    """As observed, in the order of the plan (docs/loadlatency.md)."""
+    """Scenarios as observed, in the order of the plan (docs/loadlatency.md)."""
     missing: int = 0
     """Runs that failed."""
 

@@ -29,11 +29,15 @@ class Metric:
     better: Literal["higher", "lower"] | None = None
     """None where that depends on the question."""
     of: Literal["flow", "tcp", "run"] = "flow"
-    """What has it: every flow, TCP connections only, or several flows together, which all have the same."""
+    """Level at which the metric exists: every flow, TCP connections only, or several flows together, which
+    all have the same value.
+    """
     over: Literal["mean", "sum", "min", "max"] = "mean"
-    """What a run of several flows has of theirs."""
+    """Statistic of the metric over the several flows of a run."""
     head: str = ""
-    """What stands above it in a table for a terminal; a metric without is shown there if it is asked for."""
+    """Heading of the metric in a table for a terminal; a metric without one is shown there only if it is
+    asked for.
+    """
     room: int = 99
     """Order in which metrics are given room there, the lowest first."""
     choice: int = 0

@@ -83,7 +83,7 @@ Count = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True)
 class TableRecord:
-    """Where a run's rows of one table are, and what they hash to."""
+    """Place and hash of a run's rows of one table."""
 
     __pydantic_config__ = _STRICT
 
@@ -111,7 +111,7 @@ class RunRecord:
     versions: dict[str, str]
     machine: dict[str, str]
     facts: dict[str, Any]
-    """What the testbed found on its hosts, such as the sysctls in force."""
+    """Facts that the testbed found on its hosts, such as the sysctls in force."""
     started: Annotated[str, AfterValidator(_time)]
     """UTC, ISO 8601."""
     wall_s: float
@@ -161,7 +161,7 @@ class StoredPart:
         self.directory = directory
         self._sums = Sums(directory)
         self._footers: dict[str, pq.FileMetaData] = {}
-        """Of tables that were read: that of hundreds of row groups takes longer to read than one of them."""
+        """Footers of tables that were read: that of hundreds of row groups reads slower than a group."""
 
     @functools.cached_property
     def records(self) -> list[RunRecord]:

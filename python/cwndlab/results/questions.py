@@ -1,4 +1,4 @@
-"""What an experiment asks: its question, the metrics that answer it, and which way each is better."""
+"""The question of an experiment, the metrics that answer it, and which way each is better."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class Question:
-    """What an experiment asks."""
+    """Question of an experiment."""
 
     text: str
     """In words; empty where it says nothing."""

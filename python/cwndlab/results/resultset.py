@@ -78,7 +78,7 @@ class ResultSet:
 
     @cached_property
     def labels(self) -> Labels:
-        """What the values of swept keys are called where people read them."""
+        """Names of the values of swept keys for readers."""
         return Labels({key: self.values_of(key) for key in self.keys})
 
     def values_of(self, key: str) -> list[object]:

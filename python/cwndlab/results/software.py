@@ -15,7 +15,8 @@ _KINDS = (".py", ".yaml")
 
 @functools.cache
 def version() -> str:
-    """Such as `0.2.0 code 3f2a91c0d4e5`: two trees that differ in a .py or .yaml of the package differ in it.
+    """Version with a hash of the code, such as `0.2.0 code 3f2a91c0d4e5`: two trees that differ in a .py or
+    .yaml of the package differ in it.
 
     The engine says the same of its sources (`cwndlab._native.version`).
     """
@@ -30,7 +31,7 @@ def release() -> str:
 
 @functools.cache
 def commit() -> str:
-    """What Git calls the commit this is; empty at the tag of the version, and where it cannot be known.
+    """Git's name of this commit. Empty at the tag of the version, and where it cannot be known.
 
     It ends with `-dirty` where files differ. A checkout is asked; a wheel was told when it was built.
     """
@@ -46,7 +47,7 @@ def commit() -> str:
 
 
 def _described(checkout: Path) -> str:
-    """As packaging/wheels.sh does; empty without Git."""
+    """Describe a checkout as packaging/wheels.sh does. Empty without Git."""
     # What a hook of Git sets is about another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     describe = ("describe", "--always", "--tags", "--dirty", "--abbrev=12", "--match", "v[0-9]*")

@@ -71,7 +71,7 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
 
 
 def no_metrics(scenario: Scenario, status: str) -> dict[str, dict[str, Value]]:
-    """The same rows for a run that gave none: what is known beforehand, and the status."""
+    """Rows of a run that gave no metrics: what is known beforehand, and the status."""
     rows: dict[str, dict[str, Value]] = {}
     for flow in scenario["flows"]:
         row: dict[str, Value] = dict.fromkeys(metrics.NAMES)
@@ -163,7 +163,9 @@ def of_load(metrics: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def smoothness_hz(transfer: Mapping[str, Any]) -> float:
-    """Of one flow of a loadlatency scenario: one over its longest gap, Hz; 0 if the stack killed it."""
+    """Smoothness of one flow of a loadlatency scenario: one over its longest gap, in Hz; 0 if the stack
+    killed it.
+    """
     return 0.0 if transfer["killed"] else 1e9 / max(transfer["longest_gap_ns"], 1)
 
 
@@ -226,8 +228,9 @@ def _alike(flows: Iterable[Flow]) -> list[list[str]]:
 
 
 def _words(scenario: Scenario, flow: Flow) -> dict[str, Value]:
-    """What a flow is: its sender's stack, its congestion control and its application, with its part in one of
-    several parts."""
+    """Words that describe a flow: its sender's stack, its congestion control and its application, with its
+    part in one of several parts.
+    """
     app = app_of(flow)
     kind = " ".join(str(app[name]) for name in ("kind", "part") if name in app)
     cc = None if is_datagrams(flow) else flow["cc"]

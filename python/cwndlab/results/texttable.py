@@ -14,8 +14,9 @@ WIDTH = 80
 """Characters of a line of a table unless the terminal is wider."""
 
 PARTS = tuple(map(re.compile, (r"\S+\s*", r"[^\s/.-]+[/.-]*\s*|[/.-]+\s*", r"\S{1,8}\s*")))
-"""What a cell is cut into that goes on in a new line: words; what ends in a hyphen, a slash or a dot; and at
-last any eight characters."""
+"""Patterns of the pieces into which a cell is cut that goes on in a new line: words; what ends in a hyphen, a
+slash or a dot; and at last any eight characters.
+"""
 
 GAP = "  "
 

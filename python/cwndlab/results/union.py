@@ -45,7 +45,7 @@ class Together(ResultSet):
 
     @cached_property
     def header(self) -> Header:
-        """What is true of all runs; what differs, of each."""
+        """Header that holds for all runs, with every differing entry for each of them."""
         headers = {label: results.header for label, results in self._sets.items()}
         names = dict.fromkeys(name for header in headers.values() for name in header.versions)
         return Header(

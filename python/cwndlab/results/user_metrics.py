@@ -144,7 +144,7 @@ _OF: Mapping[str, Callable[[_Numbers, _Numbers], float]] = {
 
 
 def _faults(expressions: Mapping[str, Expression], keys: Iterable[str]) -> Iterator[tuple[str, BadValue]]:
-    """What is wrong with metrics, by name; each may use those before it."""
+    """Yield the faults of metrics, by name; each may use those before it."""
     if len(expressions) > MOST:
         name = list(expressions)[MOST]
         yield name, BadValue(f"{len(expressions)} metrics", f"at most {MOST}", of_key=True)

@@ -150,15 +150,18 @@ def find(name: str, lab: Path | None = None, modules: Sequence[Module] = ()) -> 
 
 
 def support(name: str, lab: Path | None = None) -> Support:
-    """What a testbed carries out of an experiment file, on the machines of a lab file; raises InputError
-    where there is none."""
+    """Support of a testbed for experiment files, on the machines of a lab file. Raises InputError for a
+    testbed that does not exist.
+    """
     found = kind(name)
     plain: Support = resolve_name(found.support)(lab)
     return replace(plain, runs_kernel=found.facts.runs_kernel)
 
 
 def commands(name: str, lab: Path) -> Iterable[str]:
-    """What a lab file has run on its machines, and which links they make, a line each."""
+    """Yield the commands that a lab file has run on its machines, and the links that these make, a
+    line each.
+    """
     called = kind(name).commands
     lines: Iterable[str] = () if called is None else resolve_name(called)(lab)
     return lines

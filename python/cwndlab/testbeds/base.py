@@ -1,4 +1,4 @@
-"""What a testbed is: the protocol that the simulator, the namespaces and the real machines all follow."""
+"""The protocol of a testbed, which the simulator, the namespaces and the real machines all follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Testbed(Protocol):
         it."""
 
     def remarks(self) -> list[str]:
-        """What to know of it besides that it is ready, such as what a crash left, each in some words."""
+        """Remarks about a testbed that is ready, such as one about what a crash left, a line each."""
 
     def clean(self) -> list[str]:
         """Remove what runs left whose process is gone, and nothing else; returns the names of what it was.
@@ -34,7 +34,8 @@ class Testbed(Protocol):
         """
 
     def versions(self) -> dict[str, str]:
-        """What carries the packets, by component, such as the engine with its build profile or the kernel.
+        """Versions of what carries the packets, by component, such as the engine with its build profile or
+        the kernel.
 
         Results of different versions are never mixed in one directory.
         """
@@ -82,14 +83,14 @@ class Control:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a completed run leaves besides its rows."""
+    """Data that a completed run leaves besides its rows."""
 
     summary: Summary
     """The summary of a run as docs/architecture.md gives it."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Host facts worth keeping with the run, such as the sysctls as they were in force."""
     warnings: list[str] = field(default_factory=list)
-    """What to check before trusting the run, a line each."""
+    """Warnings to check before the run is trusted, a line each."""
 
 
 class CancelledError(Exception):

@@ -20,4 +20,4 @@ PATH = {
     ),
     "change": keys("rate delay loss queue down"),
 }
-"""What the engine's path carries out, in virtual and in real time."""
+"""Keys that the engine's path carries out, in virtual and in real time."""

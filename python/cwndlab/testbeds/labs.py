@@ -26,7 +26,9 @@ def template() -> str:
 
 
 def of_build(lab: Path, build: str) -> Path:
-    """What stands for the lab of a file with one of its builds; raises InputError where there is none."""
+    """Return the path that stands for a lab file with one of its builds. Raises InputError for a build it
+    does not name.
+    """
     from cwndlab.testbeds.ssh import lab_file
 
     named = lab.with_name(f"{lab.name}@{build}")

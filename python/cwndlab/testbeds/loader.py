@@ -40,8 +40,9 @@ def read(tree: Mapping, source: str, overrides: Sequence[str], known: Support) -
 
 
 def support(testbed: str, lab: Path | None = None, modules: Sequence[Module] = ()) -> Support:
-    """What a testbed supports, on the machines of a lab file, with congestion controls from outside; raises
-    InputError where there is none."""
+    """Support of a testbed, on the machines of a lab file, with congestion controls from outside. Raises
+    InputError for a testbed that does not exist.
+    """
     plain = testbeds.support(testbed, lab)
     if not modules:
         return plain

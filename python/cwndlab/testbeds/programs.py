@@ -19,7 +19,7 @@ PACKAGES = {
     "awk": "mawk",
     "tee": "coreutils",
 }
-"""Their Debian packages."""
+"""Debian packages of programs."""
 
 
 def need(name: str, purpose: str) -> str:

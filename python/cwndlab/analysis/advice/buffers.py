@@ -65,13 +65,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Tried:
-    """What a setting would carry."""
+    """Results of a setting of the buffers in the model."""
 
     setting: Setting
     goodput_mbps: float
     utilisation: float
     held_by: str
-    """What kept the sender from sending for most of the time."""
+    """Limit that kept the sender from sending for most of the time."""
 
 
 def settings(stack: Stack, bdp: int) -> list[Setting]:
@@ -184,7 +184,9 @@ def compare(asked: Asked, stack: Stack, jobs: int) -> list[Tried]:
 
 
 def _held_by(row: Mapping[str, Any]) -> str:
-    """What would have to be more: a buffer, by the sysctl that holds it, the link or another limit."""
+    """Name the limit that would have to be higher: a buffer, by the sysctl that holds it, the link or another
+    one.
+    """
     limit = row["limited_by"]
     if limit in _HOLDS:
         return str(row["held_by"] or _HOLDS[limit])
@@ -201,7 +203,7 @@ def best(found: Sequence[Tried]) -> Tried:
 
 
 def lines(asked: Asked, stack: Stack, chosen: Setting) -> list[str]:
-    """What to write into the files of the system."""
+    """Lines to write into the files of the system."""
     values = chosen.sysctls
     known = {name: sysctl.default for name, sysctl in stack.sysctls.items()}
     if stack.family == "linux":
@@ -221,7 +223,7 @@ def lines(asked: Asked, stack: Stack, chosen: Setting) -> list[str]:
 
 
 def as_json(asked: Asked, stack: Stack, found: Sequence[Tried]) -> str:
-    """The same as `text`, as a line of JSON."""
+    """Format the contents of `text` as a line of JSON."""
     chosen = best(found)
     tried = [
         {
@@ -238,7 +240,7 @@ def as_json(asked: Asked, stack: Stack, found: Sequence[Tried]) -> str:
 
 
 def text(asked: Asked, stack: Stack, found: Sequence[Tried]) -> str:
-    """What each setting would carry, and the lines of the one to take."""
+    """Format the results of each setting, and the lines of the one to take."""
     chosen = best(found)
     cells = [
         ["", "buffers", *(each.setting.name for each in found)],
@@ -263,7 +265,7 @@ def text(asked: Asked, stack: Stack, found: Sequence[Tried]) -> str:
 
 
 def _remark(found: Sequence[Tried], chosen: Tried) -> list[str]:
-    """What to know of settings that carry less although they allow more."""
+    """Remark on settings that carry less although they allow more."""
     more = sum(chosen.setting.sysctls.values())
     less = [
         each

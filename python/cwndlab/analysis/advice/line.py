@@ -14,10 +14,10 @@ from cwndlab.experiment.units import BadValue
 from cwndlab.results import texttable
 
 DISCIPLINES = ("pfifo", "codel", "pie", "fq_pie", "fq_codel", "cake")
-"""What is compared: what a router without a setting has, and the AQMs of tc(8)."""
+"""Disciplines that are compared: that of a router without a setting, and the AQMs of tc(8)."""
 
 BUFFER = "1000p"
-"""What such a router keeps: Linux's txqueuelen."""
+"""Buffer of a router without a setting: Linux's txqueuelen."""
 
 SHAPED = Fraction(95, 100)
 """The share of the line's rate that a router sends at, so that packets wait in it and not in the modem."""
@@ -34,7 +34,7 @@ _COLUMNS = ("run_id", "flow", "goodput_mbps", "one_way_p95_ms", "drop_rate", "mo
 
 @dataclass(frozen=True)
 class Line:
-    """What a line carries."""
+    """Rates and round-trip time of a line."""
 
     down_bps: int
     up_bps: int
@@ -44,13 +44,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Found:
-    """What a discipline does for the line."""
+    """Results of a discipline on the line."""
 
     queue: str
     upload_mbps: float
     download_mbps: float
     mos: float
-    """Of the worse way of the call."""
+    """Mean opinion score of the worse way of the call."""
     delay_ms: float
     """One-way delay of the call, 95th percentile, of the worse way."""
     loss: float
@@ -169,7 +169,7 @@ def _shaped(device: str, rate: str, queue: str) -> list[str]:
 
 
 def as_json(line: Line, found: list[Found]) -> str:
-    """The same as `text`, as a line of JSON for each discipline."""
+    """Format the contents of `text`, a line of JSON for each discipline."""
     return "\n".join(json.dumps({**asdict(each), "lines": commands(line, each.queue)}) for each in found)
 
 

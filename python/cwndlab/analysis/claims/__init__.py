@@ -1,4 +1,4 @@
-"""What the publications say, as claims that are decided by our runs: agree, differ, or cannot tell."""
+"""The publications' claims, which cwndlab's own runs decide: agree, differ, or cannot tell."""
 
 from cwndlab.analysis.claims.causes import causes, known
 from cwndlab.analysis.claims.claim import Claim, Expectation, claims

@@ -19,7 +19,7 @@ from cwndlab.results.files import save as saved
 from cwndlab.results.resultset import ResultSet
 
 ASSUMPTION, SPREAD, OPEN = "the assumption decides", "within the spread of runs", "not found"
-"""What an experiment showed."""
+"""Findings of an experiment on a claim that differs."""
 
 
 _FILE = Path(str(files(__package__))) / "causes.csv"
@@ -27,7 +27,7 @@ _FILE = Path(str(files(__package__))) / "causes.csv"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the experiment on a claim that differs showed when all suites were last run."""
+    """Finding of the experiment on a claim that differs, from the last run of all suites."""
 
     low: float
     high: float

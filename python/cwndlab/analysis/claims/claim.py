@@ -41,7 +41,7 @@ class Expectation:
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
-        """As people write it."""
+        """Format the limits in words."""
         if self.low is None:
             return f"at most {self.high:g}"
         if self.high is None:
@@ -60,7 +60,9 @@ class Trial:
     overrides: tuple[str, ...]
     """KEY=VALUE, as by `--set`: what is otherwise, and the cells that the claim needs."""
     measure: Mapping[str, Any] | None
-    """What is measured instead, where the metric is what may be otherwise, or its cells have other names."""
+    """Measure used instead, where the metric is what may be otherwise, or its cells have other names. None
+    where the claim's own is used.
+    """
     single: bool
     """Whether each run is taken by itself: is the published figure within their range?"""
 
@@ -78,7 +80,7 @@ class Claim:
     suite: str | None
     """The built-in experiment whose runs decide it; None where the publication's own values do."""
     metric: str
-    """What is computed from the runs, in words."""
+    """Metric that is computed from the runs, in words."""
     measure: Mapping[str, Any]
     """How it is computed; see `cwndlab.analysis.claims.measures`."""
     published: float | None
@@ -87,7 +89,7 @@ class Claim:
     written: str
     """One of WRITTEN."""
     trial: Trial | None = None
-    """What was tried where it differs."""
+    """Experiment that was tried where the claim differs. None where none was."""
 
 
 def claims() -> list[Claim]:

@@ -31,7 +31,7 @@ from cwndlab.results.resultset import ResultSet
 
 
 class UndecidedError(Exception):
-    """These results cannot tell; the text says why."""
+    """Results do not decide the claim; the text says why."""
 
 
 def measure(claim: Claim, cells: Cells | None) -> tuple[float, str]:
@@ -86,7 +86,7 @@ OVER: dict[str, Callable[[Sequence[float]], float]] = {
     "median": median,
     "mean": lambda values: sum(values) / len(values),
 }
-"""What is made of the values of several cells."""
+"""Functions that make one number of the values of several cells."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Run:
         return np.diff(np.where(at >= 0, delivered[np.maximum(at, 0)], 0.0)) * 8e-6 / seconds
 
     def carried(self, start: float = 0.0) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """What single seconds from `start` s on carried to the first flow's receiver, in Mbit/s on the wire.
+        """Rate to the first flow's receiver in each second from `start` s on, in Mbit/s on the wire.
 
         Headers, the bottleneck's overhead and retransmissions count. Raises UndecidedError where the
         testbed does not tell.

@@ -20,10 +20,10 @@ from cwndlab.foreign import compilation
 from cwndlab.foreign.compilation import Request
 
 FILE = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ )", re.MULTILINE)
-"""Where the changes of a file begin in a unified diff."""
+"""Pattern of the place where the changes of a file begin in a unified diff."""
 
 MAX_BYTES = 16 << 20
-"""Of a patch."""
+"""Greatest size of a patch, in bytes."""
 
 PATCH_S = 20.0
 
@@ -52,7 +52,7 @@ def patched(request: Request, patch: Path) -> Iterator[tuple[Request, tuple[str,
 
 
 def difference(old: str, new: str) -> str:
-    """What `diff -u` says of two texts."""
+    """Difference of two texts, as `diff -u` says it."""
     return "".join(
         difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), "old", "new")
     )

@@ -1,4 +1,6 @@
-"""What a review runs: five paths of its own, or an experiment with both sides in the place of its senders."""
+"""The runs of a review: five paths of its own, or an experiment with both sides in the place of its
+senders.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,15 @@ BUFFERS: Mapping[str, Mapping[str, object]] = {
 """Room for the windows of the long fat path, by family: the buffers are not what is judged."""
 
 BASICS = ("goodput_mbps", "rtt_p95_ms", "retransmit_rate")
-"""What one flow on a path is judged by. Each is one more comparison to correct for."""
+"""Metrics that judge one flow on a path. Each is one more comparison to correct for."""
 
 SHARED = ("goodput_mbps", "jain", "rtt_p95_ms", "retransmit_rate")
-"""The same of two flows together."""
+"""Metrics that judge two flows together."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is compared of the runs of an arrangement."""
+    """Question to the runs of an arrangement."""
 
     where: str
     """The path, as tables name it."""
@@ -47,7 +49,7 @@ class Arrangement:
     """An experiment to run once."""
 
     name: str
-    """Of its directory."""
+    """Name of the directory."""
     text: str
     side: str
     """Which side's machines carry it out."""

@@ -25,7 +25,7 @@ from cwndlab.testbeds import loader
 REPEATS = 10
 
 OWN = ("limited_cwnd_pct", "limited_pacing_pct")
-"""What limits a flow where its congestion control does."""
+"""Limits that a congestion control sets on its flow."""
 
 DECIDES_PCT = 5.0
 """Per cent of the time that a congestion control has to limit a flow of some run for the runs to judge it."""
@@ -111,7 +111,9 @@ def _compared(
 
 
 def _held(contrast: Contrast) -> str | None:
-    """What limits the flows of both sides instead of their congestion control; None where that decides."""
+    """Name the limit of the flows of both sides that is not their congestion control. None where that
+    decides.
+    """
     known = [run.metrics for side in (contrast.a, contrast.b) for run in side.runs]
     names = {name for metrics in known for name in metrics if name.startswith("limited_")}
     shares = {name: sum(metrics.get(name, 0.0) for metrics in known) / len(known) for name in names}

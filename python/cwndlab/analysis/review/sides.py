@@ -16,7 +16,7 @@ BUILT_IN = "builtin:"
 """In front of the name of a congestion control of the engine's own."""
 
 NAMES = ("old", "new")
-"""What the sides are called everywhere, and the names that their modules run under."""
+"""Names of the sides, under which their modules run too."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Side:
 
     name: str
     given: str
-    """As the command line named it."""
+    """Name of the side on the command line."""
     cc: str
-    """What flows call it."""
+    """Name of the congestion control for flows."""
     modules: tuple[Module, ...]
     """None of a built-in one; several where it runs on several families."""
     lab: Path | None = None
-    """What stands for its machines: a kernel, by its folder."""
+    """Folder of a kernel that stands for the side's machines. None for congestion controls."""
 
     @property
     def about(self) -> str:
-        """What it is, for readers."""
+        """Description of the side for readers."""
         if self.lab is not None:
             return self.given
         if not self.modules:
@@ -53,7 +53,7 @@ class Sides:
     new: Side
     stack: Stack
     patched: tuple[str, ...] = ()
-    """What a patch changes besides, which is not judged."""
+    """Other files that a patch changes, which are not judged."""
     change: str = ""
     """How the sources differ, as `diff -u` says it; empty where they are private, built in or unlike."""
     testbed: str = testbeds.MODEL
@@ -65,7 +65,7 @@ class Sides:
 
     @property
     def modules(self) -> tuple[Module, ...]:
-        """Those that are no built-in ones."""
+        """Modules of the sides that are not built in."""
         return (*self.old.modules, *self.new.modules)
 
 

@@ -36,7 +36,7 @@ UNSEEN = (
 
 
 def unseen(review: Review) -> str:
-    """What a review of congestion controls cannot see; nothing of kernels, which are whole."""
+    """Say what a review of congestion controls cannot see. Empty for kernels, which are whole."""
     return "" if review.sides.are_kernels else UNSEEN
 
 
@@ -105,7 +105,7 @@ def _failed(review: Review) -> Iterator[str]:
 
 
 def _changes(review: Review) -> Iterator[str]:
-    """What changed, and where, and what did not."""
+    """Yield the changes: what changed, where, and what did not."""
     found = review.found
     if changes := changed(found):
         yield "What changed, and how sure that is:"
@@ -120,7 +120,7 @@ def changed(found: Sequence[Comparison]) -> list[Comparison]:
 
 
 def unchanged(review: Review) -> list[str]:
-    """What is to say of the others, and of the paths that judge nothing."""
+    """Sentences about the comparisons without a change, and about the paths that judge nothing."""
     found = review.found
     alike = sum(each.kind is Kind.IDENTICAL for each in found)
     left = len(found) - alike - len(changed(found))
@@ -139,12 +139,12 @@ def _table(metric: str, found: Sequence[Comparison]) -> str:
 
 
 def marks(found: Sequence[Comparison]) -> list[str]:
-    """Those that changed, the largest first, as ministat shows them: x is old, + is new."""
+    """Comparisons that changed, the largest change first, as ministat shows them: x is old, + is new."""
     return verdict.as_ministat(Comparisons(changed(found), [], []))
 
 
 def title(found: Comparison) -> str:
-    """What is compared, and where."""
+    """Title of a comparison: the metric, and the place."""
     return f"{columns.describe(found.metric).words} ({', '.join(found.contrast.where.values())})"
 
 

@@ -29,7 +29,7 @@ METRICS: dict[str, str] = {
     "rtt_p50_ms": "RTT p50, ms",
     "rtt_p95_ms": "RTT p95, ms",
 }
-"""What is compared, and how it is called in a table."""
+"""Metrics that are compared, with their names in a table."""
 
 WANTED: dict[str, float] = {"goodput_mbps": 0.03, "retransmits": 0.10, "period_s": 0.10}
 """Largest median error wanted, as a share of the kernel's metric."""
@@ -41,7 +41,7 @@ ALL = "all flows"
 """The row of a run with several flows: goodputs and retransmissions added up."""
 
 CONFIDENCE = 0.95
-"""Of the intervals over repeats."""
+"""Confidence of the intervals over repeats."""
 
 Metrics = Mapping[str, float | None]
 
@@ -54,7 +54,9 @@ class Metric:
     model: float | None
     kernel: float | None
     interval: tuple[float, float] | None
-    """Of the difference of means, model less kernel (Welch 1947); None without repeats on both sides."""
+    """Interval of the difference of means, model less kernel (Welch 1947). None without repeats on both
+    sides.
+    """
 
     @property
     def error(self) -> float | None:

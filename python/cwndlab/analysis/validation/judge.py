@@ -25,7 +25,7 @@ def within(metric: Metric, share: float) -> bool:
 
 
 def judged(rows: Sequence[Row], allowed: Mapping[str, float]) -> list[Outcome]:
-    """What came of each metric that may differ by a share at most, for each flow of each cell.
+    """Judge each metric that may differ by a share at most, for each flow of each cell.
 
     As of `expect:`, a metric without a value is not as it should be.
     """
@@ -44,7 +44,7 @@ def judged(rows: Sequence[Row], allowed: Mapping[str, float]) -> list[Outcome]:
 
 
 def expected(results: ResultSet, side: str) -> list[Outcome]:
-    """What came of what the experiment itself expects, on one side."""
+    """Judge the expectations of the experiment itself on one side."""
     return [
         Outcome(
             each.expectation,

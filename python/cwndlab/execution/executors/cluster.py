@@ -201,7 +201,8 @@ class _Sent:
 
 
 def versions(testbed: str, sent: tuple[Parcel, ...], dask_worker: Worker) -> dict[str, str]:
-    """What a worker would carry runs out with; raises InputError where it may not or cannot.
+    """Versions with which a worker would carry runs out. Raises InputError where the worker may not or
+    cannot.
 
     Dask knows the last parameter by its name.
     """
@@ -210,7 +211,7 @@ def versions(testbed: str, sent: tuple[Parcel, ...], dask_worker: Worker) -> dic
 
 
 def carry_out_task(task: Task, site: Site, sent: tuple[Parcel, ...]) -> dict[str, dict[str, bytes]]:
-    """What a worker does: carries a task out in a directory of its own, and returns its parts' files."""
+    """Carry a task out at a worker, in a directory of the worker's own, and return the files of the parts."""
     worker = get_worker()
     _compare(site, versions(site.testbed, sent, worker), worker.address)
     with tempfile.TemporaryDirectory(prefix="cwndlab-", dir=worker.local_directory) as own:

@@ -147,7 +147,9 @@ class Processes:
         return runs[worker.runs].index if worker.runs < len(runs) else None
 
     def _died(self, worker: "_Worker") -> None:
-        """Of a congestion control from outside: that run has failed, and its part is done without it."""
+        """Count the run of a congestion control from outside as failed, and go on with the part
+        without it.
+        """
         cause, site = worker.cause(), self._arrivals.site
         names = [part.name for part in worker.task.parts]
         left = worker.task.parts[names.index(worker.part) :]
@@ -184,20 +186,20 @@ class _Worker:
     process: BaseProcess
     pipe: "Connection[Any, Any]"
     output: "Connection[Any, Any]"
-    """What it prints, where congestion controls from outside may."""
+    """Pipe of the worker's output, where congestion controls from outside may print."""
     watch: Watch
     task: Task
     part: str
     """The name of the part it is at."""
     runs: int = 0
-    """Of that part, finished."""
+    """Number of finished runs of the part."""
     work: int = 0
     """Done of it."""
     silent: bool = False
-    """It prints nothing any more."""
+    """Worker prints nothing any more."""
 
     def ends(self) -> "list[Connection[Any, Any]]":
-        """What may have something to read."""
+        """Pipes of the worker that may have something to read."""
         return [self.pipe] if self.silent else [self.pipe, self.output]
 
     def cause(self) -> str:
@@ -221,12 +223,12 @@ class _Worker:
 
 
 def _witness(site: Site, pid: int | None) -> Path:
-    """Where a worker says which hook of a congestion control from outside runs."""
+    """File in which a worker says which hook of a congestion control from outside runs."""
     return site.runs / f".hook-{pid}"
 
 
 def _work(pipe: "Connection[Any, Any]", printed: "Connection[Any, Any]", site: Site) -> None:
-    """What a worker process does: carry out part after part until it is told to end."""
+    """Carry out part after part, as the body of a worker process, until it is told to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     for number in STOPPING:
         signal.signal(number, _left_to_the_parent)

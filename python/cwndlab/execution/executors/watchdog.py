@@ -20,7 +20,7 @@ LOOKS = 10
 OVERDUE = f"took more than {LOOK_S * LOOKS:g} s"
 
 MORE_FILES = 64
-"""So many files may be open after a run that were not before; cwndlab's own are fewer."""
+"""Number of files that may be open after a run and were not before; cwndlab's own are fewer."""
 
 CLOSED, FILLED = 81, 82
 """Exit codes of a worker that lacks what it needs."""
@@ -60,7 +60,7 @@ class Watch:
         return self.overdue
 
     def last(self) -> str | None:
-        """Where the worker is or was last, as the end of a sentence."""
+        """Place where the worker is or was last, as the end of a sentence. None where nothing is known."""
         seen = _native.watched_module(self._witness)
         return None if seen is None else f"{' in' if seen[1] else '; the last call was'} {seen[2]}"
 
@@ -113,7 +113,7 @@ def own_output(output: "Connection[Any, Any]") -> None:
 
 
 class Log:
-    """What hooks print, by run, as far as it has room."""
+    """Output of hooks, by run, as far as it has room."""
 
     def __init__(self, file: Path) -> None:
         """The file, which is there from the first word on; without its folder there is none."""

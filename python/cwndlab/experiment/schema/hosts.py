@@ -86,7 +86,7 @@ class AckEvery(Section):
 
 
 class Egress(Section):
-    """What ``tc netem`` does at a host's egress: it sees packets before segmentation."""
+    """Settings of ``tc netem`` at a host's egress: it sees packets before segmentation."""
 
     section: ClassVar[str] = "egress"
     delay: Time | None = about("added delay")

@@ -1,4 +1,4 @@
-"""What happens to packets besides waiting, on a link or at a host: loss and jitter."""
+"""The impairments of packets, on a link or at a host: loss and jitter."""
 
 from __future__ import annotations
 

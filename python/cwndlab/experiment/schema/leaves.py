@@ -175,7 +175,7 @@ def _sysctl_value(text: str) -> str:
 
 
 def shape(value: object) -> str:
-    """What a value is, for messages: its text, or its shape."""
+    """Describe a value for messages: its text, or its shape."""
     if isinstance(value, str):
         return shown(value) if value else "nothing"
     return "a list" if isinstance(value, list) else "a mapping"

@@ -25,7 +25,7 @@ from cwndlab.experiment.units import BadValue
 
 
 class Shaper(Section):
-    """What limits a link besides a plain rate."""
+    """Limit of a link's rate besides a plain one."""
 
     section: ClassVar[str] = "shaper"
     kind: Annotated[str, *word("tbf", "policer", "trace")] = required(
@@ -37,7 +37,7 @@ class Shaper(Section):
 
 
 class Settings(Section):
-    """What a scheduled change sets."""
+    """Settings that a scheduled change makes."""
 
     section: ClassVar[str] = "change"
     rate: Rate | None = about("new rate")

@@ -1,4 +1,4 @@
-"""What all sections of the schema have in common: known keys only, and which of them a file wrote."""
+"""The common part of all sections of the schema: known keys only, and which of them a file wrote."""
 
 from __future__ import annotations
 

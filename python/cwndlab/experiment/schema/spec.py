@@ -34,7 +34,7 @@ from cwndlab.experiment.units import BadValue
 
 
 class Measure(Section):
-    """What the summary covers."""
+    """Part of a run that the summary covers."""
 
     section: ClassVar[str] = "measure"
     from_: Time = about("start of the window", 0, alias="from")
@@ -65,7 +65,7 @@ def _capture_points(value: Any) -> Any:
 
 
 class Record(Section):
-    """What is recorded, besides events and samples, which always are."""
+    """Data that are recorded, besides events and samples, which always are."""
 
     section: ClassVar[str] = "record"
     tcp: Annotated[int | str, *sampling("per-ack")] = about("rows of the tcp table", 10**7)

@@ -7,7 +7,7 @@ A stranger's bundle is data: its paths are checked, its sums, its results; nothi
 """
 
 FORMAT = 1
-"""Of bundle.json."""
+"""Version of the form of bundle.json."""
 
 CLOCKED = "runs.jsonl"
 """The one file of a part with clock times and facts of a machine; its sums are the other."""

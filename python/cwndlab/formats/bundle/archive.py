@@ -22,7 +22,7 @@ from cwndlab.results import checksums, files, software
 from cwndlab.results.resultset import ResultSet
 
 LEFT_OUT = (".lock", "report.html")
-"""Of a results directory: what says nothing, and what `cwndlab report` makes again."""
+"""Files of a results directory that are left out: they say nothing, or `cwndlab report` makes them again."""
 
 
 def make(directories: Sequence[Path], out: Path, beside: Sequence[Path] = ()) -> list[str]:
@@ -123,7 +123,7 @@ def _environment() -> dict[str, str]:
 
 
 def _packages() -> list[str]:
-    """What cwndlab needs to run, each pinned to the version that is installed here."""
+    """Packages that cwndlab needs to run, each pinned to the version that is installed here."""
     needed = [
         re.split(r"[^A-Za-z0-9._-]", text)[0] for text in requires("cwndlab") or () if "extra ==" not in text
     ]

@@ -27,7 +27,7 @@ class Outcome:
     other: tuple[str, ...]
     """Files that hold the same and have other bytes, or differ as their runs do."""
     versions: tuple[str, ...]
-    """What made the bundle's that is another here, in words."""
+    """Versions of the bundle's makers that are different here, in words."""
 
     @property
     def same(self) -> bool:
@@ -94,7 +94,9 @@ def compare(name: str, theirs: ResultSet, ours: ResultSet) -> Outcome:
 
 
 def _gave(record: object) -> dict[str, object]:
-    """What a run gave: all its record says but clocks, the machine, and where in a file its rows lie."""
+    """Results of a run for comparison: all that its record says but clocks, the machine, and where in a file
+    its rows lie.
+    """
     apart = ("started", "wall_s", "machine", "versions", "facts", "tables")
     said = {key: value for key, value in vars(record).items() if key not in apart}
     return said | {

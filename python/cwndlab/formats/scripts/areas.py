@@ -1,4 +1,4 @@
-"""What a script is about, by its words: the areas in which a collection's results are counted."""
+"""The area of a script, by its words: the areas in which a collection's results are counted."""
 
 import re
 

@@ -26,7 +26,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the one who runs a script chooses.
+    """Choices of the one who runs a script.
 
     `symbols` are names with their values, before any definition in the script; `tolerance_usecs` takes the
     place of the script's; with `end_unseen` packets behind the last event are not looked at.

@@ -1,4 +1,4 @@
-"""What several sections of a report are made from, and how their metrics are written."""
+"""The facts from which several sections of a report are made, and the form of their metrics."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from cwndlab.results.texttable import short_names
 from cwndlab.results.union import Together
 
 MAX_LIVE = 50
-"""Of so many runs the report says where they are in the live lab, for which each has to be planned again."""
+"""Number of runs of which the report says where they are in the live lab; each has to be planned again for
+that.
+"""
 
 MAX_ROWS = 2000
 """Rows of the table of runs; the rest is in summary.csv."""
 
 
 class Facts:
-    """What several sections need of the results."""
+    """Facts of the results that several sections need."""
 
     def __init__(self, results: ResultSet) -> None:
-        """What is asked of the results more than once."""
+        """Compute the facts that are asked for more than once."""
         self.results = results
         self.summary = inferred_models.with_marks(results.labelled)
         self.keys = results.keys
@@ -59,7 +61,7 @@ class Facts:
 
     @cached_property
     def live(self) -> dict[str, str]:
-        """Where in the live lab the runs are that it can show."""
+        """Addresses in the live lab of the runs that it can show."""
         there = {brief.run_id for brief in self.results.briefs}
         names = {int(str(run_id).partition("-")[0]): str(run_id) for run_id in self.packed_runs[:MAX_LIVE]}
         found = {

@@ -25,7 +25,7 @@ class Table:
     caption: str
     sortable: bool = False
     row_heads: int = 0
-    """So many cells at the beginning of a row are its heads."""
+    """Number of cells at the beginning of a row that are its heads."""
     titles: Sequence[str] = ()
     """Hints on the column heads."""
     filterable: bool = False
@@ -35,7 +35,7 @@ class Table:
         return [[cell if isinstance(cell, tuple) else (cell, cell) for cell in row] for row in self.rows]
 
     def columns(self) -> Iterator[tuple[str, tuple[object, object] | None, str | None]]:
-        """Of each column its head, its first cell, and the hint on its head."""
+        """Each column's head, first cell, and hint on the head."""
         first = next(iter(self.body()), [])
         return zip_longest(self.heads, first, self.titles)
 

@@ -49,7 +49,7 @@ class Line:
     t_s: Floats
     y: Floats
     unit: float
-    """What an integer step of the packed values is worth, in the unit of the panel."""
+    """Worth of an integer step of the packed values, in the unit of the panel."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Packed:
 
     text: str
     lines: list[dict[str, object]]
-    """Of each line: panel, name, companion, n (samples kept), of (samples recorded), unit."""
+    """Facts of each line: panel, name, companion, n (samples kept), of (samples recorded), unit."""
 
 
 def columns_for(runs: int, flows: int) -> tuple[int, int]:

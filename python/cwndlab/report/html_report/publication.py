@@ -31,7 +31,7 @@ class Comparison:
     """A published metric and ours, in its unit."""
 
     metric: str
-    """What it is a metric of, in words."""
+    """Metric that is compared, in words."""
     published: float
     ours: tuple[float, float] | None
     """Lowest and highest value of ours over the combinations it is about, each a mean over repeats and flows;

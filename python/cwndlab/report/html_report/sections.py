@@ -136,7 +136,7 @@ def _results(facts: Facts) -> dict[str, object]:
 
 
 def _totals(facts: Facts) -> Table | None:
-    """What the flows of each run carried together."""
+    """Table of what the flows of each run carried together."""
     names, rows = totals(facts)
     if not rows:
         return None
@@ -159,7 +159,7 @@ _LOAD = (
     "smoothness_hz",
     "rpm",
 )
-"""What a scenario of loadlatency measures."""
+"""Metrics of a scenario of loadlatency."""
 
 
 def _load(facts: Facts, classic: str) -> dict[str, object]:
@@ -184,7 +184,7 @@ def _load(facts: Facts, classic: str) -> dict[str, object]:
 
 
 def _limits(facts: Facts) -> dict[str, object]:
-    """What limited the connections: a sentence for each, or for many how often each was the main limit.
+    """Limits of the connections: a sentence for each, or for many how often each was the main limit.
 
     Only those count of which some limit was measured: datagrams have none.
     """
@@ -320,7 +320,7 @@ _PICK = Markup(
 
 
 def _verdicts(facts: Facts) -> list[dict[str, object]]:
-    """What each swept key changes, with how sure that is.
+    """Effects of each swept key, with how sure they are.
 
     Nothing of the scenarios of loadlatency, which are different loads on one path.
     """
@@ -345,7 +345,7 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
 
 
 def _verdict(answers: Sequence[Answer]) -> dict[str, object]:
-    """What one key changes: sentences over all combinations with their details, then what they do not say."""
+    """Effects of one key: sentences over all combinations with their details, then what these leave out."""
     over = [each for each in answers if _is_over(each)]
     over, others = (
         over[:MAX_SENTENCES],
@@ -417,7 +417,7 @@ def _verdict_row(found: Comparison) -> list[object]:
 
 
 def _published(facts: Facts) -> dict[str, object] | None:
-    """What was published beside ours: each finding with a verdict, and values of combinations."""
+    """Published results beside cwndlab's: each finding with a verdict, and values of combinations."""
     suite = publication.suite_of(facts.results)
     if suite is None:
         return None

@@ -21,7 +21,7 @@ MAX_FACTS = 20
 
 
 def testbed(facts: Facts) -> dict[str, object]:
-    """What the testbed was made of."""
+    """Section about the make-up of the testbed."""
     objects = []
     if (scenario := facts.scenario) is not None:
         hosts = "Hosts of the first run, swept keys aside the same in all"
@@ -130,7 +130,7 @@ def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
 
 
 def provenance(facts: Facts) -> dict[str, object]:
-    """What made these results."""
+    """Section about the makers of these results."""
     header, briefs = facts.results.header, facts.results.briefs
     rows: list[list[object]] = [[f"version of {name}", text] for name, text in header.versions.items()]
     rows += [["testbed", header.testbed], ["results", str(facts.results.path)]]
@@ -196,7 +196,7 @@ def _by_run(briefs: Sequence[Brief], kind: str) -> Iterable[tuple[str, Sequence[
 
 
 def _machine(briefs: Sequence[Brief]) -> Iterator[tuple[str, str]]:
-    """What real machines were, as far as a reader has to know it; each fact of several runs once."""
+    """Facts of real machines that a reader has to know, each fact of several runs once."""
     machines = [brief.facts["machine"] for brief in briefs if "machine" in brief.facts]
     for place, words in _MACHINE.items():
         values = [machine.get(place[0], {}).get(place[1]) for machine in machines]

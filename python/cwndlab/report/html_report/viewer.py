@@ -12,10 +12,10 @@ from cwndlab.report.plots.selection import run_labels
 from cwndlab.results import columns, inferred_models, questions
 
 MAX_SHOWN = 5
-"""So many runs are shown over time when the page opens; more lines are hard to tell apart."""
+"""Number of runs that are shown over time when the page opens; more lines are hard to tell apart."""
 
 MAX_FLOWS_SHOWN = 16
-"""So many flows are shown over time when the page opens, unless the first run has more."""
+"""Number of flows that are shown over time when the page opens, unless the first run has more."""
 
 PANELS = (
     ("cwnd", "Congestion window", "kB", ", dotted: ssthresh"),
@@ -28,7 +28,9 @@ PANELS = (
 
 
 def viewer(facts: Facts, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """What the page says of the interactive plots of what the packed runs have; nothing if they have none."""
+    """Texts of the page about the interactive plots of the packed runs; empty where there is
+    nothing to plot.
+    """
     kinds = {line["panel"] for run in runs for line in _lines(run)}
     if not kinds:
         return {}
@@ -117,7 +119,7 @@ def _pens(facts: Facts, of_run: pl.DataFrame) -> dict[str, int]:
 
 
 def data(facts: Facts, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """What the script of the page reads: the packed runs, and the values that box plots are made of."""
+    """Data for the script of the page: the packed runs, and the values that box plots are made of."""
     return {
         "directory": facts.directory,
         "runs": runs,

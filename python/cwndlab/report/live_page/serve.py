@@ -48,7 +48,7 @@ TYPES = {
 """Files that are served, by how their names end; a browser compiles a module only under its own type."""
 
 BUILT = ("engine.js", "engine_bg.wasm", "templates.json")
-"""What `make web` makes."""
+"""Files that `make web` makes."""
 
 
 def page_files() -> dict[str, Traversable]:

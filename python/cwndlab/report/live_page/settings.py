@@ -1,4 +1,4 @@
-"""What can be set in the live lab, its experiment file, and its address: the part after `#` of a link."""
+"""The settings of the live lab, their experiment file, and their address: the part after `#` of a link."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUEUES: dict[str, str] = {
 }
 """Queue disciplines, and where the buffer's size goes."""
 WITH_ECN = ("red", "codel", "fq_codel", "pie", "fq_pie")
-"""Those that mark instead of dropping only where they are told to."""
+"""Queue disciplines that mark instead of dropping only where they are told to."""
 
 HOST = {
     "plain": "  {name}: {stack: {stack}{options}}\n",
@@ -74,7 +74,7 @@ class Flow:
     receiver: str = ""
     """The receiver's stack; the sender's where it is empty."""
     names: tuple[str, str, str] | None = None
-    """Of the flow, its sender and its receiver; None: f1, a1, b1 of the first."""
+    """Names of the flow, its sender and its receiver. None stands for f1, a1 and b1 of the first."""
 
     def named(self, number: int) -> tuple[str, str, str]:
         """Return its names as the flow of this number, from 1."""
@@ -83,7 +83,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is set: b/s, ns, packets, bytes, parts per billion."""
+    """Settings of the live lab, in bit/s, ns, packets, bytes, parts per billion."""
 
     flows: tuple[Flow, ...]
     rate: int = 10_000_000
@@ -103,7 +103,7 @@ class Settings:
     rate_at: int = 0
     duration: int = 60_000_000_000
     measure: int = 0
-    """Where the summary begins."""
+    """Start of the summary, in ns."""
     seed: int = 1
     start_jitter: int = 0
     access: int = 10_000_000_000

@@ -28,7 +28,7 @@ MAX_FLOWS = 4
 Json = Any
 
 Part = Callable[[Scenario], Json]
-"""What of a Scenario is the template."""
+"""Function that picks the part of a Scenario that is the template."""
 
 _FIRST = Settings(
     flows=(), rate=7_000_003, rtt=62_000_034, buffer=1237, loss=1_000_033, buffers=1_300_021, merge=37,

@@ -18,7 +18,7 @@ from cwndlab.report.plots.selection import Selection
 from cwndlab.results import columns
 
 MAX_POINTS = 300
-"""So many values of a group are drawn as points; of more, only those beyond the whiskers are."""
+"""Number of values of a group that are drawn as points; of more, only those beyond the whiskers are."""
 
 
 def draw(selection: Selection) -> Plot:

@@ -21,7 +21,7 @@ from cwndlab.report.plots.paint import Plot
 from cwndlab.report.plots.selection import Run, Selection, floats
 
 ROUNDS = 6
-"""So many rounds are drawn."""
+"""Number of rounds that are drawn."""
 
 VALUES = ("first", "slowest")
 

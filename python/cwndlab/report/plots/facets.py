@@ -1,4 +1,4 @@
-"""What gets a panel, a colour and a dash of its own: chosen by what varies, unless keys are named."""
+"""The choice of panels, colours and dashes: by what varies, unless keys are named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LINES = 6
 """Lines of a panel that a reader can follow, without their repeats."""
 
 FEW_LINES = 3
-"""So many lines of a sweep over several keys stay in one panel."""
+"""Number of lines of a sweep over several keys that stay in one panel."""
 
 MAX_PANELS = 12
 """Panels that are chosen without being asked for."""
@@ -31,7 +31,7 @@ MEANINGS = ("results", "stack", "cc")
 """Keys that are colours before any other, as a reader compares by them."""
 
 Values = Mapping[str, object]
-"""What is known of a line: the value of each key that varies."""
+"""Values of the keys that vary, of one line."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Series:
     label: str
     pen: dict[str, Any]
     place: int
-    """Of its pen among the others: equal in every panel."""
+    """Number of the line's pen among the others: equal in every panel."""
     values: Values
     members: list[int] = field(default_factory=list)
     """Places of its lines in what was arranged."""

@@ -1,4 +1,6 @@
-"""What the kinds over a key share: groups of runs with equal values of the chosen keys, and their places."""
+"""The shared part of kinds over a key: groups of runs with equal values of the chosen keys, and
+their places.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from cwndlab.results.texttable import short_names
 _Part = TypeVar("_Part")
 
 ALL = "all runs"
-"""What a group is called that no key makes."""
+"""Name of a group that no key makes."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Group:
     cell: tuple[object, ...]
     """The keys' values."""
     names: tuple[str, ...]
-    """What the picture calls them."""
+    """Names of the keys' values in the picture."""
     values: Floats
     rows: pl.DataFrame
 
@@ -85,7 +87,8 @@ def hues(selection: Selection, keys: Sequence[str], values: Iterable[object]) ->
 
 @dataclass(frozen=True)
 class Layout:
-    """Where groups stand side by side: the last key as colours within a place, the others along the axis.
+    """Places of groups that stand side by side: the last key as colours within a place, the others along the
+    axis.
 
     A single key is along the axis.
     """
@@ -131,7 +134,7 @@ def panels(selection: Selection, column: str, keys: Sequence[str]) -> tuple[list
 
 
 MAX_ENTRIES = 12
-"""So many entries of a legend can be looked up."""
+"""Number of entries of a legend that can be looked up."""
 
 
 def readable(selection: Selection, column: str, *, default: int, entries: int) -> tuple[Selection, list[str]]:
@@ -175,7 +178,7 @@ def together(found: Sequence[Panel]) -> list[Group]:
 
 @dataclass(frozen=True)
 class Line:
-    """What a group that is a line is called, and the number of its pen."""
+    """Name of a group that is a line, and the number of its pen."""
 
     name: str
     pen: int

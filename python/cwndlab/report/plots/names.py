@@ -1,4 +1,4 @@
-"""What a picture calls the values of keys: as the option `labels` says, or by themselves."""
+"""The names of keys' values in a picture: as the option `labels` says, or by themselves."""
 
 from __future__ import annotations
 

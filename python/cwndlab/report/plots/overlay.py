@@ -14,7 +14,7 @@ from cwndlab.analysis.numeric import Floats, envelope
 WIDTH, HEIGHT = 480, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 24, 38
 COLUMNS = 420
-"""Of the envelope of a line: those of the plot."""
+"""Number of columns of a line's envelope: those of the plot."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Line:
     """A quantity over time."""
 
     style: str
-    """Its class: the page's style says how it looks."""
+    """Class of the line: the page's style says how it looks."""
     t_s: Floats
     y: Floats
 

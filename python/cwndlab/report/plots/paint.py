@@ -55,7 +55,7 @@ class Plot(Figure):
     """A matplotlib figure that knows what it shows, and is shown by notebooks."""
 
     data: pl.DataFrame
-    """What is drawn, a row per point, bar or field."""
+    """Data that are drawn, a row per point, bar or field."""
 
     def __init__(self, options: Options, width: float, height: float) -> None:
         """Begin an empty figure."""
@@ -352,7 +352,7 @@ class End:
 
 
 MAX_DIRECT = 8
-"""So many lines have their names beside their ends."""
+"""Number of lines that have their names beside their ends."""
 
 
 def labelled(axis: Axes, ends: Sequence[End], options: Options) -> bool:

@@ -1,4 +1,4 @@
-"""What a plot is asked to show: the options of `plot`, checked against the results."""
+"""The options of `plot`, checked against the results."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
 MAX_CELLS = 24
-"""So many combinations a plot of time series shows unless runs are named; it says so when there are more."""
+"""Number of combinations that a plot of time series shows unless runs are named; the plot says so when there
+are more.
+"""
 
 MAX_RUNS = 36
-"""So many runs it reads: of many combinations fewer repeats each, at least one."""
+"""Number of runs that are read: of many combinations fewer repeats each, at least one."""
 
 LOGS = ("", "x", "y", "xy")
 ZEROS = ("run", "flow")
 PANELS = ("run", "flow")
 UNLIKE = ("app", "stack", "cc")
-"""What makes flows of one run unlike each other."""
+"""Keys that make flows of one run unlike each other."""
 
 Span = tuple[float | None, float | None]
 """A range of an axis in the units shown; None leaves that end to the data."""
@@ -63,14 +65,16 @@ class Options:
     hop: str | None = None
     """The hop whose queue is shown; default every one that was recorded."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What values of keys are called: `{value: text}`, of a value of two keys `{"key=value": text}`."""
+    """Names of keys' values: `{value: text}`, or `{"key=value": text}` for a value that two keys have."""
     title: str | None = None
     xlim: Span | None = None
     ylim: Span | None = None
     log: str = ""
     """Axes with a logarithmic scale: `x`, `y` or `xy`."""
     zero: str = "run"
-    """Where time 0 is: the start of the `run`, or of each `flow` (its first sample), to overlay runs."""
+    """Origin of the time axis: the start of the `run`, or of each `flow` (its first sample), to
+    overlay runs.
+    """
     panels: str | None = None
     """One panel per `run` or per `flow`: `facet` by those."""
     facet: Sequence[str] = ()
@@ -83,7 +87,7 @@ class Options:
     points: bool = True
     """Whether box plots show each value."""
     confidence: float = 0.95
-    """Of the intervals in bar plots."""
+    """Confidence of the intervals in bar plots."""
     size: str = "paper"
     """`paper` (a page's width, small type), `slide` (16:9, large type), `1col` or `2col` of a journal, or
     millimetres: `88mm`, `88x60mm`."""
@@ -92,7 +96,7 @@ class Options:
     font: str | None = None
     """The family of type."""
     font_size: float | None = None
-    """Its size in points."""
+    """Size of the type, in points."""
     xlabel: str | None = None
     ylabel: str | None = None
     command: str | None = None
@@ -138,7 +142,7 @@ class Run:
 
     run_id: object
     label: str
-    """What tells it from the other runs shown; empty if it is alone."""
+    """Text that tells the run from the others shown; empty if the run is alone."""
     flows: tuple[str, ...]
 
 
@@ -151,7 +155,7 @@ class Selection:
     rows: pl.DataFrame
     """The summary's rows of the runs and flows chosen, in order, with labels in place of swept values."""
     names: Names
-    """What the values of keys are called."""
+    """Names of keys' values."""
 
     @property
     def keys(self) -> list[str]:

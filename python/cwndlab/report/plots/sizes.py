@@ -15,19 +15,19 @@ _PLAIN = re.compile(r"(\d+(?:\.\d+)?)(?:x(\d+(?:\.\d+)?))?mm")
 
 @dataclass(frozen=True)
 class Size:
-    """What a plot is for, in inches, points and dots."""
+    """Size of a plot for its purpose, in inches, points and dots."""
 
     width: float
     height: float
-    """Of a single panel."""
+    """Height of a single panel, in inches."""
     points: float
-    """Of type."""
+    """Size of the type, in points."""
     line: float
     """Width of a line in points."""
     dpi: int
     """Dots per inch of a PNG."""
     highest: float
-    """So high a plot of several panels grows."""
+    """Greatest height of a plot of several panels, in inches."""
     grows: bool = True
     """Whether legends and notes make the plot higher; else they take of the panels' room."""
 

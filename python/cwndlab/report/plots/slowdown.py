@@ -34,7 +34,7 @@ SIZE, SLOWDOWN = "size [kB]", "time over that of an idle path"
 
 @dataclass(frozen=True)
 class Points:
-    """What a group has: the size of each exchange, and how many times the least time it took."""
+    """Points of a group: the size of each exchange, and how many times the least time it took."""
 
     size_kb: Floats
     slowdown: Floats

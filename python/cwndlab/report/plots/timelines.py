@@ -1,4 +1,6 @@
-"""What the kinds over time share: lines of one or more runs, in one panel or several, on a common zero."""
+"""The shared part of kinds over time: lines of one or more runs, in one panel or several, on a
+common zero.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class Line:
 
     run: Run
     name: str
-    """What it shows inside its run: the flow's or the hop's name."""
+    """Name of the line inside its run: the flow's or the hop's."""
     t_s: Floats
     y: Floats
     companion: Floats | None = None
@@ -38,8 +40,9 @@ class Line:
 
 
 MAX_FLOWS = 24
-"""So many flows of a run are shown unless they are named, and where lines would be too many the lines of a
-panel."""
+"""Number of flows of a run that are shown unless they are named, and, where lines would be too many, of the
+lines of a panel.
+"""
 
 
 def flows_of(selection: Selection) -> Iterator[tuple[Run, str]]:
@@ -157,7 +160,7 @@ def draw(
 
 
 def _values(selection: Selection, lines: Sequence[Line], name: str) -> list[dict[str, object]]:
-    """What is known of each line: the keys that tell its run from the others, and its name."""
+    """Values of each line: the keys that tell its run from the others, and its name."""
     runs = selection.rows.unique("run_id", keep="first", maintain_order=True)
     runs = runs.filter(pl.col("run_id").is_in({line.run.run_id for line in lines}))
     asked = facets.asked(selection)
@@ -172,7 +175,7 @@ def _values(selection: Selection, lines: Sequence[Line], name: str) -> list[dict
 
 
 FAINT = 8
-"""So many repeats are faint lines; more are a band from their 10th to their 90th percentile."""
+"""Number of repeats that are faint lines; more are a band from their 10th to their 90th percentile."""
 
 
 def _series(axis: Axes, members: Sequence[Line], pen: Mapping[str, Any], style: str) -> list[Line]:

@@ -47,7 +47,7 @@ _ENVIRONMENT = {
     "KBUILD_BUILD_VERSION": "1",
     "LC_ALL": "C",
 }
-"""What a kernel says of its making is the same for the same sources."""
+"""Variables that make a kernel say the same of its making for the same sources."""
 
 
 Progress = Callable[[int, int], None]
@@ -267,7 +267,7 @@ def _differs(work: Path) -> bool:
 
 
 def _errors(text: str, work: Path) -> str:
-    """What the compiler says is wrong, each with file and line, or the end of what was said."""
+    """Find the compiler's errors, each with file and line, or the end of the output where it names none."""
     lines = [line.replace(f"{work}/", "") for line in text.splitlines()]
     wrong = [line for line in lines if re.search(r":\d+(:\d+)?: (fatal )?error: |undefined reference", line)]
     shown = wrong[:ERRORS] or lines[-ERRORS:] or ["make failed without a word"]
@@ -284,7 +284,9 @@ def _first_line(*command: str) -> str:
 
 
 def _told(command: list[str], place: Path, environment: dict[str, str] | None = None) -> str:
-    """What a program prints; raises InputError with the end of what it said where it fails."""
+    """Run a program and return its output. Raises InputError with the end of its standard error where it
+    fails.
+    """
     done = subprocess.run(
         command, cwd=place, env=environment, capture_output=True, text=True, errors="replace", check=False
     )

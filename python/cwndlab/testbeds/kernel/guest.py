@@ -28,7 +28,7 @@ MEMORY_MB = 512
 """Memory of a guest; what of it is used takes memory of this machine. It is the same for all runs, as the
 kernel makes tables by it."""
 START_NS = 1_000_000_000 * 10**9
-"""What the guest's clock says when it starts, ns since 1970."""
+"""Time that the guest's clock shows when it starts, in ns since 1970."""
 SILENCE_S = 120.0
 """Seconds of real time within which a guest says how far it is: one that does not spins in virtual time."""
 LOOK_S = 0.01
@@ -36,7 +36,7 @@ CONSOLE, ROOT = "console.txt", "root"
 PREFIX = "cwndlab-guest-"
 """How the folders of guests begin; the process that made one follows."""
 PROGRAMS = ("setpriv", "setarch")
-"""What starts a guest, of Debian's package util-linux."""
+"""Programs that start a guest, of Debian's package util-linux."""
 _MOUNT_POINTS = ("proc", "sys", "dev", "tmp")
 OUTPUTS = ("report.json", "inventory.json", "error")
 MOST_BYTES = 1 << 30
@@ -47,13 +47,13 @@ class KernelFailedError(RunError):
     """A kernel that failed, with all that it said."""
 
     def __init__(self, console: bytes) -> None:
-        """What it complained of first is the message."""
+        """Take the kernel's first complaint as the message."""
         super().__init__(f"the kernel failed: {failure(console.decode(errors='replace'))}")
         self.console = console
 
 
 def ready() -> str | None:
-    """What this machine lacks of what guests need, in one line; None where it lacks nothing."""
+    """Say in one line which requirement of guests this machine does not meet. None where it meets all."""
     if sys.platform != "linux":
         return f"testbed kernel needs Linux; this is {sys.platform}"
     if os.uname().machine != "x86_64":
@@ -189,7 +189,7 @@ def _left(code: int, root: Path, place: Path) -> dict[str, bytes]:
 
 
 def failure(console: str) -> str:
-    """What a kernel said when it failed, in one line: from its first complaint on."""
+    """Find the first complaint of a kernel that failed, and join it to what follows, in one line."""
     lines = [line.strip() for line in console.splitlines() if line.strip()]
     signs = (
         "BUG:",

@@ -1,4 +1,6 @@
-"""What a kernel has: asked of a guest that is switched on for that, once, and kept beside the kernel."""
+"""The features of a kernel, asked of a guest that is switched on for that, once, and kept beside the
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,10 @@ GLOBAL_BY_MEMORY = ("net.ipv4.tcp_mem", "net.ipv4.udp_mem")
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a kernel has."""
+    """Features of a kernel."""
 
     kernel: linux.Kernel
-    """As a host of it shows it, sysctls that all hosts share among the others."""
+    """Kernel as seen from one of its hosts; its sysctls include those that all hosts share."""
     shared: Mapping[str, str]
     """Sysctls that all hosts share, with their values."""
     config: frozenset[str]
@@ -39,7 +41,7 @@ class Inventory:
 
 @functools.cache
 def of(kernel: store.Kernel) -> Inventory:
-    """What a kernel has; raises InputError where its guest does not answer."""
+    """Return a kernel's features. Raises InputError where its guest does not answer."""
     store.check(kernel)
     kept = kernel.folder / FILE
     try:

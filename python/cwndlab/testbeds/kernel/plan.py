@@ -1,4 +1,4 @@
-"""What the agent in a guest is told of a run: nodes, cables, settings, queue disciplines, flows, samplers."""
+"""The plan of a run for the agent in a guest: nodes, cables, settings, queue disciplines, flows, samplers."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class _Plan:
                     yield link, port
 
     def _changes(self) -> list[dict[str, Any]]:
-        """What changes in mid-run, in order of time."""
+        """List the changes of links in mid-run, in order of time."""
         links = {link["name"]: (link, port) for link, port in self._shaped()}
         down: set[str] = set()
         found: dict[int, list[Any]] = {}
@@ -239,7 +239,7 @@ class _Plan:
         return found
 
     def _taps(self) -> dict[str, Any]:
-        """What sees every packet: at queue disciplines, at both ends of flows, and where captures are."""
+        """List the places where every packet is seen: queue disciplines, both ends of flows, and captures."""
         scenario = self._scenario
         keys = {key["flow"]: key for key in flow_keys(scenario, self._layout.flows)}
         overhead = max((link["overhead"] for link in scenario["links"] if link["bottleneck"]), default=0)
@@ -288,7 +288,8 @@ class _Plan:
                 yield change["at_ns"], change["delay_ns"]
 
     def _captured(self) -> Iterator[tuple[Port, bool, int]]:
-        """Where links are captured: the interface, whether packets leave there, and the bytes kept.
+        """Yield for each captured link the interface, whether packets leave there, and the number of bytes
+        kept.
 
         That is at a host as on that machine, elsewhere behind the link's queue.
         """

@@ -46,7 +46,7 @@ _FLOW_MODES = (
 
 @dataclass(frozen=True)
 class Places:
-    """Where a link's queue and losses are looked at: handles."""
+    """Handles of the queue disciplines in which a link's queue and losses are read."""
 
     queue: int
     netem: int | None
@@ -146,7 +146,9 @@ def messages(link: Link, index: int, *, changing: bool = False) -> Iterator[byte
 
 
 def places(link: Link, *, changing: bool = False) -> Places | None:
-    """Where a link is looked at; None where it has no queue discipline."""
+    """Return the handles at which a link's queue and losses are read. None for a link without a queue
+    discipline.
+    """
     kinds = needs(link, changing=changing)
     if not kinds:
         return None
@@ -223,7 +225,7 @@ _FIELDS: Mapping[str, Mapping[str, int]] = {
     },
     "cake": {"bandwidth_bps": 2, "flow_mode": 5, "rtt_ns": 7, "memlimit_bytes": 10},
 }
-"""Of each discipline, the attributes that are its fields in a Scenario (linux/pkt_sched.h)."""
+"""Attributes of each discipline that are its fields in a Scenario (linux/pkt_sched.h)."""
 
 
 def _told(field: str, value: Any) -> bytes | int | None:

@@ -24,19 +24,19 @@ class Kernel:
 
     name: str
     release: str
-    """As `uname -r` says."""
+    """Release of the kernel, as `uname -r` says."""
     hz: int
     tree_sha256: str
-    """Of the sources that were read, without the patch."""
+    """SHA-256 of the sources that were read, without the patch."""
     config_sha256: str
     patch_sha256: str | None
     sha256: str
-    """Of the program."""
+    """SHA-256 of the program."""
     compiler: str
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """Folder of the kernel."""
         return folder() / self.name
 
     @property

@@ -1,4 +1,4 @@
-"""What testbed kernel carries out of an experiment file."""
+"""All that testbed kernel carries out of an experiment file."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,13 +17,13 @@ NAME = "kernel"
 """The word for `--testbed`."""
 NO_KERNEL = "testbed kernel needs --kernel TREE|PROGRAM|NAME (cwndlab kernel list; cwndlab help kernel)"
 LOGGERS = ["tcp_info", "queue"]
-"""What writes down what happens."""
+"""Loggers that this testbed has."""
 APPS = ("loadlatency",)
 """Applications that are not carried out."""
 
 
 def support(kernel: Path | None) -> Support:
-    """What is carried out on a kernel, by the folder in which it is kept."""
+    """Support of testbed kernel, with the kernel of a folder."""
     return Support(
         NAME,
         {

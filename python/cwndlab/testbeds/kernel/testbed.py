@@ -163,7 +163,7 @@ def _rows(left: Mapping[str, bytes], role: str, end_ns: int) -> pa.Table:
 def _path(
     run_id: int, scenario: Scenario, report: Mapping[str, Any], packets: list[tuple[str, pa.Table]]
 ) -> PathReport:
-    """What the queue disciplines counted, the looks at them, and what was seen of packets."""
+    """Report the queue disciplines' counters, the samples of them, and the packets that were seen."""
     links: list[LinkSummary] = []
     for link in scenario["links"]:
         seen = report["links"].get(link["name"])

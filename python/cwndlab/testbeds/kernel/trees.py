@@ -38,7 +38,7 @@ class Tree:
 
     root: Path
     release: str
-    """Its version by its Makefile, such as 6.12.117."""
+    """Version of the kernel by its Makefile, such as 6.12.117."""
 
 
 def read(root: Path) -> Tree:

@@ -1,1 +1,1 @@
-"""What live testbeds have in common: the course of a run in real time, whatever machines it is on."""
+"""The course of a run in real time, which all live testbeds share, whatever machines it is on."""

@@ -1,4 +1,4 @@
-"""Where hosts and flows of a Scenario are on the network: addresses, and the sockets of each flow."""
+"""The network addresses of a Scenario's hosts, and the sockets of each flow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

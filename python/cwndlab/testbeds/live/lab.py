@@ -1,4 +1,4 @@
-"""Where machines come from (`Lab`), the way into each (`Reach`), what differs by system (`HostSystem`)."""
+"""The source of machines (`Lab`), the way into each (`Reach`), and what differs by system (`HostSystem`)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Process(Protocol):
 
     @property
     def stdin(self) -> IO[bytes] | None:
-        """Its input."""
+        """Standard input of the process."""
 
     @property
     def stdout(self) -> IO[bytes] | None:
-        """What it prints; has a file descriptor."""
+        """Standard output of the process; has a file descriptor."""
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; raises subprocess.TimeoutExpired."""
@@ -43,7 +43,7 @@ class Lab(Protocol):
 
     @property
     def addresses(self) -> Addresses:
-        """Of hosts and flows, on the test network."""
+        """Addresses of hosts and flows on the test network."""
 
     @property
     def machines(self) -> Mapping[str, Reach]:
@@ -70,17 +70,17 @@ class Lab(Protocol):
         """A host's interfaces of the test network."""
 
     def facts(self) -> dict[str, Any]:
-        """What of the machines is worth keeping with the run."""
+        """Facts of the machines that are kept with the run."""
 
     def path(self, scenario: Scenario) -> PathBackend:
-        """What carries packets between the hosts; nothing passes before it is started."""
+        """Make the path that carries packets between the hosts; nothing passes before it is started."""
 
     @property
     def lead_ns(self) -> int:
         """Time that it takes to tell everybody when the run begins."""
 
     def warnings(self, idle: Mapping[str, Sequence[int]]) -> list[str]:
-        """What of the machines is to be looked at before the run is trusted, a line each.
+        """Warnings about the machines, to be read before the run is trusted, a line each.
 
         `idle` are round trips on the idle path, ns, by `FROM>TO`.
         """
@@ -111,7 +111,7 @@ class Lab(Protocol):
         """A file of this run from a host; raises OSError."""
 
     def clock_offset(self, host: str) -> int:
-        """What CLOCK_MONOTONIC of a host is ahead of ours, ns."""
+        """Time by which CLOCK_MONOTONIC of a host is ahead of that of this process, in ns."""
 
     def clock_errors(self) -> dict[str, int]:
         """By how many ns what was taken for a host's clock may have been wrong during the run, by host; none
@@ -122,10 +122,10 @@ class Lab(Protocol):
 
 
 class Traffic(Protocol):
-    """What carries out the ends of flows at all hosts; used as a context, which ends it."""
+    """Carries out the ends of flows at all hosts; used as a context, which ends them."""
 
     def __enter__(self) -> Self:
-        """It has begun."""
+        """Begin the traffic."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -153,10 +153,10 @@ class Reach(Protocol):
         """Whether anybody may write a file: a setting, not something that the kernel counts."""
 
     def uname(self) -> str:
-        """What `uname -a` says."""
+        """Output of `uname -a`."""
 
     def clock(self) -> dict[str, Any]:
-        """What adjtimex(2) tells of the clock: `synchronised`, and readings of how well."""
+        """Readings of the clock by adjtimex(2): `synchronised`, and how well."""
 
     def interfaces(self) -> dict[str, dict[str, Any]]:
         """By name: `mtu`, `tx_queue`, the `offloads` that are on, and the `qdiscs`."""
@@ -165,10 +165,11 @@ class Reach(Protocol):
         """Write a file that is there; raises OSError."""
 
     def program(self, name: str, purpose: str) -> str:
-        """Where a program is; raises ValueError, one line, with what installs it if it is not there."""
+        """Path of a program. Raises ValueError, one line that says how to install it, where it is missing."""
 
     def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
-        """What a command prints that reads a text; raises OSError with what it said, in one line.
+        """Run a command that reads a text, and return its output. Raises OSError with its complaint, in one
+        line.
 
         `undo` is the command that takes back what this one does, where the place outlives the run.
         """
@@ -181,7 +182,7 @@ class Sampler(Protocol):
     """Looks at both ends of every connection of a run at an interval."""
 
     troubles: list[str]
-    """What went wrong while sampling, known after `stop`."""
+    """Failures of the sampling, complete after `stop`."""
 
     def start(self) -> None:
         """Start sampling."""
@@ -194,7 +195,7 @@ class Sampler(Protocol):
 
 
 class HostSettings(Protocol):
-    """What differs by the system of hosts, written once for all labs: how they are set."""
+    """Sets hosts, in the way of their system, written once for all labs."""
 
     def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
         """A host's sysctls as text, in the order they are set, its congestion control among them."""
@@ -213,10 +214,12 @@ class HostSettings(Protocol):
         """Put the rules of a host's `ingress` into place; raises OSError."""
 
     def settings(self, reach: Reach) -> dict[str, Any]:
-        """What a host is set to: `sysctls` by name, and `interfaces`."""
+        """Settings of a host: `sysctls` by name, and `interfaces`."""
 
     def machine(self, reach: Reach, namespaced: Mapping[str, str]) -> dict[str, Any]:
-        """What a machine is set to, and its hosts share: `namespaced` are sysctls that they do not."""
+        """Settings of a machine that its hosts share; `namespaced` are the sysctls that each host has of its
+        own.
+        """
 
     def is_setting(self, reach: Reach, sysctl: str) -> bool:
         """Whether anybody can set a sysctl; others are counters."""

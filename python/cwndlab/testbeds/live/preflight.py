@@ -1,4 +1,4 @@
-"""What live testbeds refuse before anything starts: what neither a kernel nor a tool can do."""
+"""The refusals of live testbeds before anything starts: what neither a kernel nor a tool can do."""
 
 import json
 

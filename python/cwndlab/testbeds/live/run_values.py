@@ -1,4 +1,4 @@
-"""What commands of a lab file are told of the run they are for: by variables, and by names in braces."""
+"""The values of a run for commands of a lab file: variables, and names in braces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = re.compile(r"[A-Za-z0-9._:/,+@%][A-Za-z0-9._:/,+@%-]*", re.ASCII)
 
 _BRACES = r"(?<!\$)\{(run|repeat|cell(?:\.[^{}]+)?)\}"
 _IN_SHELL = re.compile(rf"'[^']*'|\"(?:[^\"\\]|\\.)*\"|{_BRACES}")
-"""What is quoted in a line of shell, or stands in braces outside of that."""
+"""Quoted parts of a line of shell, and names in braces outside of those."""
 
 
 class RunValues:

@@ -6,14 +6,14 @@ from cwndlab.contract.scenario import Scenario
 
 
 class Tool(TypedDict):
-    """What carries a flow out."""
+    """Program that carries out a flow."""
 
     tool: str
     """`own`, or a common tool."""
     report_ns: int
     """From one report of the tool to the next."""
     program: NotRequired[dict[str, list[str]]]
-    """Of one that the lab file names: the words of `server` and `client`."""
+    """Words of `server` and `client`, for a program that the lab file names."""
 
 
 class Log(TypedDict):
@@ -24,16 +24,16 @@ class Log(TypedDict):
 
 
 class Live(TypedDict):
-    """What only live hosts are told."""
+    """Part of the Scenario that only live hosts read."""
 
     loggers: list[str]
-    """What writes down what happens."""
+    """Loggers that run beside the traffic."""
     programs: NotRequired[dict[str, Log]]
     """Loggers of the lab file by name."""
     flows: dict[str, Tool]
     """By name."""
     emulator: NotRequired[str]
-    """Of namespaces: what carries the links out, `own` or `kernel`."""
+    """Carrier of the links of namespaces, `own` or `kernel`."""
 
 
 class LiveScenario(Scenario):

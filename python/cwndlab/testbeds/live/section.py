@@ -1,4 +1,6 @@
-"""What the Scenario of a live testbed says besides the engine's: loggers, and what carries each flow out."""
+"""The part of a live testbed's Scenario that the engine does not read: loggers, and what carries each flow
+out.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -14,7 +16,7 @@ from cwndlab.testbeds.live.traffic import tools
 from cwndlab.testbeds.live.user_programs import TOOL, Logger, Program
 
 LOGGERS = ("tcp_info", "queue", "pcap", "iperf3", "ping")
-"""What may run beside the traffic and write down what happens, in the words of the experiment file."""
+"""Loggers that may run beside the traffic, by their names in the experiment file."""
 
 
 def live(
@@ -24,7 +26,7 @@ def live(
     programs: Mapping[str, Program] = MappingProxyType({}),
     loggers: Mapping[str, Logger] = MappingProxyType({}),
 ) -> Live:
-    """What only live hosts are told, by key of the Scenario's `live`; the engine never sees it.
+    """Make the part that only live hosts read, by key of the Scenario's `live`; the engine never sees it.
 
     `programs` carry flows of these names out, `loggers` write down what happens: a lab file has them. Raises
     `Misplaced` for a logger that `testbed` does not have.
@@ -55,7 +57,7 @@ def _loggers(spec: Spec, testbed: str) -> list[str]:
 
 
 def _tool(app: AnyApp, flow: Flow) -> Tool:
-    """What carries a flow out: a common tool where one can, unless the file names one."""
+    """Choose the program that carries out a flow: a common tool where one can, unless the file names one."""
     if app.kind == "loadlatency":
         return {"tool": tools.LOAD_TOOL, "report_ns": tools.REPORT_NS}
     if app.kind != "bulk":

@@ -34,7 +34,7 @@ DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 """Errors of writing results, which are no property of the run."""
 
 Answers = Mapping[str, Mapping[str, Any]]
-"""What agents say of a run, by host."""
+"""Answers of agents about a run, by host."""
 
 
 def carry_out(
@@ -160,7 +160,7 @@ class _Run:
         }
 
     def _snapshot(self) -> Snapshot:
-        """What everything is set to; a schedule changes the queue disciplines of a path of the kernel's."""
+        """Read all settings; a schedule changes the queue disciplines of a path of the kernel's."""
         by_kernel = self._scenario["live"]["emulator"] != "own" and bool(self._scenario["schedule"])
         return Snapshot(self._system, self._lab.places, self._lab.machines, own_changes=by_kernel)
 
@@ -274,7 +274,7 @@ class _Run:
 
 
 def _sessions(answers: Answers) -> dict[str, LoadSession]:
-    """What the loadlatency tool saw, by the name of the pinger."""
+    """Find the loadlatency tool's reports, by name of the pinger."""
     reports = [report for answer in answers.values() for report in answer["reports"]]
     return {
         report["flow"]: LoadSession(json.loads(report["text"]) if report["text"] else None, report["error"])

@@ -53,10 +53,10 @@ class Shell(Protocol):
     """Carries commands out on a machine."""
 
     def run(self, argv: Sequence[str], text: str = "") -> str:
-        """What a command prints; raises OSError with what it said."""
+        """Run a command and return its output. Raises OSError with its complaint."""
 
     def shell(self, script: str, *words: str) -> str:
-        """What a script prints; raises OSError."""
+        """Run a script and return its output. Raises OSError."""
 
     def change(self, argv: Sequence[str], text: str, undo: Sequence[str]) -> str:
         """Run a command that changes something, having written down what takes it back; raises OSError."""
@@ -95,7 +95,7 @@ class ShellReach:
         return bool(self._shell.shell(f'find "$1" -prune {WRITABLE} 2>/dev/null; exit 0', path).strip())
 
     def uname(self) -> str:
-        """What `uname -a` says."""
+        """Output of `uname -a`."""
         return self._shell.run(["uname", "-snrvm"]).strip()
 
     def write(self, path: str, text: str) -> None:
@@ -103,7 +103,7 @@ class ShellReach:
         self._shell.write(path, text)
 
     def program(self, name: str, purpose: str) -> str:
-        """Where a program is."""
+        """Path of a program."""
         script = 'PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin; command -v "$1" || true'
         found = self._shell.shell(script, name).strip()
         if not found:
@@ -111,16 +111,16 @@ class ShellReach:
         return found
 
     def package(self, name: str) -> str:
-        """What installs a program."""
+        """Command that installs a program."""
         return f"install {name}"
 
     def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
-        """What a command prints."""
+        """Run a command and return its output."""
         return self._shell.change(command, text, undo) if undo else self._shell.run(command, text)
 
 
 def chrony(told: str) -> dict[str, Any]:
-    """What `chronyc -c tracking` says of the clock (chronyc(1)): empty where it says nothing."""
+    """Read the output of `chronyc -c tracking` about the clock (chronyc(1)). Empty where there is none."""
     words = told.strip().split(",")
     if len(words) < 14:
         return {}

@@ -1,4 +1,4 @@
-"""What a lab file has run at hosts: commands around runs, programs that carry flows out, and loggers.
+"""The programs that a lab file has run at hosts: around runs, to carry flows out, and as loggers.
 
 Commands stand in lab files alone: an experiment file executes nothing.
 """
@@ -24,7 +24,7 @@ LOG_END_S = 3.0
 """Seconds that a logger has to end."""
 
 PLACES = ("source", "target", "source_port", "port", "seconds", "bytes", "cc")
-"""What may stand in braces in the words of a program, and is known when it is started."""
+"""Names that may stand in braces in the words of a program, and are known when it is started."""
 
 
 def _line(text: str) -> str:
@@ -68,7 +68,7 @@ WHEN = ("setup", "before_run", "after_run", "teardown")
 
 
 class Program(Section):
-    """What carries a flow out instead of iperf3: the words of a command at either end."""
+    """Program that carries a flow out instead of iperf3: the words of a command at either end."""
 
     section = "program"
     server: Words = required("at the host that the flow goes to; has to listen at {port}")
@@ -84,13 +84,13 @@ class Logger(Section):
 
 
 def lines(name: str, around: Around) -> Iterator[str]:
-    """What is run around runs, for a plan."""
+    """Yield the commands that run around runs, for a plan."""
     for when in WHEN:
         yield from (f"{name} {when}: {command}" for command in getattr(around, when))
 
 
 def described(programs: Mapping[str, Program], loggers: Mapping[str, Logger]) -> Iterator[str]:
-    """What is run during runs, likewise."""
+    """Yield the programs that run during runs, for a plan."""
     for flow, program in programs.items():
         yield f"flow {flow} by: {' '.join(program.server)} | {' '.join(program.client)}"
     for name, logger in loggers.items():
@@ -99,7 +99,7 @@ def described(programs: Mapping[str, Program], loggers: Mapping[str, Logger]) ->
 
 
 def untold(scenario: LiveScenario, around: Mapping[str, Around], values: RunValues) -> Iterator[str]:
-    """What commands of a lab file want to know of a run and cannot, a line each."""
+    """Yield the values that commands of a lab file ask for and a run does not have, a line each."""
     for name, own in around.items():
         for when, commands in (("before_run", own.before_run), ("after_run", own.after_run)):
             for command in commands:
@@ -136,7 +136,7 @@ def refusal(program: Mapping[str, Sequence[str]], flow: Flow, flows: Iterable[Fl
 
 
 def orders(program: Mapping[str, Sequence[str]], task: Mapping[str, Any], lead_ns: int) -> dict[str, Any]:
-    """What both ends are told, as of other tools."""
+    """Make the orders of both ends, in the form that other tools have."""
     seconds = -(-(task["stop_ns"] - task["start_ns"]) // 10**9)
     values = {
         **{name: task[name] for name in ("source", "target", "source_port", "cc")},

@@ -1,1 +1,1 @@
-"""What the kernels' loggers write of connections, read: SIFTR, siftr2, `ss`."""
+"""The readers of the kernels' logs of connections: SIFTR, siftr2, `ss`."""

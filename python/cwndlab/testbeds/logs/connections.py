@@ -1,4 +1,4 @@
-"""What loggers write of connections, as columns of numbers: bounds, times, windows, flows by their ends."""
+"""The logs of connections as columns of numbers: bounds, times, windows, flows by their ends."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Rows:
 
 @dataclass
 class Flow:
-    """What was logged of the data that one host sends to another."""
+    """Records of a log about the data that one host sends to another."""
 
     name: str
     t_ns: Column
@@ -144,12 +144,12 @@ NO_START = "no header: times count from when logging began, which is not known"
 
 @dataclass
 class Session:
-    """What a log says from one time that logging began on; all else is known once `rows` has ended."""
+    """Part of a log from one start of logging on; all but the rows is known once `rows` has ended."""
 
     rows: Iterator[Rows]
     flows: Flows = field(default_factory=Flows)
     facts: dict[str, str] = field(default_factory=dict)
-    """What its header says of the system, and its footer of the congestion control."""
+    """Facts of the system in the header, and of the congestion control in the footer."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -205,7 +205,7 @@ class Unwrapped:
     def __init__(self) -> None:
         """Begin before the first record."""
         self._last: dict[int, tuple[int, int, int]] = {}
-        """Of each flow: its last number, how far that is from the first, and the farthest."""
+        """Each flow's last number, its distance from the first one, and the farthest distance."""
 
     def of(self, flow: Column, values: Column) -> Column:
         """The counters of the next records."""

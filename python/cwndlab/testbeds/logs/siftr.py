@@ -84,7 +84,7 @@ class Header:
     values: dict[str, str]
 
     def srtt_ns(self, *, hashed: bool) -> float:
-        """What one unit of srtt is in records with a packet's hash or without; NaN where nothing says."""
+        """Unit of srtt in records with a packet's hash or without, in ns. NaN where nothing says."""
         if "hz" not in self.values:
             return np.nan if hashed and not self.values else 1e3
         scale = self._number("hz") * self._number("tcp_rtt_scale", "32")
@@ -92,7 +92,7 @@ class Header:
 
     @property
     def tick_ns(self) -> float:
-        """What one tick is."""
+        """Length of a tick, in ns."""
         return 1e9 / self._number("hz", "1000")
 
     def _number(self, name: str, default: str = "") -> float:
@@ -165,7 +165,7 @@ _MARK = re.compile(rb"enable_time_secs=\d|disable_time_secs=")
 
 @dataclass
 class Span:
-    """Where a session of a log begins and ends, and its last footer begins, in bytes."""
+    """Offsets in bytes at which a session of a log begins and ends, and at which its last footer begins."""
 
     start: int
     until: int
@@ -205,7 +205,7 @@ class Cursor:
         self._pieces, self._rest, self._at = pieces, b"", 0
 
     def upto(self, until: int) -> Iterator[bytes]:
-        """What stands from where the last call ended up to a place."""
+        """Yield the bytes from the end of the last call up to a place."""
         while self._at < until:
             piece = self._rest or next(self._pieces, b"")
             if not piece:
@@ -217,7 +217,7 @@ class Cursor:
 
 
 def sessions(source: Source) -> Iterator[Session]:
-    """What each session of a log says; its rows are read before the next one is asked for.
+    """Yield the sessions of a log; the rows of each are read before the next one is asked for.
 
     Raises ValueError for one whose header makes no sense.
     """
@@ -238,7 +238,7 @@ _FACTS = ("siftrver", "sysname", "sysver")
 
 @dataclass
 class _Survey:
-    """What the records of a session have in common."""
+    """Properties that the records of a session have in common."""
 
     first: str = ""
     """The header, where it is there."""

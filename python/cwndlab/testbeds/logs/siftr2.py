@@ -86,7 +86,7 @@ _KNOWN = ("siftrver", "sysname", "sysver")
 class _Ends:
     header: dict[str, str]
     flows: dict[str, list[str]] = field(default_factory=dict)
-    """What the footer says of each flow ID: addresses and ports, stack, congestion control."""
+    """Words of the footer for each flow ID: addresses and ports, stack, congestion control."""
     drops: str | None = None
 
     def start_ns(self) -> int:
@@ -112,7 +112,7 @@ class _Ends:
 
 
 def sessions(source: Source) -> Iterator[Session]:
-    """What each session of a log says; its rows are read before the next one is asked for.
+    """Yield the sessions of a log; the rows of each are read before the next one is asked for.
 
     Raises ValueError for one whose header makes no sense.
     """

@@ -1,4 +1,4 @@
-"""What `ss -ti` prints of TCP's sockets, again and again, with the time printed before each."""
+"""The reader of what `ss -ti` prints of TCP's sockets, again and again, with the time printed before each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def samples(texts: Iterable[str], latest_ns: int) -> Iterator[_Sample]:
 
 @dataclass
 class _Reader:
-    """What of the text before tells how to read on."""
+    """State from the text before that tells how to read on."""
 
     latest_ns: int
     now: int | None = None

@@ -49,7 +49,9 @@ JOIN_S = 2.0
 
 
 def troubles(scenario: Scenario) -> Iterator[str]:
-    """What this kernel's queue disciplines cannot be, a line each; every link is tried."""
+    """Yield the properties of links that this kernel's queue disciplines lack, a line each; every link is
+    tried.
+    """
     if scenario["schedule"]:
         yield "emulator: kernel changes no link while a run goes on; leave `schedule` out, or use own"
     if scenario["record"]["pcap"]:

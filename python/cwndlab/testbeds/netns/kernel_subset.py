@@ -1,4 +1,4 @@
-"""What of an experiment this machine's kernel takes part in, as the file's own section `netns` says."""
+"""The part of an experiment that this machine's kernel takes on, as the file's own section `netns` says."""
 
 from __future__ import annotations
 

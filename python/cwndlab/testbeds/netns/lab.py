@@ -93,7 +93,7 @@ class NetnsLab:
 
     @property
     def lead_ns(self) -> int:
-        """Of pipes to processes of this machine."""
+        """Time that orders need over pipes to processes of this machine, in ns."""
         return LEAD_NS
 
     def warnings(self, idle: Mapping[str, Sequence[int]]) -> list[str]:

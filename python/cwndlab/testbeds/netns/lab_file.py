@@ -28,7 +28,7 @@ def read(path: Path) -> LabFile:
 
 
 def commands(path: Path) -> Iterator[str]:
-    """What it has run, a line each."""
+    """Yield the commands that a lab file has run, a line each."""
     lab = read(path)
     for name, around in lab.hosts.items():
         yield from user_programs.lines(name, around)

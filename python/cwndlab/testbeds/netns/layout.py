@@ -1,5 +1,6 @@
-"""What a Scenario becomes in namespaces: cables with their ends, addresses, ports, routes. Decides; does
-nothing."""
+"""The layout of a Scenario in namespaces: cables with their ends, addresses, ports, routes. Decides; does
+nothing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""What this machine has for network namespaces: its kernel, queue disciplines, the rights to make them."""
+"""The means of this machine for network namespaces: its kernel, queue disciplines, the rights to make
+them.
+"""
 
 import errno
 import functools
@@ -52,7 +54,7 @@ def known() -> Catalogue:
 
 
 def system() -> Linux:
-    """What hosts on this machine are."""
+    """System of the hosts on this machine."""
     return Linux(kernel())
 
 
@@ -63,8 +65,9 @@ def queue_kinds() -> tuple[str, ...]:
 
 
 def _lacking() -> str | None:
-    """What the kernel lacks of cables and of the emulator's sockets, tried in this namespace; raises
-    PermissionError without the rights."""
+    """Try cables and the emulator's sockets in this namespace, and say what the kernel lacks of them. None
+    where it lacks nothing. Raises PermissionError without the rights.
+    """
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 

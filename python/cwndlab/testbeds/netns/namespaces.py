@@ -28,7 +28,7 @@ from cwndlab.errors import CwndlabError
 _T = TypeVar("_T")
 
 NAMESPACES = Path("/run/netns")
-"""Where iproute2 keeps the names of network namespaces (ip-netns(8))."""
+"""Folder in which iproute2 keeps the names of network namespaces (ip-netns(8))."""
 OWNERS = Path("/run/cwndlab")
 """A file for each run that is under way, held locked by its process."""
 PREFIX = "cwndlab-"
@@ -129,7 +129,7 @@ def clean(run: str) -> list[str]:
 
 
 def directory(run: str) -> Path:
-    """Where a run keeps files while it goes on."""
+    """Folder in which a run keeps files while it goes on."""
     return Path(tempfile.gettempdir()) / f"{PREFIX}{run}"
 
 
@@ -150,12 +150,12 @@ def remove(names: list[str]) -> None:
 
 
 def inside(namespace: str, work: Callable[[], _T]) -> _T:
-    """What `work` returns or raises in a thread that is in a namespace; sockets made there stay there."""
+    """Call `work` in a thread that is in a namespace; sockets made there stay there."""
     return _in_thread(lambda: enter(namespace), work)
 
 
 def in_scratch(work: Callable[[], _T]) -> _T:
-    """What `work` returns or raises in a thread with a new network namespace, which goes with the thread.
+    """Call `work` in a thread with a new network namespace, which goes with the thread.
 
     Raises PermissionError without the rights for one.
     """

@@ -29,7 +29,7 @@ EVERYWHERE = {
 }
 """Sysctls of every namespace: no packets that nobody asked for, and routes that differ by direction."""
 NODE = {"net.ipv4.ip_forward": "1"}
-"""Of routers and switches."""
+"""Sysctls of routers and switches."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def connect(network: Network, layout: Layout, scenario: Scenario) -> None:
 
 
 def netlink(namespace: str, work: Callable[[Any], _T]) -> _T:
-    """What `work` returns, given a netlink socket in a namespace."""
+    """Call `work` with a netlink socket in a namespace."""
 
     def connected() -> _T:
         with IPRoute() as socket:
@@ -87,7 +87,7 @@ def _set(sysctls: Mapping[str, str]) -> None:
 
 
 def _switch_offloads_off(network: Network, layout: Layout) -> None:
-    """Of all interfaces but the hosts', which are set as their `nic` asks for."""
+    """Switch the offloads of all interfaces off but the hosts', which are set as their `nic` asks for."""
     for number, cable in enumerate(layout.cables):
         for side, port in (("a", cable.near), ("b", cable.far)):
             if port.node not in layout.hosts:

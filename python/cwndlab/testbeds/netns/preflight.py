@@ -1,4 +1,4 @@
-"""What testbed netns refuses before anything starts, with what this machine has instead."""
+"""The refusals of testbed netns before anything starts, with what this machine has instead."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from cwndlab.testbeds.netns.layout import lay_out
 
 
 def troubles(scenario: LiveScenario) -> Iterator[str]:
-    """What cannot be carried out here, a line each."""
+    """Yield all that cannot be carried out here, a line each."""
     layout = lay_out(scenario)
     checks: list[Callable[[], None]] = [partial(preflight.check_record, scenario)]
     for host in scenario["hosts"]:

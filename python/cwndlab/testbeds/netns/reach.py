@@ -36,7 +36,7 @@ class Namespace:
         return self._here.uname()
 
     def clock(self) -> dict[str, Any]:
-        """What adjtimex(2) tells."""
+        """Readings of the clock by adjtimex(2)."""
         return self._here.clock()
 
     def interfaces(self) -> dict[str, dict[str, Any]]:
@@ -55,11 +55,11 @@ class Namespace:
             raise OSError(" ".join(done.stderr.split()))
 
     def program(self, name: str, purpose: str) -> str:
-        """Where a program is."""
+        """Path of a program."""
         return self._here.program(name, purpose)
 
     def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
-        """What a command prints."""
+        """Run a command and return its output."""
         return inside(self.namespace, lambda: self._here.run(command, text))
 
     def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:

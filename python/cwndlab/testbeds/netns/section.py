@@ -1,4 +1,4 @@
-"""What an experiment file says to testbed `netns` alone."""
+"""The section of an experiment file for testbed `netns` alone."""
 
 from __future__ import annotations
 

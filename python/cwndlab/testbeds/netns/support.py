@@ -1,4 +1,4 @@
-"""What testbed netns carries out of an experiment file."""
+"""All that testbed netns carries out of an experiment file."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,5 +47,5 @@ those of the engine."""
 
 
 def support(lab: Path | None) -> Support:
-    """The same with what a lab file says."""
+    """Support of testbed netns, with what a lab file adds."""
     return SUPPORT if lab is None else replace(SUPPORT, live=partial(_live, lab))

@@ -21,7 +21,7 @@ from cwndlab.testbeds.netns.lab import NetnsLab
 
 
 class Netns:
-    """This host's real TCP over an emulated path, in real time."""
+    """Testbed of this machine's real TCP over an emulated path, in real time."""
 
     name = "netns"
 
@@ -36,7 +36,7 @@ class Netns:
             raise InputError(reason)
 
     def remarks(self) -> list[str]:
-        """What a crash left."""
+        """Remarks about namespaces that a crash left."""
         left = sum(len(names) for names in namespaces.left_behind().values())
         return [f"a crash left {left} namespaces: cwndlab doctor --clean removes them"] if left else []
 

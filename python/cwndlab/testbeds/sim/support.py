@@ -1,4 +1,4 @@
-"""What the simulator carries out of an experiment file."""
+"""All that the simulator carries out of an experiment file."""
 
 from pathlib import Path
 
@@ -29,5 +29,5 @@ of what is modelled, and are taken so that one file serves all testbeds."""
 
 
 def support(lab: Path | None) -> Support:
-    """What is carried out, whatever a lab file says."""
+    """Support of the simulator, whatever a lab file says."""
     return SUPPORT

@@ -258,13 +258,17 @@ class SshLab:
         return self._hosts[host].get(name)
 
     def clock_offset(self, host: str) -> int:
-        """What a host's clock is ahead of our CLOCK_MONOTONIC, ns; all machines are asked at once."""
+        """Time by which a host's clock is ahead of this process's CLOCK_MONOTONIC, in ns; all machines are
+        asked at once.
+        """
         if host not in self._clocks:
             self._clocks.update(self._site.each(self._machines, lambda machine: machine.clock()))
         return self._clocks[host].offset_ns
 
     def clock_errors(self) -> dict[str, int]:
-        """What the exchanges before and after the run leave open, and what the clock moved between them."""
+        """Uncertainty of each host's clock, in ns: that of the exchanges before and after the run, and the
+        drift between them.
+        """
         now = self._clocks_now()
         return {host: self._clocks[host].may_be_off(now[host]) for host in self._hosts}
 

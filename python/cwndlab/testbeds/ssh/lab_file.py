@@ -17,7 +17,7 @@ from cwndlab.testbeds.live import user_programs
 from cwndlab.testbeds.live.user_programs import Around, Command, Logger, Program
 
 PORT = 22
-"""Of sshd, unless the file says another."""
+"""Port of sshd, unless the file says another."""
 
 _TARGET = re.compile(
     r"(?:(?P<user>[A-Za-z_][A-Za-z0-9_.-]{0,63})@)?(?P<host>\[[0-9A-Fa-f:.%]{2,64}\]|[A-Za-z0-9._-]{1,253})"
@@ -229,7 +229,9 @@ routers:
 
 
 def commands(path: Path) -> Iterator[str]:
-    """What it has run on its machines, and which links they make, a line each."""
+    """Yield the commands that a lab file has run on its machines, and the links that these make, a
+    line each.
+    """
     lab = read(path)
     for name, machine in lab.machines.items():
         how = " by our emulator" if name == lab.emulating else ""

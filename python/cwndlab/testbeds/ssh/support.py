@@ -1,4 +1,4 @@
-"""What testbed ssh carries out of an experiment file."""
+"""All that testbed ssh carries out of an experiment file."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,7 +20,7 @@ NO_LAB = "testbed ssh needs --lab FILE (cwndlab lab init writes one)"
 
 
 def support(lab: Path | None) -> Support:
-    """What is carried out on the machines of a lab file."""
+    """Support of testbed ssh on the machines of a lab file."""
     return Support(
         NAME,
         {

@@ -1,4 +1,4 @@
-"""What a FreeBSD machine is told, all of it in one place; what it answers is read where it is used.
+"""All commands for a FreeBSD machine in one place; their output is read where it is used.
 
 The forms are those of the manual pages: sysctl(8), kldload(8), kldstat(8), kenv(1), ifconfig(8), ipfw(8),
 siftr(4), bectl(8), ntpq(8). No FreeBSD machine was at hand when this was written.
@@ -29,8 +29,9 @@ echo "= settings"
 sysctl -eW net kern.ipc 2>/dev/null
 exit 0
 """
-"""What the kernel has: `-i` says nothing of a sysctl that is not there, `-W` lists those that can be set and
-are no counters."""
+"""Script that asks for the kernel's features: `-i` says nothing of a sysctl that is not there, `-W` lists
+those that can be set and are no counters.
+"""
 
 SETTINGS = ["sysctl", "-eW", "net", "kern.ipc"]
 """All settings, as `name=value`."""

@@ -53,7 +53,7 @@ def make(reach: Reach, link: Link, interface: str, number: int) -> None:
 
 
 def changes(reach: ByShell, link: Link, interface: str, number: int) -> Iterator[Change]:
-    """What makes a link, in order; each is to be done before the next is asked for."""
+    """Yield the changes that make a link, in order; each is to be done before the next is asked for."""
     pipe, queue = words(link)
     yield from rules.modules(reach, *MODULES)
     yield from _room(reach, link["queue"])
@@ -112,7 +112,9 @@ def looks(text: str) -> list[tuple[int, Look]]:
 
 
 def words(link: Link) -> tuple[list[str], list[str]]:
-    """What configures a link's pipe, and what its queue; raises ValueError for what dummynet cannot do."""
+    """Return the configuration of a link's pipe, and that of its queue. Raises ValueError for what dummynet
+    cannot do.
+    """
     name, rate, delay = link["name"], link["rate_bps"], link["delay_ns"]
     for key, told in (("shaper", link["shaper"]), ("jitter", link["jitter"])):
         if told is not None:

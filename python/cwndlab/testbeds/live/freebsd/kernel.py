@@ -1,4 +1,4 @@
-"""What a FreeBSD kernel has: congestion controls, TCP function blocks and sysctls, and its stacks."""
+"""The congestion controls, TCP function blocks, sysctls and stacks of a FreeBSD kernel."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Kernel:
     """The running kernel."""
 
     release: str
-    """As `uname -r` says."""
+    """Release of the kernel, as `uname -r` says."""
     hz: int
     congestion_controls: tuple[str, ...]
-    """Those that are loaded, and those that a module has."""
+    """Congestion controls that are loaded, and those that a module has."""
     loaded: tuple[str, ...]
-    """Those that are loaded."""
+    """Congestion controls that are loaded."""
     functions: tuple[str, ...]
     """TCP function blocks, loaded or in a module; the base block first."""
     loaded_functions: tuple[str, ...]
     modules: tuple[str, ...]
     """Files of modules that can be loaded, without `.ko`."""
     sysctls: Mapping[str, str]
-    """Those that can be set, with their values."""
+    """Sysctls that can be set, with their values."""
 
     @property
     def stack(self) -> str:
@@ -91,7 +91,7 @@ def read(shell: Shell, release: str) -> Kernel:
 
 
 def parts(text: str) -> dict[str, str]:
-    """What follows each line `= NAME`."""
+    """Split a text into the parts after each line `= NAME`, by name."""
     found: dict[str, list[str]] = {}
     own: list[str] = []
     for line in text.splitlines():

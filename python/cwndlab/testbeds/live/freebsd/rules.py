@@ -39,7 +39,7 @@ def refusal(reach: ByShell) -> str | None:
 
 
 def changes(reach: ByShell, host: Host, addresses: Addresses) -> Iterator[Change]:
-    """What makes the rules, in order; each is to be done before the next is asked for."""
+    """Yield the changes that make the rules, in order; each is to be done before the next is asked for."""
     stage = host["ingress"]["after_gro"]
     if stage is None or stage["loss"] is None:
         return

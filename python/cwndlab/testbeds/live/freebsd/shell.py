@@ -12,14 +12,14 @@ from cwndlab.testbeds.live.shell import ShellReach, chrony
 PORTS = {"iperf3": "iperf3", "iperf": "iperf", "chronyc": "chrony"}
 """Packages of programs that are not a part of the system."""
 OFFLOADS = ("TSO4", "TSO6", "LRO", "TXCSUM", "RXCSUM", "TXCSUM_IPV6", "RXCSUM_IPV6")
-"""What of an interface's options is about offloads (ifconfig(8))."""
+"""Options of an interface that are offloads (ifconfig(8))."""
 
 
 class ByShell(ShellReach):
     """A FreeBSD machine behind a shell."""
 
     def clock(self) -> dict[str, Any]:
-        """What ntpd or chrony says of the clock; empty where neither is there."""
+        """Readings of ntpd or chrony. Empty where neither runs."""
         told = self._shell.shell(commands.CLOCK)
         return ntp(told) if "=" in told else chrony(told)
 
@@ -36,7 +36,7 @@ class ByShell(ShellReach):
         }
 
     def package(self, name: str) -> str:
-        """What installs a program."""
+        """Command that installs a program."""
         return f"FreeBSD: pkg install {PORTS[name]}" if name in PORTS else "a part of FreeBSD"
 
     def loaded(self, module: str) -> bool:
@@ -91,7 +91,7 @@ def _listed(word: str, text: str) -> list[str]:
 
 
 def ntp(text: str) -> dict[str, Any]:
-    """What `ntpq -c rv` says of the clock (ntpq(8), system variables)."""
+    """Read the output of `ntpq -c rv` about the clock (ntpq(8), system variables)."""
     found = dict(re.findall(r"(\w+)=(\"[^\"]*\"|[^,\s]+)", text))
     if "offset" not in found:
         return {}

@@ -82,14 +82,14 @@ class FreeBSD:
             reach.run(change.argv, undo=change.undo)
 
     def settings(self, reach: Reach) -> dict[str, Any]:
-        """What a host is set to: `sysctls` by name, and `interfaces`."""
+        """Settings of a host: `sysctls` by name, and `interfaces`."""
         return {
             "sysctls": kernel.settings(reach.run(commands.SETTINGS)),
             "interfaces": reach.interfaces(),
         }
 
     def machine(self, reach: Reach, namespaced: Mapping[str, str]) -> dict[str, Any]:
-        """What a machine is besides: kernel, boot environment, processors, clock, modules."""
+        """Facts of a machine: kernel, boot environment, processors, clock, modules."""
         told = kernel.parts(reach.run(["sh", "-c", commands.MACHINE]))
         return {
             "uname": reach.uname(),

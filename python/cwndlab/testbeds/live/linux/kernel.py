@@ -1,4 +1,4 @@
-"""What a Linux kernel has: congestion controls and sysctls, and the stack that is in an experiment."""
+"""The congestion controls and sysctls of a Linux kernel, and the stack that it is in an experiment."""
 
 import re
 import time
@@ -28,12 +28,12 @@ class Kernel:
     """The running kernel, as a fresh namespace shows it."""
 
     release: str
-    """As `uname -r` says."""
+    """Release of the kernel, as `uname -r` says."""
     congestion_controls: tuple[str, ...]
     allowed_congestion_controls: tuple[str, ...]
-    """Those that a namespace may make its default."""
+    """Congestion controls that a namespace may make its default."""
     sysctls: Mapping[str, str]
-    """Those that belong to a namespace and can be written there, with their values; dotted names."""
+    """Sysctls that belong to a namespace and can be written there, by dotted name, with their values."""
 
     @property
     def stack(self) -> str:

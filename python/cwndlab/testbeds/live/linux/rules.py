@@ -11,11 +11,11 @@ from cwndlab.testbeds.live.linux.trial import Trials
 from cwndlab.testbeds.live.shell import unless_gone
 
 _BILLION = 10**9
-"""What probabilities count in (parts per billion), and the range of the random numbers drawn."""
+"""Unit of probabilities (parts per billion), and range of the random numbers drawn."""
 GILBERT = "rules of the kernel drop random, nth or listed packets, not by gilbert"
-"""What is said of losses in bursts."""
+"""Message that refuses losses in bursts."""
 TRIAL = "rules of nft"
-"""What is tried of a host."""
+"""Name of the trial of a host's rules."""
 TABLE = "cwndlab"
 """The rules' table."""
 _COUNTS = 1 << 31

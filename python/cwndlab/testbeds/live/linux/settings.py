@@ -1,4 +1,4 @@
-"""What a Linux host is set to: its kernel's and its machine's settings.
+"""The settings of a Linux host: those of its kernel and of its machine.
 
 Keys of sysctls that the kernel keeps secret are never read (`lab.Reach.files`).
 """

@@ -43,7 +43,7 @@ class ByShell(ShellReach):
         return super().writable(path)
 
     def clock(self) -> dict[str, Any]:
-        """What chrony or systemd says of the clock; empty where neither is there."""
+        """Readings of chrony or systemd. Empty where neither runs."""
         script = "chronyc -c tracking 2>/dev/null || timedatectl show -p NTPSynchronized 2>/dev/null; exit 0"
         told = self._shell.shell(script).strip()
         if "=" in told:
@@ -72,7 +72,7 @@ class ByShell(ShellReach):
         return found
 
     def package(self, name: str) -> str:
-        """What installs a program."""
+        """Command that installs a program."""
         return f"Debian: apt install {PACKAGES.get(name, name)}"
 
     def set_offloads(self, interface: str, *, tso: bool, gro: bool) -> None:

@@ -12,7 +12,7 @@ from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.tcp_info import TcpInfoSampler
 
 HOST = {"net.ipv4.tcp_no_metrics_save": "1"}
-"""Of hosts, where the experiment does not set it: no connection learns from those before it."""
+"""Sysctls of hosts where the experiment does not set them: no connection learns from earlier ones."""
 
 PLAIN_CC = "reno"
 """A congestion control that every Linux has, that every namespace may choose, and that leaves nothing behind
@@ -113,11 +113,11 @@ class Linux:
         )
 
     def settings(self, reach: Reach) -> dict[str, Any]:
-        """What a host is set to: `sysctls` by name, and `interfaces`."""
+        """Settings of a host: `sysctls` by name, and `interfaces`."""
         return settings.namespace(reach)
 
     def machine(self, reach: Reach, namespaced: Mapping[str, str]) -> dict[str, Any]:
-        """What its hosts share of a machine's settings."""
+        """Settings of a machine that its hosts share."""
         return settings.machine(reach, namespaced)
 
     def is_setting(self, reach: Reach, sysctl: str) -> bool:

@@ -51,7 +51,7 @@ def trials(link: Link) -> Trials:
 
 
 def egress_trials(host: str, told: Egress) -> Trials:
-    """Likewise of the netem at a host's egress."""
+    """List trials of the netem at a host's egress."""
     return {"netem": [[*ALONE, "netem", *egress(host, told)]]}
 
 
@@ -93,7 +93,9 @@ def looks(text: str) -> list[tuple[int, Look]]:
 
 
 def commands(link: Link, interface: str) -> list[list[str]]:
-    """What makes the link, in order; raises ValueError, one line, for what tc cannot make."""
+    """List the commands that make the link, in order. Raises ValueError, one line, for what tc cannot
+    make.
+    """
     root = ["tc", "qdisc", "add", "dev", interface]
     impairments = netem(link)
     made, above = [], ["root"]
@@ -107,8 +109,9 @@ def commands(link: Link, interface: str) -> list[list[str]]:
 
 
 def remove(interface: str) -> list[str]:
-    """What takes the link back: the interface then has the system's own discipline again, whose handle is
-    0."""
+    """Command that removes the link: the interface then has the system's own discipline again, whose handle
+    is 0.
+    """
     place = shlex.quote(interface)
     look = f"tc qdisc show dev {place} | grep -v ' 0: ' | grep -q ' root '"
     return unless_gone(["tc", "qdisc", "del", "dev", interface, "root"], look)

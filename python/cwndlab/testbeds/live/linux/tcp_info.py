@@ -39,7 +39,7 @@ class TcpInfoSampler:
             for role in ("from", "to")
         ]
         self.troubles: list[str] = []
-        """What went wrong while sampling, known after `stop`."""
+        """Failures of the sampling, complete after `stop`."""
 
     def start(self) -> None:
         """Start sampling."""
@@ -63,7 +63,7 @@ class TcpInfoSampler:
 
 
 def config(run_id: int, scenario: Scenario, sockets: list[dict[str, Any]], role: str) -> dict[str, Any]:
-    """What a sampler is told (crates/live/src/sampler); `role` is `from` or `to`."""
+    """Configuration of a sampler (crates/live/src/sampler); `role` is `from` or `to`."""
     recorded = scenario["record"]["tcp"]
     return {
         "run_id": run_id,

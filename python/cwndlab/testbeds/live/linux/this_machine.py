@@ -29,7 +29,7 @@ _MOST_TEXT = 1 << 16
 _UNSYNCHRONISED, _NANOSECONDS = 0x40, 0x2000
 """STA_UNSYNC and STA_NANO of adjtimex(2)."""
 _COUNTERS = ("direct_pkts",)
-"""What queue disciplines count among their options."""
+"""Counters that queue disciplines show among their options."""
 
 
 class ThisMachine:
@@ -62,7 +62,7 @@ class ThisMachine:
         return " ".join(os.uname())
 
     def clock(self) -> dict[str, Any]:
-        """What adjtimex(2) tells; empty where it does not."""
+        """Readings of the clock by adjtimex(2). Empty where the call fails."""
         told = _Timex()
         if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(told)) < 0:
             return {}
@@ -96,11 +96,13 @@ class ThisMachine:
         Path(path).write_text(text, encoding="ascii")
 
     def program(self, name: str, purpose: str) -> str:
-        """Where a program is."""
+        """Path of a program."""
         return programs.need(name, purpose)
 
     def run(self, command: Sequence[str], text: str = "", undo: Sequence[str] = ()) -> str:
-        """What a command prints; nothing is undone, as all runs are in places that go with them."""
+        """Run a command and return its output; nothing is undone, as all runs are in places that go with
+        them.
+        """
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         if done.returncode:
             raise OSError(" ".join(done.stderr.split()))
@@ -164,7 +166,7 @@ def _plain(value: Any) -> Any:
 
 
 def _number(control: socket.socket, name: str, request: int) -> int | None:
-    """What a request for a number says of an interface; None where it is gone."""
+    """Ask for a number of an interface. None where the interface is gone."""
     try:
         told = fcntl.ioctl(control, request, struct.pack("16si12x", name.encode(), 0))
     except OSError:
@@ -197,7 +199,7 @@ def _feature_names(control: socket.socket, name: str) -> list[str]:
 
 
 def _ethtool(control: socket.socket, name: str, command: bytes) -> bytes:
-    """What the ioctl makes of a command."""
+    """Send a command to the ethtool ioctl and return the buffer that the ioctl filled."""
     buffer = ctypes.create_string_buffer(command, len(command))
     request = struct.pack("16sP", name.encode(), ctypes.addressof(buffer))
     fcntl.ioctl(control, _SIOCETHTOOL, request)

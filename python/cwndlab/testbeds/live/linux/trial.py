@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 DEVICE = "cwltry"
-"""What stands for the device in the words of commands, and begins its name."""
+"""Placeholder of the device in the words of commands, and prefix of the device's name."""
 
 Trials = Mapping[str, Sequence[Sequence[str]]]
 """By queue discipline, the commands that put it at `DEVICE`; likewise of rules."""
@@ -30,8 +30,10 @@ modprobe -q dummy numdummies=0 2>/dev/null
 ip link add "$device" type dummy 2>/dev/null || ip link add "$device" type veth || exit 0
 tell() {{ printf '%s %s\n' "$1" "$(printf %s "$2" | tr '\n' ' ')"; }}
 """
-"""What was left by one that was killed, where there are no namespaces, goes first. Where no device can be
-made, nothing can be tried, and nothing is refused."""
+"""Script that makes the device, after removing what a killed trial left where there are no namespaces.
+
+Where no device can be made, nothing can be tried, and nothing is refused.
+"""
 
 
 def script(trials: Trials) -> str:

@@ -1,4 +1,4 @@
-"""What changed of the settings of hosts and machines during a run, apart from what a kernel counts."""
+"""The changes of settings of hosts and machines during a run, apart from the kernel's counters."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,9 @@ def compact(namespaces: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def changes(
     where: str, before: Mapping[str, Any], after: Mapping[str, Any], is_setting: Callable[[str], bool]
 ) -> list[Change]:
-    """What is set otherwise than before, but sysctls of which `is_setting` says no: these are counters."""
+    """List the settings that differ from before, without sysctls of which `is_setting` says no: these are
+    counters.
+    """
     found = []
     for what, old, new in _differing("", before, after):
         name = what.removeprefix("sysctls ")

@@ -1,4 +1,6 @@
-"""What samplers saw of connections, as the tables `tcp` and `tcp_info`, and as the summary needs it."""
+"""The samplers' readings of connections, as the tables `tcp` and `tcp_info`, and as the summary needs
+them.
+"""
 
 import polars as pl
 import pyarrow as pa

@@ -11,15 +11,15 @@ from cwndlab.testbeds.live.observation import host_state
 from cwndlab.testbeds.live.observation.host_state import Change
 
 FILE = "hosts.json.gz"
-"""What is kept of a run: the settings before it, and what changed; some 8 KB."""
+"""File of a run with the settings before it, and what changed; some 8 KB."""
 ALONE = "machine"
 """The name of a machine that is around all hosts."""
 FACTS = ("uname", "kernel", "cpu", "clock", "modules")
-"""What of a machine is worth keeping with the run's facts."""
+"""Keys of a machine that are kept with the run's facts."""
 
 
 class Snapshot:
-    """What a machine and the places on it are set to now, to be held against what they are later."""
+    """Settings of machines and the places on them now, to be compared with later ones."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Snapshot:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Of each machine in short: its system, processors, clock and the parameters of TCP's modules.
+        """Facts of each machine in short: system, processors, clock and parameters of TCP's modules.
 
         Of the one that is `machine`, these by themselves.
         """
@@ -46,7 +46,7 @@ class Snapshot:
         return facts.get(ALONE, facts)
 
     def changes(self) -> list[Change]:
-        """What is set otherwise now."""
+        """List the settings that are different now."""
         settings, machines = self._read()
         found: list[Change] = []
         for name, machine in self._machines.items():

@@ -1,4 +1,4 @@
-"""What carries packets between hosts as a Scenario says, and what it saw of them."""
+"""The carrier of packets between hosts as a Scenario says, and its report of them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +13,12 @@ Batches = list[tuple[str, pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class PathReport:
-    """What a path saw of a run."""
+    """Report of a path about a run."""
 
     batches: Batches
     """Rows of `queue` and `events`, by table."""
     links: list[LinkSummary]
-    """As in the simulator's summary."""
+    """Links, as in the simulator's summary."""
     flows: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By flow: drops, ce_marks, wire_bytes, queue_delay; nothing where the path does not know flows."""
     health: dict[str, Any] = field(default_factory=dict)

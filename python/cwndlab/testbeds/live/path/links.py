@@ -10,14 +10,14 @@ from cwndlab.testbeds.live.lab import Reach
 
 @dataclass(frozen=True)
 class Look:
-    """What was counted of a link by a time."""
+    """Counters of a link at a time."""
 
     packets: int
-    """That have left."""
+    """Number of packets that have left."""
     bytes: int
     drops: int
     backlog_bytes: int
-    """Of packets that wait."""
+    """Size of the packets that wait, in bytes."""
     backlog_packets: int
 
 
@@ -42,4 +42,6 @@ class LinkMaker(Protocol):
         """The words of a command that prints the time and a link's counters again and again."""
 
     def looks(self, text: str) -> list[tuple[int, Look]]:
-        """What it printed: times of the machine's clock, ns since 1970, and what was counted."""
+        """Read the output of the sampling: times of the machine's clock, in ns since 1970, with the link's
+        counters.
+        """

@@ -52,7 +52,7 @@ def _attach_reports(writer: RunWriter, answers: Mapping[str, Mapping[str, Any]])
 
 
 def _write_path(writer: RunWriter, run_id: int, observed: Observed) -> None:
-    """What the path saw, and the events that TCP_INFO tells of among its own."""
+    """Write the path's tables, with the events that TCP_INFO tells of among the path's own."""
     scenario = observed.scenario
     wanted = scenario["record"]["queue"]["kind"] != "off" and "queue" in scenario["live"]["loggers"]
     events = [summary.event_rows(observed, run_id)]

@@ -1,4 +1,4 @@
-"""What limited a flow on a real kernel, from TCP_INFO (tcp_info(7)) and what its path can carry.
+"""The limit of a flow on a real kernel, from TCP_INFO (tcp_info(7)) and the capacity of its path.
 
 The kernel counts how long it had something to send, and how long of that the receiver's window or the send
 buffer kept it from sending. Whether more of either would have brought more it does not know: that is so while

@@ -46,10 +46,10 @@ LIMITED = ("bytes", "requests", "rounds", "size_bytes")
 
 @dataclass(frozen=True)
 class LoadSession:
-    """What the loadlatency tool saw of a scenario."""
+    """Report of the loadlatency tool about a scenario."""
 
     document: Mapping[str, Any] | None
-    """Its JSON document (docs/loadlatency.md); None where it saw nothing."""
+    """JSON document of the tool (docs/loadlatency.md). None where it saw nothing."""
     error: str | None
     """Why it did not see all."""
 
@@ -89,7 +89,7 @@ class Observed:
     receivers: pl.DataFrame
     carried: PathReport
     reports: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """What our own applications saw, by flow and role."""
+    """Reports of cwndlab's own applications, by flow and role."""
     starts: dict[str, int] = field(default_factory=dict)
     """When each flow was to open, ns of the run."""
     zero_ns: int = 0
@@ -224,7 +224,7 @@ class _Flow:
         return metrics if load is None else {**metrics, "load": load}
 
     def _load(self) -> Load | None:
-        """Of a loadlatency scenario, what the tool makes of it: as the simulator has it."""
+        """Metrics of a loadlatency scenario by the tool, in the simulator's form."""
         if self._session is None or self._session.document is None or self._session.scenario is None:
             return None
         if self._part == "pinger":
@@ -309,7 +309,9 @@ class _Flow:
         return max(0, int(first["t_ns"]) - busy - int(first["min_rtt_ns"] or 0))
 
     def _status(self) -> Status:
-        """As the simulator says it, and `unreliable` where the path was not the one described."""
+        """Status of the flow as the simulator says it, and `unreliable` where the path was not the one
+        described.
+        """
         errors = [report["error"] for report in (self._own, self._read) if report.get("error")]
         if errors or self._is_lost():
             return "failed"
@@ -338,7 +340,9 @@ class _Flow:
         return self._received_by(self._to) - self._received_by(self._from)
 
     def _received_by(self, at: int) -> int:
-        """What a tool's receiver had received by then; its last bytes may come and go between two rows."""
+        """Number of bytes that a tool's receiver had by then; the last ones may come and go between
+        two rows.
+        """
         counted = self._total(self._received, "received_bytes", at)
         ended = self._tool_ended_ns()
         wanted = self._bytes
@@ -429,7 +433,7 @@ class _Flow:
         return self._grown(self._sent, "retransmits")
 
     def _wire_bytes(self) -> int | None:
-        """What delivered segments occupied at the bottleneck, for a path that does not know flows."""
+        """Size of the delivered segments at the bottleneck, in bytes, for a path that does not know flows."""
         if self._is_stream or not self._sent.height or _unknown(self._sent, "delivered_bytes"):
             return None
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
@@ -452,7 +456,9 @@ class _Flow:
         return int(self._reader["missing_in_window"] if self._reader["read"] else self._own["sent_in_window"])
 
     def _unacknowledged(self) -> int | None:
-        """What the sending sockets held at the window's end: unacknowledged or not yet sent (tcp_info(7))."""
+        """Number of bytes in the sending sockets at the window's end: unacknowledged or not yet sent
+        (tcp_info(7)).
+        """
         if self._is_stream or not self._sent.height or _unknown(self._sent, "sent_bytes"):
             return None
         counters = ("sent_bytes", "notsent_bytes", "retransmitted_bytes", "delivered_bytes")
@@ -460,7 +466,7 @@ class _Flow:
         return max(0, sent + unsent - again - acked)
 
     def _grown(self, rows: pl.DataFrame, counter: str) -> int:
-        """What a counter of the flow's sockets gained in the window."""
+        """Growth of a counter of the flow's sockets in the window."""
         return self._total(rows, counter, self._to) - self._total(rows, counter, self._from)
 
     @staticmethod

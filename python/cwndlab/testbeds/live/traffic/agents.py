@@ -34,7 +34,7 @@ def tasks(
     starts: Mapping[str, int],
     base_rtt: Mapping[str, int],
 ) -> list[dict[str, Any]]:
-    """What both ends of each flow are told.
+    """List the tasks of both ends of each flow.
 
     `ends` are the flows' sockets, `starts` when they open in ns of the run, `base_rtt` their round trips on
     an idle path in ns.

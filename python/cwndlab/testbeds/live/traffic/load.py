@@ -10,7 +10,7 @@ from cwndlab.testbeds.live.addresses import Ends
 INTERVAL_NS = 20_000_000
 """From one ping of the tool to the next (crates/loadlatency/src/client/pinger.rs)."""
 PING_BYTES, WRITE_BYTES = 16, 131_072
-"""What stands for the tool's own messages and writes in the model."""
+"""Sizes of the tool's messages and writes in the model, in bytes."""
 IDLE_PINGS = 35
 """How often the tool pings before a scenario alone (crates/loadlatency/src/client.rs)."""
 ROUND_TRIPS = 5
@@ -36,7 +36,7 @@ def parts(scenario: Scenario, pinger: Flow) -> list[Flow]:
 def orders(
     scenario: Scenario, pinger: Flow, ends: Ends, starts: Mapping[str, int], base_rtt_ns: int
 ) -> dict[str, Any]:
-    """What both ends are told, `server` and `client`; `starts` are those of all flows, ns of the run.
+    """Make the orders of both ends, `server` and `client`; `starts` are those of all flows, in ns of the run.
 
     `start_ns` is when the client is started, so that the flows of data begin about when the Scenario says.
     """

@@ -6,12 +6,12 @@ from typing import Any
 from cwndlab.contract.scenario import Flow
 
 LOAD_TOOL = "loadlatency"
-"""What carries out loadlatency scenarios: the engine of our own tool (`load`)."""
+"""Name of the program that carries out loadlatency scenarios: the engine of cwndlab's own tool (`load`)."""
 PROGRAMS = {"iperf3": "iperf3", "iperf2": "iperf"}
 """The program of each tool that is not part of this project."""
 
 SUFFIX = {"iperf3": "json", "iperf2": "txt", "command": "txt"}
-"""What kind of file their reports are."""
+"""Suffix of the file of a tool's reports."""
 
 IPERF3_WRITE = 1 << 20
 """Largest `-l` of iperf3 (iperf3(1))."""
@@ -59,7 +59,9 @@ def _block(app: Mapping[str, Any]) -> int | None:
 
 
 def orders(tool: str, task: Mapping[str, Any], report_ns: int, base_rtt_ns: int) -> dict[str, Any]:
-    """What both ends are told: the commands of the flow's sender and receiver, and when the former starts."""
+    """Make the orders of both ends: the commands of the flow's sender and receiver, and when the former
+    starts.
+    """
     return {
         "name": tool,
         "lead_ns": lead_ns(tool, base_rtt_ns),

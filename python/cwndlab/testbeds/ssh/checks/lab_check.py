@@ -1,4 +1,4 @@
-"""What `cwndlab lab check` looks at: rights, tools, kernels, disks, clocks, and the test network."""
+"""The checks of `cwndlab lab check`: rights, tools, kernels, disks, clocks, and the test network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OFFLOADS = (
     "generic-receive-offload",
     "large-receive-offload",
 )
-"""What of an interface's offloads is shown."""
+"""Offloads of an interface that are shown."""
 
 LOOK = (
     scripts.COMMON

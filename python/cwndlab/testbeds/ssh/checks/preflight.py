@@ -1,4 +1,6 @@
-"""What testbed ssh refuses before anything starts, all of it at once, with what the machines have instead."""
+"""The refusals of testbed ssh before anything starts, all of them at once, with what the machines have
+instead.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ def _captures(scenario: LiveScenario, site: Site) -> Iterator[str]:
 
 
 def round_trips(scenario: LiveScenario, site: Site) -> Iterator[str]:
-    """Where the path is another than the experiment says, a line each, apart from what machines make."""
+    """Yield the differences of the path's round trips from the experiment's, a line each, apart from what
+    machines make.
+    """
     made = {link for machine in site.file.machines.values() for link in machine.links}
     links: list[Link] = [
         {**link, "delay_ns": 0} if link["name"] in made else link for link in scenario["links"]
@@ -198,7 +202,7 @@ def _host(scenario: LiveScenario, host: Host, site: Site) -> Iterator[str]:
 
 
 def _ipfw(host: Host, reach: Reach) -> Iterator[str]:
-    """What keeps a FreeBSD host from dropping what comes in."""
+    """Yield the reasons why a FreeBSD host cannot drop packets that come in."""
     assert isinstance(reach, ByShell)  # of a FreeBSD machine
     try:
         freebsd_rules.check(host)
@@ -209,7 +213,7 @@ def _ipfw(host: Host, reach: Reach) -> Iterator[str]:
 
 
 def _egress(host: str, told: Egress, interface: str, site: Site) -> Iterator[str]:
-    """What keeps a host from having netem at its egress."""
+    """Yield the reasons why a host cannot have netem at its egress."""
     driven = site.driven()[host]
     if not driven.asks_sockets:
         yield f"host {host}: egress is netem's, which Linux hosts have"
@@ -288,7 +292,7 @@ def _trials(scenario: LiveScenario, site: Site) -> Iterator[tuple[str, str, Tria
 
 
 def _kernel(machine: str, link: Link, site: Site) -> Iterator[str]:
-    """What keeps a machine's kernel from making a link."""
+    """Yield the reasons why a machine's kernel cannot make a link."""
     driven = site.driven()[machine]
     try:
         driven.links.check(link)
@@ -298,7 +302,7 @@ def _kernel(machine: str, link: Link, site: Site) -> Iterator[str]:
 
 
 def _emulator(machine: str, link: Link, site: Site) -> Iterator[str]:
-    """What keeps our emulator at a router from making a link."""
+    """Yield the reasons why cwndlab's emulator at a router cannot make a link."""
     if not site.driven()[machine].asks_sockets:
         yield f"{machine}: emulator: own needs Linux"
     if site.agent(machine) is None:

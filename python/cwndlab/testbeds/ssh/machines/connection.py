@@ -32,14 +32,14 @@ STOP_S = 5.0
 """Seconds that a connection has to close."""
 
 BECOME = {"none": (), "sudo": ("sudo", "-n", "--"), "doas": ("doas", "-n", "--")}
-"""What gives root's rights, without asking for a password."""
+"""Commands that give root's rights, without asking for a password."""
 
 
 _making = threading.Lock()
 
 
 _BEGIN = "LC_ALL=C; export LC_ALL; err=$(mktemp) || exit 9; trap 'rm -f \"$err\"' EXIT\n"
-"""What the kept shell begins with: a place for what commands say of errors."""
+"""First line of the kept shell: makes a file for what commands say of errors."""
 
 
 MOST_SAID = 16 << 20
@@ -62,16 +62,16 @@ class LostError(RunError):
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left."""
+    """Result of a command."""
 
     status: int
-    """Its exit status; -1 where a signal ended it."""
+    """Exit status of the command; -1 where a signal ended it."""
     out: str
     err: str
 
     @property
     def said(self) -> str:
-        """What it said of its failure, in one line."""
+        """Complaint of a command that failed, in one line."""
         return " ".join((self.err or self.out).split())[:500] or f"exit status {self.status}"
 
 
@@ -113,7 +113,7 @@ class Connection:
             self._await(self._connect(), 3 * CONNECT_S, "connecting")
 
     def run(self, argv: Sequence[str], text: str = "", limit_s: float = COMMAND_S) -> Done:
-        """What a command leaves that reads a text, run with the rights that the lab file says.
+        """Run a command that reads a text, with the rights that the lab file says.
 
         A shell at the machine, kept as long as the connection, is told all commands: starting one costs a
         fork there and no login. The words are quoted once, for that shell; the text ends with a newline.
@@ -123,7 +123,7 @@ class Connection:
             return self._await(self._run(argv, text), limit_s, f"{Path(argv[0]).name}")
 
     def send(self, argv: Sequence[str], data: bytes, limit_s: float = COMMAND_S) -> Done:
-        """The same of a command that reads bytes, by a channel of its own."""
+        """Run a command that reads bytes, by a channel of its own."""
         return self._await(self._send(argv, data), limit_s, f"{Path(argv[0]).name}")
 
     def fetch(self, argv: Sequence[str], take: Callable[[bytes], object], limit_s: float) -> Done:
@@ -336,7 +336,9 @@ class Pipe:
 
 
 def await_there(work: Coroutine[Any, Any, _T], limit_s: float) -> _T:
-    """What work comes to that is done by the thread of the connections; raises what it raises."""
+    """Await work that the thread of the connections does, and return its result; raises what the work
+    raises.
+    """
     future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, limit_s), loop())
     try:
         return future.result(limit_s + STOP_S)

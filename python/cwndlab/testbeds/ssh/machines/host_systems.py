@@ -1,4 +1,4 @@
-"""What the machines of a lab run, each by its own system (`lab.HostSystem` of all of them)."""
+"""The systems of a lab's machines, each driven in its own way (`lab.HostSystem` of all of them)."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Systems:
         return self.make_sampler(run_id, scenario, ends)
 
     def settings(self, reach: Reach) -> dict[str, Any]:
-        """What a host is set to."""
+        """Settings of a host."""
         return self._of(reach).settings(reach)
 
     def machine(self, reach: Reach, namespaced: Mapping[str, str]) -> dict[str, Any]:
-        """What a machine is set to besides."""
+        """Settings of a machine besides those of its hosts."""
         return self._of(reach).machine(reach, namespaced)
 
     def is_setting(self, reach: Reach, sysctl: str) -> bool:

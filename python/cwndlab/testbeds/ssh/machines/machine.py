@@ -33,7 +33,7 @@ from cwndlab.testbeds.ssh.machines.connection import (
 )
 
 TOKEN = secrets.token_hex(8)
-"""This process's own, by which it knows what it took itself."""
+"""Mark of this process, by which it knows the locks it took itself."""
 HELD = 7
 """Exit status of scripts where somebody else has the machine."""
 ASKS = 8
@@ -112,7 +112,7 @@ class Clock:
     """How far a machine's clock is from ours."""
 
     offset_ns: int
-    """What its clock (seconds since 1970) is ahead of our CLOCK_MONOTONIC."""
+    """Time by which the machine's clock (since 1970) is ahead of this process's CLOCK_MONOTONIC, in ns."""
     error_ns: int
     """By how much that may be wrong: half of the quickest exchange's time."""
 
@@ -230,14 +230,18 @@ class Machine:
                 raise LostError(f"{self.name}: has not restarted within {limit_s:g} s of `{command}`")
 
     def run(self, argv: Sequence[str], text: str = "", limit_s: float = COMMAND_S, name: str = "") -> str:
-        """What a command prints; raises OSError with what it said where it fails, by its `name` if given."""
+        """Run a command and return its output. Raises OSError with its complaint, under its `name` if
+        given.
+        """
         done = self.connection.run(argv, text, limit_s)
         if done.status:
             raise OSError(f"{self.name}: {name or argv[0]}: {done.said}")
         return done.out
 
     def shell(self, script: str, *words: str, limit_s: float = COMMAND_S) -> str:
-        """What a script of POSIX's shell prints, with these words as its arguments; raises as `run`."""
+        """Run a script of POSIX's shell, with these words as its arguments, and return its output; raises as
+        `run`.
+        """
         return self.run(["sh", "-s", "--", *words], script, limit_s)
 
     def hook(self, key: str, command: str, values: RunValues | None = None) -> None:
@@ -296,7 +300,7 @@ class Machine:
         arriving.check()
 
     def path(self, name: str) -> str:
-        """Where a file of the run is on the machine."""
+        """Path of a run's file on the machine."""
         return f"{scripts.BASE}/run/{name}"
 
     def start(self, argv: Sequence[str], limit_s: float, at_ns: int = 0) -> str:
@@ -325,11 +329,11 @@ class Machine:
         return done.status == 0
 
     def said(self, job: str) -> str:
-        """What a program has printed."""
+        """Output of a program so far."""
         return self.get(f"{job}.out").decode(errors="replace")
 
     def complained(self, job: str) -> str:
-        """What a program has printed to its standard error."""
+        """Standard error of a program so far."""
         return self.get(f"{job}.err").decode(errors="replace")
 
     def clock(self) -> Clock:

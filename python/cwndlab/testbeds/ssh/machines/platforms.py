@@ -27,11 +27,11 @@ SIFTR = ("siftr2", "siftr")
 
 
 class Kernel(Protocol):
-    """What is asked of a machine's kernel."""
+    """Questions to a machine's kernel."""
 
     @property
     def release(self) -> str:
-        """As `uname -r` says."""
+        """Release of the kernel, as `uname -r` says."""
 
     @property
     def stack(self) -> str:
@@ -43,11 +43,11 @@ class Kernel(Protocol):
 
     @property
     def congestion_controls(self) -> tuple[str, ...]:
-        """Those that flows may use."""
+        """Congestion controls that flows may use."""
 
     @property
     def sysctls(self) -> Mapping[str, str]:
-        """Those that can be set."""
+        """Sysctls that can be set."""
 
     def has(self, sysctl: str) -> bool:
         """Whether it has a sysctl."""
@@ -63,9 +63,9 @@ class Driven:
     catalogue: Catalogue
     links: LinkMaker
     link_program: str
-    """What makes links."""
+    """Program that makes links."""
     programs: tuple[str, ...]
-    """What runs need at a host."""
+    """Programs that runs need at a host."""
     busy: str
     """A script that prints the processors' times once a second, as /proc/stat has them."""
     siftr: str | None = None
@@ -75,7 +75,9 @@ class Driven:
 
 
 def driven(name: str, shell: Shell) -> Driven:
-    """What a machine runs; raises ValueError, one line, for a system that is not driven."""
+    """Find the driver for a machine's system. Raises ValueError, one line, for a system that is not
+    driven.
+    """
     told = shell.run(["uname", "-sr"]).split()
     match told[0]:
         case "Linux":

@@ -1,4 +1,4 @@
-"""What runs on a machine of the lab, in POSIX's shell: one directory per run, its lock, journal and jobs.
+"""The scripts for a machine of the lab, in POSIX's shell: one directory per run, its lock, journal and jobs.
 
 Everything of a run is below `BASE/run`, which only one run can make at a time:
 

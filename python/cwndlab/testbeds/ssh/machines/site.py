@@ -98,24 +98,24 @@ class Site:
             self.told("")
 
     def driven(self) -> dict[str, Driven]:
-        """What each machine runs; raises InputError."""
+        """Find the driver of each machine. Raises InputError."""
         if len(self._driven) < len(self.machines):
             self.connect()
             self.each(self.machines, self.look)
         return {name: self._driven[name] for name in self.machines}
 
     def systems(self) -> Systems:
-        """What the machines run."""
+        """Systems of the machines."""
         return Systems({name: (own.system, own.reach) for name, own in self.driven().items()})
 
     def look(self, machine: Machine) -> Driven:
-        """What a machine runs, asked for once; raises ValueError for a system that is not driven."""
+        """Find the driver of a machine, asked for once. Raises ValueError for a system that is not driven."""
         if machine.name not in self._driven:
             self._driven[machine.name] = driven(machine.name, machine)
         return self._driven[machine.name]
 
     def program(self, machine: str, name: str, purpose: str) -> str:
-        """Where a program is at a machine; raises ValueError, one line, where it is not there."""
+        """Path of a program at a machine. Raises ValueError, one line, where it is missing."""
         if (machine, name) not in self._programs:
             self._programs[machine, name] = self._driven[machine].reach.program(name, purpose)
         return self._programs[machine, name]

@@ -1,4 +1,4 @@
-"""What runs at the machines beside the traffic: captures by tcpdump, and the kernels' counters."""
+"""The monitors at the machines beside the traffic: captures by tcpdump, and the kernels' counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.machines.machine import Machine
 
 COUNTERS = "counters.json"
-"""What is kept of the counters."""
+"""File of the counters."""
 FLUSH_S = 5.0
 """Seconds that tcpdump has to write what it holds."""
 LINK_HEADER = 14
@@ -82,7 +82,7 @@ done
 
 
 def points(scenario: Scenario) -> dict[str, int]:
-    """Where packets are captured, and bytes kept of each from the IP header on."""
+    """Number of bytes kept of each packet, from the IP header on, by the place of the capture."""
     return {capture["at"]: capture["snaplen"] for capture in scenario["record"]["pcap"]}
 
 

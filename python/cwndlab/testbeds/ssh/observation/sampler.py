@@ -176,7 +176,7 @@ class SsSampler:
 
 
 def columns(values: Mapping[str, float], details: str) -> dict[str, Any]:
-    """What `ss` says of a connection, by the columns of the tables; null is what it does not say."""
+    """Turn a connection's values by `ss` into the columns of the tables; null is what `ss` does not say."""
     mss = values["mss"]
     threshold = values.get("ssthresh", INFINITE)
     memory = _MEMORY.search(details)
@@ -278,7 +278,7 @@ def _scaled(values: Mapping[str, float], name: str, scale: float) -> int | None:
 
 
 def _port(flow: Ends, host: str) -> tuple[str, int]:
-    """What distinguishes a flow's sockets at a host: the port of the side that accepts."""
+    """Port that distinguishes a flow's sockets at a host: that of the side that accepts."""
     return ("sport" if flow.to == host else "dport", flow.target_port)
 
 

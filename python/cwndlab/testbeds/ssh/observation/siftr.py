@@ -133,7 +133,7 @@ def parse(module: str, data: bytes) -> tuple[list[Flow], list[str]]:
 
 
 def rows(flow: Flow, zero_ns: int, interval_ns: int) -> Iterator[dict[str, Any]]:
-    """What was logged of a connection from a time on: the last record of each interval."""
+    """Yield the rows of a connection's log from a time on: the last record of each interval."""
     columns = {**flow.columns, **{name: flow.more[key] for key, name in LOGGED.items() if key in flow.more}}
     t_ns = flow.t_ns - zero_ns
     kept = np.flatnonzero(t_ns >= 0)

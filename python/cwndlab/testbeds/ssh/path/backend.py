@@ -1,4 +1,4 @@
-"""What carries packets between the machines: the real path, with the links that machines make of it."""
+"""The real path between the machines, with the links that machines make of it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class MadeLinks:
 
     @property
     def warnings(self) -> list[str]:
-        """What captures did not see, after the end."""
+        """Warnings about packets that captures missed, complete after the end."""
         return self._captures.warnings
 
     def _zeros(self) -> dict[str, int]:

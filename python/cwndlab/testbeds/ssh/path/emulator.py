@@ -26,7 +26,7 @@ TABLE = 7700
 LAST = TABLE + 99
 """Number of the rule that looks there."""
 GATEWAY = "169.254.77.1"
-"""What the other end of every cable is called (RFC 3927: of this link only)."""
+"""Address of the other end of every cable (RFC 3927: of this link only)."""
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 ROWS = "emulated"
 """File of the emulator's records at the router."""
@@ -75,7 +75,7 @@ def _add_rule(reach: Reach, rule: list[str]) -> None:
 
 
 def _routes(reach: Reach, interface: str) -> list[str]:
-    """Where packets go that leave by an interface."""
+    """List the destinations of packets that leave by an interface."""
     told = reach.run(["ip", "-4", "-j", "route", "show", "table", "main", "dev", interface])
     return [route["dst"] for route in parsed(told or "[]", "ip route")]
 

@@ -20,9 +20,9 @@ from cwndlab.testbeds.ssh.machines.connection import ANSWER_ERRORS
 from cwndlab.testbeds.ssh.machines.machine import Machine
 
 PROGRAM = "cwndlab-agent"
-"""What it is called in the run's directory at a machine."""
+"""Name of the agent in the run's directory at a machine."""
 BUILT = Path(__file__).parents[5] / "target"
-"""Where `make agent` puts it, in a checkout."""
+"""Folder in which `make agent` puts the agent, in a checkout."""
 TARGETS = {"linux-x86_64": "x86_64-unknown-linux-musl", "linux-aarch64": "aarch64-unknown-linux-musl"}
 """Rust's names of the systems and processors that `make agent` builds it for."""
 ROLES = ("from", "to")

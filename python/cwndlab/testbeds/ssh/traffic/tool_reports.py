@@ -1,4 +1,4 @@
-"""What iperf3 says of a flow, for hosts whose system does not tell how much a connection carried."""
+"""The reports of iperf3 about a flow, for hosts whose system does not tell how much a connection carried."""
 
 from __future__ import annotations
 

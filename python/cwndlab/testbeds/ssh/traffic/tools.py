@@ -104,13 +104,13 @@ class ToolTraffic:
         self._pool = ThreadPoolExecutor(max(1, len(hosts)))
 
     def __enter__(self) -> Self:
-        """It begins when it is asked."""
+        """Start nothing: each tool begins when it is asked."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What still runs is ended with the run, by the machines themselves."""
+        """Leave programs that still run to the machines, which end them with the run."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
