@@ -30,7 +30,9 @@ pub enum Drs {
     Doubling,
     /// Twice what was copied, 16 packets and the growth of the last round trip (6.8).
     Growth,
-    /// The same without the 16 packets; data still queued does not count, out-of-order data does (6.18).
+    /// The same; data still queued does not count (6.12).
+    GrowthRead,
+    /// That without the 16 packets; out-of-order data counts (6.18).
     GrowthOutOfOrder,
 }
 
@@ -60,13 +62,13 @@ pub struct Config {
     pub drs: Drs,
     /// Era: out-of-order data opens the receive window too (3.12), if the peer uses SACK (5.8; before, always).
     pub ooo_grows_window: bool,
-    /// Era: the receiver's round-trip estimate falls at once and rises smoothly (6.16).
+    /// Era: the receiver's round-trip estimate falls at once and rises smoothly (6.16, and 6.12 since 6.12.35).
     pub rcv_rtt_seeks_minimum: bool,
-    /// Era: HyStart rounds are tracked below its low window too (6.18).
+    /// Era: HyStart rounds are tracked below its low window too (6.12).
     pub hystart_rounds_at_any_window: bool,
-    /// Era: the deferral of a partial burst looks at the next expected ACK (6.18), not at the head's age (6.8).
+    /// Era: the deferral of a partial burst looks at the next expected ACK (6.12), not at the head's age (6.8).
     pub defer_by_next_ack: bool,
-    /// Era: congestion control is told of an ACK once what it acknowledges is taken off the queue (6.16); before, ahead of that.
+    /// Era: congestion control is told of an ACK once what it acknowledges is taken off the queue (6.16, and 6.12 since 6.12.32); before, ahead of that.
     pub ack_event_after_cleaning: bool,
     /// Era: TSQ's limit always applies (6.18), not only to unpaced connections (6.8).
     pub limit_output_always: bool,
@@ -265,23 +267,31 @@ impl Config {
         }
     }
 
+    /// Linux 6.12 (2024) as of its stable releases since 6.12.35.
+    pub fn linux_6_12() -> Config {
+        Config {
+            drs: Drs::GrowthRead,
+            rcv_rtt_seeks_minimum: true,
+            hystart_rounds_at_any_window: true,
+            defer_by_next_ack: true,
+            ack_event_after_cleaning: true,
+            undo_counts_probe: true,
+            ..Config::linux_6_8()
+        }
+    }
+
     /// Linux 6.18 (2025).
     pub fn linux_6_18() -> Config {
         Config {
             rack_always: true,
             drs: Drs::GrowthOutOfOrder,
-            rcv_rtt_seeks_minimum: true,
-            hystart_rounds_at_any_window: true,
-            defer_by_next_ack: true,
-            ack_event_after_cleaning: true,
             limit_output_always: true,
-            undo_counts_probe: true,
             clamp_moves_window: true,
             rmem: BufferSizes { min: 4096, default: 131_072, max: 32 << 20 },
             rmem_max: 4 << 20,
             wmem_max: 4 << 20,
             limit_output_bytes: 4 << 20,
-            ..Config::linux_6_8()
+            ..Config::linux_6_12()
         }
     }
 }

@@ -361,7 +361,7 @@ impl LinuxReceiver {
         } else if !window_bound {
             // 6.18: an application slow to read makes round trips look long.
             let unread = rcv.readable > arrival.end.saturating_sub(arrival.previous_nxt);
-            if !(self.config.rcv_rtt_seeks_minimum && unread) {
+            if !(self.config.drs == Drs::GrowthOutOfOrder && unread) {
                 self.rtt.rtt8 = old - (old >> 3) + sample;
             }
         }
@@ -385,7 +385,10 @@ impl LinuxReceiver {
                     }
                 }
             }
-            Drs::Growth => {
+            Drs::Growth | Drs::GrowthRead => {
+                if self.config.drs == Drs::GrowthRead {
+                    copied = copied.saturating_sub(rcv.readable);
+                }
                 if copied > self.space.space {
                     if automatic {
                         let window = self.grown(2 * copied + 16 * self.advmss, copied);

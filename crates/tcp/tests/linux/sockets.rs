@@ -58,9 +58,12 @@ fn acks_and_windows_are_those_of_the_real_receiver() {
 
 #[test]
 fn the_windows_of_syn_and_syn_ack_are_those_of_the_era() {
-    for (name, window, scale) in
-        [("linux-3.9", 14_480, 7), ("linux-6.8", 65_160, 7), ("linux-6.18", 65_160, 10)]
-    {
+    for (name, window, scale) in [
+        ("linux-3.9", 14_480, 7),
+        ("linux-6.8", 65_160, 7),
+        ("linux-6.12", 65_160, 7),
+        ("linux-6.18", 65_160, 10),
+    ] {
         let profile = stack(name);
         let run = run(&Path { duration: SECOND, ..Path::new(profile.as_ref()) });
         let syn_ack = run.answers[0].1;

@@ -1,6 +1,7 @@
 //! What the Linux profiles share: their sysctls by name and how a profile makes senders and receivers.
 
 mod v3_9;
+mod v6_12;
 mod v6_18;
 mod v6_8;
 
@@ -91,7 +92,7 @@ impl LinuxProfile {
 
 /// Every Linux, the newest last.
 pub(super) fn all() -> Vec<LinuxProfile> {
-    vec![v3_9::profile(), v6_8::profile(), v6_18::profile()]
+    vec![v3_9::profile(), v6_8::profile(), v6_12::profile(), v6_18::profile()]
 }
 
 /// Least receive buffer, bytes: the memory of a packet of 2 KiB with its metadata (SOCK_MIN_RCVBUF).
