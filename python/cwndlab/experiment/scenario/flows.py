@@ -18,7 +18,7 @@ from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files, rates, topology
 from cwndlab.experiment.scenario.memo import Piece
 from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver, Traffic
-from cwndlab.experiment.scenario.topology import Topology, Wire, origin
+from cwndlab.experiment.scenario.topology import Routes, Topology, Wire, origin
 from cwndlab.experiment.schema import Flow, Host
 from cwndlab.experiment.units import BadValue
 
@@ -32,38 +32,24 @@ _OF_SENDER = ("stack", "cc", "cc_params", "sndbuf")
 """What a flow takes of its sender."""
 
 
-class _Ways:
-    """Routes of a topology, each found once."""
-
-    def __init__(self, net: Topology) -> None:
-        self.routes = topology.Routes((wire.name, wire.from_, wire.to) for wire in net.wires)
-        self.found: dict[tuple[str, str], tuple[str, ...]] = {}
-
-    def way(self, start: str, end: str, path: Path) -> tuple[str, ...]:
-        if (start, end) not in self.found:
-            way = self.routes.way(start, end)
-            if way is None:
-                raise Misplaced(path, BadValue(problem=f"no links lead from {shown(start)} to {shown(end)}"))
-            self.found[start, end] = tuple(way)
-        return self.found[start, end]
-
-
 class Flows(Resolver):
     """Resolves flows."""
 
-    def traffic(self, key: Hashable, net: Topology, everyone: MappingType[str, Host]) -> Traffic:
+    def traffic(self, key: Hashable, net: Topology) -> Traffic:
         """Return all flows of the run, and what their data takes.
 
         Besides the flows and the copies of hosts they follow from the wires' ends and MTUs.
         """
-        flows = self.flows(net, everyone)
+        flows = self.flows(net, topology.all_copies(self.spec.hosts))
         carried = Counter(name for flow in flows for name in flow.forward)
         pairs = {(flow.from_, flow.to): flow for flow in flows}
-        return Traffic(key, tuple(flows), tuple(pairs.values()), carried)
+        ways = (net.shape, tuple(pairs), tuple(carried.items()))
+        return Traffic(key, ways, tuple(flows), tuple(pairs.values()), carried)
 
     def flows(self, net: Topology, everyone: MappingType[str, Host]) -> list[PlannedFlow]:
         """Return all flows of the run, copies and connections of loadlatency scenarios included."""
-        ways, wires = _Ways(net), {wire.name: wire for wire in net.wires}
+        routes = self.known.routes.of(net.shape, Routes, (each[:3] for of in net.shape for each in of))
+        wires = {wire.name: wire for wire in net.wires}
         flows: list[PlannedFlow] = []
         names: set[str] = set()
         for index, model in enumerate(self.spec.flows):
@@ -84,7 +70,7 @@ class Flows(Resolver):
                     self.beyond(start, (*path, "stagger" if number else "start"))
                 flow = PlannedFlow(
                     name if len(pairs) == 1 else f"{name}.{number + 1}",
-                    path, from_, to, start, ways.way(from_, to, path), ways.way(to, from_, path),
+                    path, from_, to, start, _way(routes, from_, to, path), _way(routes, to, from_, path),
                 )  # fmt: skip
                 parts = self.load(flow) if model.app.kind == "loadlatency" else [flow]
                 for part in parts:
@@ -286,3 +272,10 @@ class Flows(Resolver):
         if not model.cc and not self.spec.hosts[sender].cc and model.app.kind not in DATAGRAMS:
             made.unnamed = self.stack(sender).name
         return made
+
+
+def _way(routes: Routes, start: str, end: str, path: Path) -> tuple[str, ...]:
+    way = routes.way(start, end)
+    if way is None:
+        raise Misplaced(path, BadValue(problem=f"no links lead from {shown(start)} to {shown(end)}"))
+    return way

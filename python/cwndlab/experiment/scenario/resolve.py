@@ -16,14 +16,14 @@ from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.plan import HASH_DIGITS, MAX_RECORDED, canonical
 from cwndlab.experiment.rows import ANY, NO_ROWS, Rows
-from cwndlab.experiment.scenario import defaults, topology
+from cwndlab.experiment.scenario import defaults
 from cwndlab.experiment.scenario.flows import Flows
 from cwndlab.experiment.scenario.hosts import Hosts
 from cwndlab.experiment.scenario.links import Links
 from cwndlab.experiment.scenario.memo import Memo, Piece
 from cwndlab.experiment.scenario.path_state import Moment
 from cwndlab.experiment.scenario.resolver import Known, Traffic
-from cwndlab.experiment.scenario.topology import Topology, Wiring
+from cwndlab.experiment.scenario.topology import Paths, Topology, Wiring, all_copies, expand, origin
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
@@ -82,10 +82,8 @@ def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> R
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    """What of a Scenario follows from the network, and from what it asks of hosts and flows."""
+    """What of a Scenario follows from the network, and from the ways that flows take through it."""
 
-    traffic: Traffic
-    shape: tuple[tuple[tuple[str, str, str, int], ...], ...]
     links: Piece[list[contract.Link]]
     nodes: Piece[list[contract.Node]]
     start_jitter_ns: int
@@ -104,14 +102,17 @@ class _Sides:
     warnings: tuple[str, ...]
 
 
-_OF_HOSTS: tuple[Path, ...] = tuple(("hosts", ANY, key) for key in ("count", "mss", "nic", "egress"))
-_OF_FLOWS: tuple[Path, ...] = tuple(
-    ("flows", ANY, key) for key in ("name", "from", "to", "app", "start", "stop", "bytes", "count", "stagger")
+_OF_CABLES: Paths = (("network",), ("hosts", ANY, "nic"), ("hosts", ANY, "count"))
+"""What the topology is made of."""
+_OF_TRAFFIC: Paths = (
+    ("duration",),
+    *(("hosts", ANY, key) for key in ("count", "mss")),
+    *(("flows", ANY, key) for key in ("name", "from", "to", "app", "start", "stop")),
+    *(("flows", ANY, key) for key in ("bytes", "count", "stagger")),
 )
-"""What the network asks of hosts and of flows; the rest of them changes nothing in it."""
-OF_NETWORK = (("network",), ("duration",), ("start_jitter",), *_OF_HOSTS, *_OF_FLOWS)
-"""What the network of a Scenario is made of."""
-_OF_TRAFFIC = (("duration",), *_OF_HOSTS, *_OF_FLOWS)
+"""What flows, their ends and their ways are made of, besides the topology's shape."""
+OF_NETWORK: Paths = (*_OF_CABLES, ("hosts", ANY, "egress"), ("duration",), ("start_jitter",))
+"""What links and their schedule are made of, besides the ways of flows."""
 
 
 class Resolving:
@@ -125,6 +126,7 @@ class Resolving:
         self._of = (file, catalogue, support)
         self._live = support.live
         self._known = Known()
+        self._topologies: Memo[Topology] = Memo()
         self._networks: Memo[_Network] = Memo()
         self._measures: Memo[Piece[Measure]] = Memo()
         self._records: Memo[Piece[Record]] = Memo()
@@ -139,13 +141,16 @@ class Resolving:
         """
         cell = _Resolver(spec, *self._of, rows, self._known)
         cell.check_hosts()
-        net = self._networks.of(rows.of(*OF_NETWORK), cell.network)
+        topology = self._topologies.of(rows.of(*_OF_CABLES), cell.topology)
+        asked = (topology.shape, rows.of(*_OF_TRAFFIC))
+        traffic = self._known.traffic.of(asked, cell.traffic, asked, topology)
+        net = self._networks.of((rows.of(*OF_NETWORK), traffic.ways), cell.network, topology, traffic)
         window = rows.of(("measure",), ("duration",))
         measure = self._measures.of(window, cell.piece, cell.measure)
-        recorded = (rows.of(("record",), ("hosts", ANY, "count")), net.shape)
-        record = self._records.of(recorded, cell.piece, cell.record, net)
-        ends = (net.traffic.key, rows.of(("hosts",), ("flows",)))
-        sides = self._sides.of(ends, cell.sides, net)
+        recorded = (rows.of(("record",), ("hosts", ANY, "count")), topology.shape)
+        record = self._records.of(recorded, cell.piece, cell.record, topology)
+        ends = (traffic.key, rows.of(("hosts",), ("flows",)))
+        sides = self._sides.of(ends, cell.sides, topology, traffic)
         if isinstance(net.schedule, Misplaced):
             raise net.schedule
         scenario: Scenario = {
@@ -164,7 +169,7 @@ class Resolving:
             "schedule": net.schedule,
         }
         if self._live is not None:
-            models = (spec.flows[int(flow.path[1])].app for flow in net.traffic.flows)
+            models = (spec.flows[int(flow.path[1])].app for flow in traffic.flows)
             live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
             scenario = cast(Scenario, {**scenario, "live": live})
         texts = {
@@ -188,17 +193,16 @@ class Resolving:
 class _Resolver(Hosts, Links, Flows):
     """Resolves a cell."""
 
-    def network(self) -> _Network:
-        """Return what follows from the network."""
-        spec = self.spec
-        everyone = topology.all_copies(spec.hosts)
-        net = topology.expand(spec.network, spec.hosts, Wiring(self.rows, self.known.cables))
+    def topology(self) -> Topology:
+        """Return the nodes and cables of the network."""
+        net = expand(self.spec.network, self.spec.hosts, Wiring(self.rows, self.known.cables))
         self.check_switches(net)
-        shape = tuple([cables.shape for cables in net.cables])
-        asked = (shape, self.rows.of(*_OF_TRAFFIC))
-        traffic = self.known.traffic.of(asked, self.traffic, asked, net, everyone)
+        return net
+
+    def network(self, net: Topology, traffic: Traffic) -> _Network:
+        """Return what follows from the network."""
         by_name = {name: link for cables in net.cables for name, link in cables.links.items()}
-        start = Moment(0, traffic.pairs, everyone, by_name)
+        start = Moment(0, traffic.pairs, all_copies(self.spec.hosts), by_name)
         links = self.links(net, traffic, start)
         jitter = self.start_jitter(start)
         nodes = self.known.nodes.of((net.nodes, self.rows.of(("network",))), self.piece, self.nodes, net)
@@ -209,15 +213,15 @@ class _Resolver(Hosts, Links, Flows):
             schedule = misplaced
         notes = (*links.notes, *self.notes)
         self.notes.clear()
-        return _Network(traffic, shape, links, nodes, jitter, schedule, notes)
+        return _Network(links, nodes, jitter, schedule, notes)
 
     def nodes(self, net: Topology) -> list[contract.Node]:
         """Return the nodes between the hosts."""
         return [{"name": name, "switch": self.shared_memory(name)} for name in net.nodes]
 
-    def sides(self, net: _Network) -> _Sides:
+    def sides(self, net: Topology, traffic: Traffic) -> _Sides:
         """Return hosts and flows of the Scenario, and notes and warnings on them."""
-        everyone, flows = topology.all_copies(self.spec.hosts), net.traffic.flows
+        everyone, flows = all_copies(self.spec.hosts), traffic.flows
         mtus: dict[str, int] = {}
         for _, end, _, mtu in chain.from_iterable(net.shape):
             mtus.setdefault(end, mtu)
@@ -230,7 +234,7 @@ class _Resolver(Hosts, Links, Flows):
         unnamed: dict[str, dict[str, None]] = {}
         for flow, piece in zip(flows, planned, strict=True):
             if piece.unnamed:
-                unnamed.setdefault(piece.unnamed, {})[topology.origin(flow.from_, self.spec.hosts)] = None
+                unnamed.setdefault(piece.unnamed, {})[origin(flow.from_, self.spec.hosts)] = None
         senders = {stack: list(names) for stack, names in unnamed.items()}
         said = [note for piece in hosts for note in piece.notes]
         said += [note for piece in planned for note in piece.notes]
@@ -259,8 +263,8 @@ class _Resolver(Hosts, Links, Flows):
             asked["time_to_bps"] = window.time_to
         return asked
 
-    def record(self, net: _Network) -> Record:
-        record, everyone = self.spec.record, topology.all_copies(self.spec.hosts)
+    def record(self, net: Topology) -> Record:
+        record, everyone = self.spec.record, all_copies(self.spec.hosts)
         links = [name for name, *_ in chain.from_iterable(net.shape)]
         captures: dict[str, int] = {}
         for index, point in enumerate(record.pcap):

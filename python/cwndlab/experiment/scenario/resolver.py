@@ -15,7 +15,7 @@ from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.rows import Rows
 from cwndlab.experiment.scenario import companion_files
 from cwndlab.experiment.scenario.memo import Memo, Piece
-from cwndlab.experiment.scenario.topology import Cables, origin
+from cwndlab.experiment.scenario.topology import Cables, Routes, origin
 from cwndlab.experiment.schema import (
     Flow,
     Jitter,
@@ -53,6 +53,8 @@ class Traffic:
     """The flows of a run, and which wires carry their data; equal for equal keys."""
 
     key: Hashable
+    ways: Hashable
+    """Equal where flows between the same ends take the same ways."""
     flows: tuple[PlannedFlow, ...]
     pairs: tuple[PlannedFlow, ...]
     """One of the flows between each two ends."""
@@ -67,6 +69,7 @@ class Known:
     checked: Memo[None] = field(default_factory=Memo)
     cables: Memo[Cables] = field(default_factory=Memo)
     traffic: Memo[Traffic] = field(default_factory=Memo)
+    routes: Memo[Routes] = field(default_factory=Memo)
     nodes: Memo[Piece[list[contract.Node]]] = field(default_factory=Memo)
     links: Memo[Piece[list[contract.Link]]] = field(default_factory=Memo)
     hosts: Memo[Piece[contract.Host]] = field(default_factory=Memo)

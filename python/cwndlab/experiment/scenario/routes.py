@@ -12,7 +12,7 @@ from cwndlab.experiment.scenario import topology
 from cwndlab.experiment.scenario.queries import least_rate, rate_of
 from cwndlab.experiment.scenario.topology import Routes
 
-Way = Callable[[str, str], list[str]]
+Way = Callable[[str, str], Sequence[str]]
 """What gives the names of the links between two hosts."""
 
 _Shape = tuple[tuple[str, str, str], ...]
@@ -24,21 +24,15 @@ class Ways:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._routes: dict[_Shape, tuple[Routes, dict[tuple[str, str], list[str]]]] = {}
+        self._routes: dict[_Shape, Routes] = {}
 
     def of(self, links: Sequence[Link]) -> Way:
         """Return what says the way from one host to another over these links."""
         shape = tuple((link["name"], link["from"], link["to"]) for link in links)
         if shape not in self._routes:
-            self._routes[shape] = (Routes(shape), {})
-        routes, found = self._routes[shape]
-
-        def between(start: str, end: str) -> list[str]:
-            if (start, end) not in found:
-                found[start, end] = routes.way(start, end) or []
-            return found[start, end]
-
-        return between
+            self._routes[shape] = Routes(shape)
+        routes = self._routes[shape]
+        return lambda start, end: routes.way(start, end) or ()
 
 
 class Routed:

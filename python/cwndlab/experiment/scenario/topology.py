@@ -78,6 +78,11 @@ class Topology:
     cables: tuple[Cables, ...]
 
     @property
+    def shape(self) -> tuple[tuple[tuple[str, str, str, int], ...], ...]:
+        """The name of each wire, its ends, and its MTU."""
+        return tuple([cables.shape for cables in self.cables])
+
+    @property
     def wires(self) -> tuple[Wire, ...]:
         """All wires, in the order of the Scenario."""
         return tuple([wire for cables in self.cables for wire in cables.wires])
@@ -145,12 +150,18 @@ class Routes:
         self._leaving: dict[str, list[tuple[str, str]]] = {}
         self._arriving: dict[str, list[tuple[str, str]]] = {}
         self._distances: dict[str, dict[str, int]] = {}
+        self._found: dict[tuple[str, str], tuple[str, ...] | None] = {}
         for name, from_, to in wires:
             self._leaving.setdefault(from_, []).append((name, to))
             self._arriving.setdefault(to, []).append((name, from_))
 
-    def way(self, start: str, end: str) -> list[str] | None:
+    def way(self, start: str, end: str) -> tuple[str, ...] | None:
         """Return the names of the wires from one end to another, or None if there is no way."""
+        if (start, end) not in self._found:
+            self._found[start, end] = self._way(start, end)
+        return self._found[start, end]
+
+    def _way(self, start: str, end: str) -> tuple[str, ...] | None:
         last: list[str] = []
         while start != end and len(self._arriving.get(end, [])) == 1:
             # Only one wire leads there, so that all who are behind one router share the search for it.
@@ -167,7 +178,7 @@ class Routes:
                 hop for hop in self._leaving[here] if distance.get(hop[1]) == distance[here] - 1
             )
             way.append(name)
-        return way + last[::-1]
+        return (*way, *reversed(last))
 
     def _distance(self, end: str) -> dict[str, int]:
         """Return the hops to an end from everywhere that leads there."""
