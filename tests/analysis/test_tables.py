@@ -53,6 +53,13 @@ def test_a_table_is_made_of_its_suite(
     assert "holds cubic-patch, not tri-point" in capsys.readouterr().err
 
 
+def test_rows_stand_in_the_order_of_their_suites_plan(tables: ModuleType) -> None:
+    cells = tables._cells("tri-point-more", ("hosts.a.stack", "hosts.b.stack", "flows.f2.start"))
+    assert len(cells) == 36
+    assert [cell["flows.f2.start"] for cell in cells[:3]] == ["0s", "50s", "0s"]
+    assert cells[-1]["hosts.b.stack"] == "linux-6.8"
+
+
 @pytest.mark.slow
 def test_runs_that_settle_are_of_the_runs_spread(
     tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -22,6 +22,7 @@ from loadlatency_tables import loadlatency_linux, loadlatency_netns, metric
 from scipy.stats import ttest_ind
 from suite_rows import Floats, Row, column, flows, grouped, interval, of_suite, published_of, runs_of, table
 
+from cwndlab import load
 from cwndlab.analysis.claims import claims, judge
 from cwndlab.errors import CwndlabError
 from cwndlab.experiment.suites import suite
@@ -172,7 +173,8 @@ def tri_point_more(*several: ResultSet) -> list[str]:
 
 def _cells(name: str, keys: Sequence[str]) -> list[dict[str, str]]:
     """The cells of a suite's plan, in its order."""
-    return [{key: str(run.cell[key]) for key in keys} for run in suite(name).load(["repeat=1"]).plan().runs]
+    planned = load(suite(name).path, ["repeat=1"]).plan()
+    return [{key: str(run.cell[key]) for key in keys} for run in planned.runs]
 
 
 # teacup-next ---
