@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 import weakref
@@ -20,7 +21,7 @@ Column = np.ndarray[Any, Any]
 KEPT_BYTES = 1 << 20
 """Bytes of a store, compressed, up to which it stays in memory."""
 
-HELD_BYTES = 6 << 20
+HELD_BYTES = 4 << 20
 """Bytes of rows that are sorted at a time."""
 
 BLOCK_BYTES = 128 << 10
@@ -29,8 +30,18 @@ BLOCK_BYTES = 128 << 10
 MOST_RUNS = 64
 """Runs that are merged at a time."""
 
-BATCH_ROWS = 1 << 15
+BATCH_ROWS = 1 << 14
 """Rows of a batch of sorted ones, about."""
+
+
+_C = ctypes.CDLL(None)
+
+
+def give_back() -> None:
+    """Hand memory that nothing holds any more back to the system: Arrow's, and that of glibc."""
+    pa.default_memory_pool().release_unused()
+    if hasattr(_C, "malloc_trim"):
+        _C.malloc_trim(0)
 
 
 class Store:
