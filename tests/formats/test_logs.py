@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import fuzz
 import logs
 import numpy as np
 import pytest
@@ -444,6 +445,19 @@ def test_json_is_told_by_keys_that_stand_anywhere_in_its_head(tmp_path: Path) ->
     assert (found.format, found.flows) == ("Flent", ("TCP upload",))
     assert loadlatency.recognises(b'{"figures": [], "kind": "loadlatency", "schema": 1}')
     assert not flent_format.recognises(b'{"metadata": {}, "results": [1]}')
+
+
+def test_one_way_changes_of_a_loadlatency_document_say_how_far_they_may_be_off(tmp_path: Path) -> None:
+    document = json.loads(fuzz.load_document())
+    for started in (document["conditions"]["started_unix_s"], None):
+        document["conditions"]["started_unix_s"] = started
+        (found, *_) = base.read(write(tmp_path / "load.json", json.dumps(document)))
+        off_ms = found.metrics["pinger"].get("one_way_error_ms")
+        if started is None:
+            assert off_ms is None and not any("may be off" in said for said in found.warnings)
+        else:
+            assert off_ms == document["figures"][0]["one_way"]["off_ms"] > 0
+            assert f"pinger: one-way changes may be off by {off_ms:.4g} ms: two clocks" in found.warnings
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{Figures, Latency, Summary, figures, round_trips, summary};
+use super::figures::{Figures, Latency, Summary, drift_ms, figures, round_trips, summary};
 use super::observed::{Direction, Observed, Scenario};
 use super::{classic, measured, overall};
 
@@ -98,13 +98,22 @@ pub fn document(observed: Observed, conditions: Conditions) -> Document {
         scenarios: observed.scenarios.iter().filter(|s| !is_staircase(s)).cloned().collect(),
     };
     let summary = summary(&together);
+    // In virtual time there is one clock.
+    let two_clocks = conditions.started_unix_s.is_some();
+    let of_scenario = |scenario: &Scenario| {
+        let mut found = figures(scenario, &observed.idle_pings);
+        if let Some(change) = found.one_way.as_mut().filter(|_| two_clocks) {
+            change.off_ms = drift_ms(scenario, &observed.idle_pings);
+        }
+        found
+    };
     Document {
         schema: SCHEMA,
         kind: "loadlatency".to_owned(),
         conditions,
         classic: classic_text(&together, summary.min_rtt_ns),
         overall: summary,
-        figures: observed.scenarios.iter().map(|s| figures(s, &observed.idle_pings)).collect(),
+        figures: observed.scenarios.iter().map(of_scenario).collect(),
         staircase: staircase.map(|place| staircase_of(place, &observed.scenarios[place])),
         observed,
     }
