@@ -204,16 +204,19 @@ class Sorter:
             if len(self._runs) == MOST_RUNS:
                 whole = _Run()
                 for batch in self._merged(self._runs):
-                    self._append(whole, batch)
+                    self._lengthen(whole, batch)
                 self._runs = [whole]
             self._runs.append(_Run())
-        for batch in rows.to_batches(max_chunksize=max(BLOCK_BYTES * rows.num_rows // rows.nbytes, 1)):
-            self._append(self._runs[-1], batch)
+        for batch in rows.to_batches():
+            self._lengthen(self._runs[-1], batch)
         # What was sorted is gone; Arrow keeps its memory otherwise.
         pa.default_memory_pool().release_unused()
 
-    def _append(self, run: _Run, batch: pa.RecordBatch) -> None:
-        run.blocks.append(self._store.put(batch))
+    def _lengthen(self, run: _Run, batch: pa.RecordBatch) -> None:
+        """Put rows at the end of a run, in blocks, of which a merge holds one of each run."""
+        rows = max(BLOCK_BYTES * batch.num_rows // batch.nbytes, 1)
+        for start in range(0, batch.num_rows, rows):
+            run.blocks.append(self._store.put(batch.slice(start, rows)))
         first, second = _keys(batch)
         run.last = int(first[-1]), int(second[-1])
 

@@ -162,7 +162,7 @@ _TOGETHER = ("tcp", "queue", "events", "samples", "tcp_info")
 # Arrays are typed Any below because the type stubs do not follow an array's type through a cast.
 
 
-def _whole(column: pa.ChunkedArray) -> Any:
+def _whole(column: Any) -> Any:
     """A column in one piece, which Arrow would copy where it is one already."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
