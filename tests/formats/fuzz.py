@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -280,7 +281,10 @@ def is_read(target: Target, file: Path, content: bytes) -> bool:
     """Whether the parser reads the content; otherwise it refuses it with one line."""
     file.write_bytes(content)
     try:
-        check(target.read(file))
+        with warnings.catch_warnings():
+            # One of Python's or numpy's would reach a user's terminal.
+            warnings.simplefilter("error")
+            check(target.read(file))
     except InputError as error:
         assert "\n" not in str(error) and str(error).strip()
         return False

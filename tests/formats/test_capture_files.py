@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.collections import LineCollection
+from matplotlib.text import Text
 
 import cwndlab
 from cwndlab.errors import InputError
@@ -222,6 +223,11 @@ def test_clocks_that_differ_are_corrected(
     # The same stands beside the delays.
     assert sorted(found.summary["one_way_error_ms"]) == pytest.approx(sorted(halves), rel=0.02)
     assert plain.summary["one_way_error_ms"].null_count() == len(FLOWS)
+    # And in a plot of the single delays.
+    for results, off in ((found, f"two clocks: off by {max(halves):.2g}"), (plain, "")):
+        figure = plots.plot(results, "rtt", value="samples.one-way-delay")
+        texts = " ".join(text.get_text() for text in figure.findobj(Text))
+        assert ("two clocks" in texts) == bool(off) and off in texts
 
 
 @pytest.mark.slow

@@ -462,6 +462,19 @@ def test_loadlatencys_document_is_read_as_both_schemas_have_it(tmp_path: Path) -
         base.read(write(tmp_path / "later.json", later))
 
 
+def test_one_way_changes_of_a_loadlatency_document_say_how_far_they_may_be_off(tmp_path: Path) -> None:
+    document = json.loads(fuzz.load_document())
+    for started in (document["conditions"]["started_unix_s"], None):
+        document["conditions"]["started_unix_s"] = started
+        (found, *_) = base.read(write(tmp_path / "load.json", json.dumps(document)))
+        off_ms = found.metrics["pinger"].get("one_way_error_ms")
+        if started is None:
+            assert off_ms is None and not any("may be off" in said for said in found.warnings)
+        else:
+            assert off_ms == document["metrics"][0]["one_way"]["off_ms"] > 0
+            assert f"pinger: one-way changes may be off by {off_ms:.4g} ms: two clocks" in found.warnings
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -89,6 +89,7 @@ LINES: dict[str, Callable[[int], str]] = {
     made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf, again)
 }
 
+
 def web10g_again(n: int) -> str:
     """The same of Web10G, whose other columns are a second table."""
     return web10g(n and n % 229 + 1)

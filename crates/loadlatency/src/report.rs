@@ -15,6 +15,10 @@ pub fn text(document: &Document) -> String {
     for (scenario, metrics) in document.observed.scenarios.iter().zip(&document.metrics) {
         text += &line(scenario, metrics);
     }
+    let off = document.figures.iter().filter_map(|f| f.one_way.as_ref()?.off_ms).reduce(f64::max);
+    if let Some(off_ms) = off {
+        let _ = writeln!(text, "\none way: off by {off_ms:.1} ms at most, as two clocks drift apart");
+    }
     let overall = &document.overall;
     if let (Some(idle), Some(loaded)) = (overall.idle, overall.loaded) {
         let _ = writeln!(text, "\nidle    {}", latencies(&idle));
@@ -126,5 +130,6 @@ mod tests {
         );
         assert!(text.contains("congestion control: client reno, server cubic; ECN negotiated: no"), "{text}");
         assert!(!text.contains("per minute (draft"), "not measured");
+        assert!(!text.contains("one way: off by"), "no clocks are known");
     }
 }

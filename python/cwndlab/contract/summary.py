@@ -229,6 +229,10 @@ class OneWayChange(TypedDict):
     """From the client to the server."""
     down: Latency
     """From the server to the client."""
+    off_ms: NotRequired[float]
+    """How far both may be off, ms: what the clocks of two machines may drift apart in that time. None
+    where one clock is at both ends, as in virtual time.
+    """
 
 
 class Rpm(TypedDict):

@@ -358,7 +358,8 @@ def _metrics(stream: _Stream, acked_ns: Column, sent_ns: Column, options: Option
     sender = stream.sender
     found = {"retransmit_rate": sender["repeated_packets"] / max(sender["data_packets"], 1)}
     if len(sent_ns):
-        seconds = (max(acked_ns.max(initial=0), sent_ns.max()) - sent_ns.min()) / 1e9
+        # Whole numbers of Python: times of a damaged capture may be centuries apart.
+        seconds = (max(int(acked_ns.max(initial=0)), int(sent_ns.max())) - int(sent_ns.min())) / 1e9
         if seconds > 0:
             if len(acked_ns):
                 found["goodput_mbps"] = 8e-6 * sender["acked_bytes"] / seconds

@@ -19,7 +19,7 @@ from cwndlab.execution.store import PartWriter, RunFiles
 from cwndlab.experiment.plan import PlannedRun, scenario_hash
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.formats.external_sort import StoredTable
+from cwndlab.formats.external_sort import StoredTable, give_back
 from cwndlab.results import catalogue, directories, metrics, software, summary
 from cwndlab.results.catalogue import Header
 from cwndlab.results.metrics import Value
@@ -124,11 +124,12 @@ def _write_part(directory: Path, part: Part, runs: Sequence[Run], header: Header
 
 
 def _hand_over(files: RunFiles, table: str, rows: StoredTable, index: int) -> None:
+    give_back()
     ids = pa.array([index], pa.uint32())
     for batch in rows.batches():
         column = ids.take(pa.array([0] * batch.num_rows, pa.int32()))
         files.rows(table, batch.set_column(0, "run_id", column))
-        # Beside a row group in the making, what Arrow keeps of batches that are gone would be half as much again.
+        # What Arrow keeps of batches that are gone would be half as much again as the row group.
         pa.default_memory_pool().release_unused()
     files.end(table)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 import weakref
@@ -20,7 +21,7 @@ Column = np.ndarray[Any, Any]
 KEPT_BYTES = 1 << 20
 """Bytes of a store, compressed, up to which it stays in memory."""
 
-HELD_BYTES = 6 << 20
+HELD_BYTES = 4 << 20
 """Bytes of rows that are sorted at a time."""
 
 BLOCK_BYTES = 128 << 10
@@ -29,8 +30,18 @@ BLOCK_BYTES = 128 << 10
 MOST_RUNS = 64
 """Runs that are merged at a time."""
 
-BATCH_ROWS = 1 << 15
+BATCH_ROWS = 1 << 14
 """Rows of a batch of sorted ones, about."""
+
+
+_C = ctypes.CDLL(None)
+
+
+def give_back() -> None:
+    """Hand memory that nothing holds any more back to the system: Arrow's, and that of glibc."""
+    pa.default_memory_pool().release_unused()
+    if hasattr(_C, "malloc_trim"):
+        _C.malloc_trim(0)
 
 
 class Store:
@@ -193,16 +204,19 @@ class Sorter:
             if len(self._runs) == MOST_RUNS:
                 whole = _Run()
                 for batch in self._merged(self._runs):
-                    self._append(whole, batch)
+                    self._lengthen(whole, batch)
                 self._runs = [whole]
             self._runs.append(_Run())
-        for batch in rows.to_batches(max_chunksize=max(BLOCK_BYTES * rows.num_rows // rows.nbytes, 1)):
-            self._append(self._runs[-1], batch)
+        for batch in rows.to_batches():
+            self._lengthen(self._runs[-1], batch)
         # What was sorted is gone; Arrow keeps its memory otherwise.
         pa.default_memory_pool().release_unused()
 
-    def _append(self, run: _Run, batch: pa.RecordBatch) -> None:
-        run.blocks.append(self._store.put(batch))
+    def _lengthen(self, run: _Run, batch: pa.RecordBatch) -> None:
+        """Put rows at the end of a run, in blocks, of which a merge holds one of each run."""
+        rows = max(BLOCK_BYTES * batch.num_rows // batch.nbytes, 1)
+        for start in range(0, batch.num_rows, rows):
+            run.blocks.append(self._store.put(batch.slice(start, rows)))
         first, second = _keys(batch)
         run.last = int(first[-1]), int(second[-1])
 

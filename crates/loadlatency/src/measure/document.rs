@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::metrics::{Latency, Metrics, Summary, metrics, round_trips, summary};
+use super::metrics::{Latency, Metrics, Summary, drift_ms, metrics, round_trips, summary};
 use super::observed::{Direction, Observed, Scenario};
 use super::{classic, measured, overall};
 
@@ -103,13 +103,22 @@ pub fn document(observed: Observed, conditions: Conditions) -> Document {
         scenarios: observed.scenarios.iter().filter(|s| !is_staircase(s)).cloned().collect(),
     };
     let summary = summary(&together);
+    // In virtual time there is one clock.
+    let two_clocks = conditions.started_unix_s.is_some();
+    let of_scenario = |scenario: &Scenario| {
+        let mut found = metrics(scenario, &observed.idle_pings);
+        if let Some(change) = found.one_way.as_mut().filter(|_| two_clocks) {
+            change.off_ms = drift_ms(scenario, &observed.idle_pings);
+        }
+        found
+    };
     Document {
         schema: SCHEMA,
         kind: "loadlatency".to_owned(),
         conditions,
         classic: classic_text(&together, summary.min_rtt_ns),
         overall: summary,
-        metrics: observed.scenarios.iter().map(|s| metrics(s, &observed.idle_pings)).collect(),
+        metrics: observed.scenarios.iter().map(of_scenario).collect(),
         staircase: staircase.map(|place| staircase_of(place, &observed.scenarios[place])),
         observed,
     }

@@ -74,6 +74,11 @@ pub struct OneWayChange {
     pub up: Latency,
     /// Way from the server to the client.
     pub down: Latency,
+    /// How far both may be off, ms: what the clocks of two machines may drift apart in that time. None where one clock is at
+    /// both ends, as in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub off_ms: Option<f64>,
 }
 
 /// Round trips per minute under working conditions: draft-ietf-ippm-responsiveness-08, "Final Calculations", TCP only.
@@ -133,6 +138,9 @@ const TRIMMED_TO: f64 = 0.95;
 /// The end of a scenario whose probes make its RPM, ns: four intervals of a second (the same draft, MAD and ID).
 const LAST_NS: u64 = 4_000_000_000;
 
+/// How fast two clocks drift apart at most: as fast as NTP corrects one (RFC 5905, MAXFREQ).
+const MAX_DRIFT: f64 = 500e-6;
+
 /// Upper limits of the grades, ms of increase: DSLReports, "Bufferbloat Grades" (speed test FAQ, 2015). 400 ms and more are F.
 const GRADES: [(f64, &str); 5] = [(5.0, "A+"), (30.0, "A"), (60.0, "B"), (200.0, "C"), (400.0, "D")];
 
@@ -161,7 +169,7 @@ pub fn metrics(scenario: &Scenario, idle: &[Ping]) -> Metrics {
         let rates = scenario.transfers.iter().filter(|t| t.direction == direction).map(goodput_kib_s);
         jain(&rates.collect::<Vec<_>>())
     };
-    let before = if scenario.idle_pings.is_empty() { idle } else { &scenario.idle_pings };
+    let before = before(scenario, idle);
     let (loaded, idle) = (round_trips(&scenario.pings), round_trips(before));
     let goodput =
         |transfer: &Transfer| GoodputOf { flow: transfer.name.clone(), kib_s: goodput_kib_s(transfer) };
@@ -270,15 +278,47 @@ fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
+/// The idle round trips that a scenario is compared with.
+fn before<'a>(scenario: &'a Scenario, idle: &'a [Ping]) -> &'a [Ping] {
+    if scenario.idle_pings.is_empty() { idle } else { &scenario.idle_pings }
+}
+
+fn shortest(idle: &[Ping]) -> Option<&Ping> {
+    idle.iter().filter(|p| p.up_ns.is_some() && p.down_ns.is_some()).min_by_key(|p| p.rtt_ns)
+}
+
+/// What two clocks may have drifted apart, ms, from the idle round trip that a scenario is compared with to its last one.
+///
+/// Neither way is quicker under load than idle. So the server's clock has gained no more than the way up seems longer, and
+/// lost no more than the way down does; at one rate, that holds of every round trip.
+pub(super) fn drift_ms(scenario: &Scenario, idle: &[Ping]) -> Option<f64> {
+    let idle_pings = before(scenario, idle);
+    let reference = shortest(idle_pings)?;
+    let begins_ns = if scenario.idle_pings.is_empty() {
+        scenario.start_ns
+    } else {
+        idle_pings.iter().map(|p| p.t_ns.saturating_add(p.rtt_ns)).max()?
+    };
+    let (mut lost, mut gained, mut longest_ns) = (MAX_DRIFT, MAX_DRIFT, 0.0_f64);
+    for ping in &scenario.pings {
+        let (Some(up), Some(down)) = (ping.up_ns, ping.down_ns) else { continue };
+        let after_ns = (begins_ns.saturating_sub(reference.t_ns).saturating_add(ping.t_ns)).max(1) as f64;
+        gained = gained.min(up.saturating_sub(reference.up_ns?) as f64 / after_ns);
+        lost = lost.min(down.saturating_sub(reference.down_ns?) as f64 / after_ns);
+        longest_ns = longest_ns.max(after_ns);
+    }
+    let rate = gained.abs().max(lost.abs()).min(MAX_DRIFT);
+    (longest_ns > 0.0).then_some(rate * longest_ns / 1e6)
+}
+
 /// Differences to the two ways of the shortest idle round trip.
 fn one_way(pings: &[Ping], idle: &[Ping]) -> Option<OneWayChange> {
-    let shortest =
-        idle.iter().filter(|p| p.up_ns.is_some() && p.down_ns.is_some()).min_by_key(|p| p.rtt_ns)?;
+    let shortest = shortest(idle)?;
     let change = |way: fn(&Ping) -> Option<i64>| {
         let before = way(shortest)?;
         latency(pings.iter().filter_map(way).map(|now| now.saturating_sub(before)))
     };
-    Some(OneWayChange { up: change(|p| p.up_ns)?, down: change(|p| p.down_ns)? })
+    Some(OneWayChange { up: change(|p| p.up_ns)?, down: change(|p| p.down_ns)?, off_ms: None })
 }
 
 fn rpm(scenario: &Scenario) -> Option<Rpm> {
@@ -382,6 +422,32 @@ mod tests {
     fn one_way_changes_need_no_common_clock() {
         let found = metrics(&scenario(), &[]).one_way.expect("the server's clock");
         assert_eq!((found.up.min_ms, found.up.max_ms, found.down.max_ms), (10.0, 59.5, 59.5));
+    }
+
+    #[test]
+    fn clocks_drift_apart_by_no_more_than_the_round_trips_allow() {
+        // The scenario begins 42 ms after the idle round trip, and its last ping is 9.9 s later.
+        let after_ms = 42.0 + 9_900.0;
+        let off = |change: &dyn Fn(usize, &mut Ping)| {
+            let mut with = scenario();
+            with.pings.iter_mut().enumerate().for_each(|(k, ping)| change(k, ping));
+            drift_ms(&with, &[]).expect("the server's clock")
+        };
+        // Load that keeps both ways longer says nothing of the clocks.
+        assert!((off(&|_, _| {}) - MAX_DRIFT * after_ms).abs() < 1e-9);
+        // A last round trip as short as the idle one, either way 0.2 ms longer.
+        let idle_again = |k: usize, ping: &mut Ping, late: i64| {
+            if k == 99 {
+                let short = super::tests::ping(0, 20);
+                (ping.up_ns, ping.down_ns) =
+                    (short.up_ns.map(|ns| ns + late), short.down_ns.map(|ns| ns + 200_000));
+            }
+        };
+        assert!((off(&|k, p| idle_again(k, p, 200_000)) - 0.2).abs() < 1e-9);
+        // The server's clock lost 1 ms: the way up seems shorter than it can be.
+        assert!((off(&|k, p| idle_again(k, p, -1_000_000)) - 1.0).abs() < 1e-9);
+        // More than clocks do is not the clocks'.
+        assert!((off(&|k, p| idle_again(k, p, -100_000_000)) - MAX_DRIFT * after_ms).abs() < 1e-9);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from cwndlab.errors import unknown
 from cwndlab.report.plots import timelines
 from cwndlab.report.plots.paint import Plot
@@ -27,4 +29,12 @@ def draw(selection: Selection) -> Plot:
         lines = [timelines.tcp_line(selection, run, flow, kind, shown.factor) for run, flow in flows]
     else:
         raise unknown("value", column, (*VALUES, "samples.KIND"))
-    return timelines.draw(selection, lines, title=shown.words, ylabel=shown.label, steps=False)
+    note = _clocks(selection) if kind.startswith("one-way-") else ""
+    return timelines.draw(selection, lines, title=shown.words, ylabel=shown.label, steps=False, note=note)
+
+
+def _clocks(selection: Selection) -> str:
+    """What is to be said of delays between two clocks; nothing of one clock."""
+    known = selection.rows.get_column("one_way_error_ms", default=None)
+    off_ms = None if known is None else known.cast(pl.Float64).max()
+    return f"two clocks: off by {off_ms:.3g} ms at most" if isinstance(off_ms, float) else ""

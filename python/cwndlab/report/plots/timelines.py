@@ -103,12 +103,19 @@ def shift(selection: Selection, t_s: Floats) -> Floats:
 
 
 def draw(
-    selection: Selection, lines: Sequence[Line], *, title: str, ylabel: str, steps: bool, companion: str = ""
+    selection: Selection,
+    lines: Sequence[Line],
+    *,
+    title: str,
+    ylabel: str,
+    steps: bool,
+    companion: str = "",
+    note: str = "",
 ) -> Plot:
     """Return the plot of `lines`; `steps` holds each value until the next sample.
 
-    `companion` names the thin dotted second lines. Repeats of the same are faint, or a band where they are
-    many, and their median is strong.
+    `note` is said below the plot. `companion` names the thin dotted second lines. Repeats of the same are
+    faint, or a band where they are many, and their median is strong.
     """
     options = selection.options
     if not any((~np.isnan(line.y)).any() for line in lines):
@@ -143,7 +150,7 @@ def draw(
         axis.set_ylim(0, None if any((line.y > 0).any() for line in lines) else 1)
     paint.outer(options, axes, x=time_label(selection), y=ylabel)
     figure.data = pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame()
-    said = [selection.runs()[1], "" if hop else _left_out(selection)]
+    said = [selection.runs()[1], "" if hop else _left_out(selection), note]
     if most := max(len(series.members) for panel in panels for series in panel.series) - 1:
         said.append(f"strong: median of {most + 1} repeats")
     alone = len(entries) == 1
