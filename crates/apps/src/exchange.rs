@@ -9,7 +9,7 @@ pub(crate) struct Asker {
     response: u64,
     /// Bytes of the current request that the socket has not taken yet.
     request_left: u64,
-    /// When the current response was asked for, and its bytes that have not been read yet.
+    /// Time when the current response was asked for, and its bytes that have not been read yet.
     waiting: Option<(Nanos, u64)>,
     closed: bool,
 }
@@ -67,7 +67,7 @@ impl Asker {
 /// end has closed.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// Of the request that is being read: bytes that have not come yet, those of its response, and whether it is the last.
+    /// Request that is being read: bytes that have not come yet, those of its response, and whether it is the last.
     request: Option<(u64, u64, bool)>,
     /// Bytes of the response that the socket has not taken yet.
     response_left: u64,
@@ -78,7 +78,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One whose answers begin with when the request was read.
+    /// Creates a server whose answers begin with when the request was read.
     pub fn with_stamps() -> Server {
         Server { stamps: true, ..Server::default() }
     }

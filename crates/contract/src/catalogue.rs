@@ -32,7 +32,7 @@ pub struct Catalogue {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Stack {
-    /// Its name, such as `freebsd-9.2`.
+    /// Name of the stack, such as `freebsd-9.2`.
     pub name: &'static str,
     /// `freebsd`, `linux` or `windows`.
     pub family: &'static str,
@@ -64,6 +64,6 @@ pub struct Sysctl {
     pub min: i64,
     /// Largest value allowed.
     pub max: i64,
-    /// What it does and its unit, in a few words.
+    /// Purpose and unit of the sysctl, in a few words.
     pub about: &'static str,
 }

@@ -90,7 +90,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values were added.
+    /// Number of values that were added.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Of any octave.
+    /// Draws times of any octave.
     fn times() -> impl Strategy<Value = Nanos> {
         (0u32..40, any::<Nanos>()).prop_map(|(bits, value)| value >> (63 - bits))
     }

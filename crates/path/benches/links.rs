@@ -13,7 +13,7 @@ mod defaults;
 /// Packets of one measurement.
 const PACKETS: u64 = 100_000;
 
-/// As large as the simulator's packets.
+/// Packet as large as the simulator's.
 #[derive(Clone)]
 struct Pkt {
     bytes: u32,

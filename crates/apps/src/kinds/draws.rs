@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Numbers of a file at most.
 const MAX_LISTED: usize = 1_000_000;
 
-/// What bytes or nanoseconds follow.
+/// Distribution of bytes or nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Draws {
@@ -18,7 +18,7 @@ pub enum Draws {
         /// The number.
         value: u64,
     },
-    /// As likely at every number between two.
+    /// Uniform: every number between two is as likely.
     Uniform {
         /// The smallest.
         low: u64,
@@ -58,7 +58,7 @@ pub enum Draws {
         /// The scale.
         scale: u64,
     },
-    /// These, one after the other, and again from the first.
+    /// Numbers of a list, one after the other, and again from the first.
     List {
         /// The numbers.
         values: Vec<u64>,

@@ -9,7 +9,7 @@ pub struct Incast {
     asker: Asker,
     /// Requests still to make; None: until stopped.
     left: Option<u64>,
-    /// It asks when it acts next.
+    /// Whether the client asks when it acts next.
     released: bool,
     stopping: bool,
 }
@@ -79,7 +79,7 @@ impl Rounds {
         self.on_ready(now + self.think);
     }
 
-    /// When the next round begins.
+    /// Time when the next round begins.
     pub fn due(&self) -> Option<Nanos> {
         self.due
     }

@@ -48,7 +48,7 @@ pub struct GoodputOf {
 /// A distribution of round trips or of changes of a one-way delay, ms. Percentiles are nearest ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Number of round trips.
+    /// Number of samples.
     pub count: u64,
     /// The smallest.
     pub min_ms: f64,

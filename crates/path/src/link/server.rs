@@ -12,7 +12,7 @@ pub(super) struct Server {
     rate_bps: u64,
     /// Departure of the last packet, rounded up.
     free_at: Nanos,
-    /// By how much it was rounded up, in units of 1 / rate nanoseconds.
+    /// Amount by which that time was rounded up, in units of 1 / rate nanoseconds.
     slack: u64,
     /// Service times of the last two sizes seen, newest first: data and ACKs.
     sizes: [Service; 2],
