@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::clock::linux_wheel;
 
-/// What congestion window growth counts.
+/// Unit that congestion window growth counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
     /// ACKs, whatever they cover (3.9).
@@ -14,7 +14,7 @@ pub enum Counting {
     Packets,
 }
 
-/// How a sender decides that a packet is lost, and what surrounds that decision.
+/// Rule by which a sender decides that a packet is lost, and what surrounds that decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
     /// Forward acknowledgement with a packet threshold, early retransmit, F-RTO after RFC 4138 (3.9).
@@ -23,14 +23,15 @@ pub enum Detection {
     Rack,
 }
 
-/// How the receive buffer follows the application (dynamic right-sizing).
+/// Rule by which the receive buffer follows the application (dynamic right-sizing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drs {
     /// Twice what was copied in a round trip, when that exceeds the present space (3.9).
     Doubling,
     /// Twice what was copied, 16 packets and the growth of the last round trip (6.8).
     Growth,
-    /// The same without the 16 packets; data still queued does not count, out-of-order data does (6.18).
+    /// Twice what was copied, and the growth of the last round trip; data still queued does not count, out-of-order
+    /// data does (Linux 6.18).
     GrowthOutOfOrder,
 }
 
@@ -39,7 +40,7 @@ pub enum Drs {
 pub struct BufferSizes {
     /// Smallest.
     pub min: u64,
-    /// At the start.
+    /// Size at the start.
     pub default: u64,
     /// Largest that autotuning reaches.
     pub max: u64,

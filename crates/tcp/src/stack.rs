@@ -30,7 +30,7 @@ impl Family {
         }
     }
 
-    /// How its systems lay out the options of a SYN.
+    /// Layout of the options of a SYN.
     pub fn syn_layout(self) -> SynLayout {
         match self {
             Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
@@ -54,14 +54,14 @@ pub enum EcnMode {
 /// A buffer of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// Of what is not acknowledged, or not sent yet.
+    /// Buffer of what is not acknowledged, or not sent yet.
     Send,
-    /// Of what the application has not read.
+    /// Buffer of what the application has not read.
     Receive,
 }
 
 impl Buffer {
-    /// What the application asked for.
+    /// Size that the application asked for.
     pub fn asked(self, socket: &SocketOptions) -> Option<u64> {
         match self {
             Buffer::Send => socket.sndbuf,
@@ -78,12 +78,12 @@ impl Buffer {
     }
 }
 
-/// What the endpoint itself needs to know of a system: handshake, close, options.
+/// Properties of a system that the endpoint itself needs to know: handshake, close, options.
 #[derive(Clone, Debug)]
 pub struct StackSpec {
     /// The stack's name, such as `freebsd-9.2`.
     pub name: &'static str,
-    /// Its family.
+    /// Family of the system.
     pub family: Family,
     /// No recording of the real system stands behind it.
     pub inferred: bool,
@@ -117,11 +117,11 @@ pub struct StackSpec {
     pub unread_resets: bool,
     /// Time spent in TIME-WAIT.
     pub time_wait: Nanos,
-    /// What connections do in their less usual states.
+    /// Rules of connections in their less usual states.
     pub rules: StateRules,
 }
 
-/// Where systems differ in how a connection opens, closes and takes resets.
+/// Rules by which a connection opens, closes and takes resets, where systems differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateRules {
     /// Every ACK repeats our FIN until it is acknowledged (FreeBSD's tcp_output).
@@ -144,7 +144,8 @@ pub struct StateRules {
     pub resets_lie_in_window: bool,
     /// The data of a SYN that crosses ours waits until the connection is open (RFC 9293 section 3.10.7.3).
     pub syn_data_waits: bool,
-    /// How often a SYN is sent again that asks for ECN (net.inet.tcp.ecn.maxretries); then it asks no more.
+    /// Number of times that a SYN is sent again that asks for ECN (net.inet.tcp.ecn.maxretries); then it asks no
+    /// more.
     pub ecn_syn_retries: u8,
     /// A reset that the application causes carries timestamps (tcp_send_active_reset); one that answers a segment does not.
     pub resets_carry_timestamps: bool,
@@ -193,7 +194,7 @@ impl StateRules {
     };
 }
 
-/// What an application (or an experiment file) sets on a socket.
+/// Options that an application (or an experiment file) sets on a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// SO_SNDBUF in bytes; None: autotuning.
@@ -213,17 +214,17 @@ pub struct Sysctl {
     pub min: i64,
     /// Largest value allowed.
     pub max: i64,
-    /// What it does and its unit, in a few words.
+    /// Purpose and unit of the sysctl, in a few words.
     pub about: &'static str,
 }
 
-/// Why a stack cannot be set up as asked.
+/// Reason why a stack cannot be set up as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The stack does not carry such a sysctl out.
     #[error("sysctl {name}: not known to {stack}{}", did_you_mean(.nearest))]
     UnknownSysctl {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
         /// The stack's name.
         stack: &'static str,
@@ -266,7 +267,7 @@ pub(crate) fn not_of_this_family(name: &str, spec: &StackSpec) -> ProfileError {
 
 /// A stack, with its sysctls set.
 pub trait Profile: Send + Sync {
-    /// What the endpoint needs to know.
+    /// Properties that the endpoint needs to know.
     fn spec(&self) -> &StackSpec;
 
     /// Every sysctl the model carries out, with this system's defaults.
@@ -278,7 +279,8 @@ pub trait Profile: Send + Sync {
     /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
 
-    /// What keeps a buffer of `size` bytes from growing: the sysctl's name, or the socket option's; None: autotuning could go on.
+    /// Name of what keeps a buffer of `size` bytes from growing: the sysctl's, or the socket option's. None:
+    /// autotuning could go on.
     fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str>;
 
     /// The names of its congestion controls, the default first: those of [`StackSpec::cc`] and what was registered since.

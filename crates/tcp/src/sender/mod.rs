@@ -26,7 +26,7 @@ pub struct SendState {
     pub nxt: u64,
     /// Highest sent plus one (FreeBSD's snd_max).
     pub max: u64,
-    /// One past the last payload byte the application has written. The FIN, once asked for, has this number.
+    /// Number one past the last payload byte the application has written. The FIN, once asked for, has this number.
     pub end: u64,
     /// The application has shut down its sending side: a FIN follows the last byte.
     pub fin: bool,
@@ -34,7 +34,7 @@ pub struct SendState {
     pub no_delay: bool,
     /// The application wants to write more than the buffer takes (it is blocked in write).
     pub app_blocked: bool,
-    /// It is blocked in a call of which the buffer took a part.
+    /// Whether the application is blocked in a call of which the buffer took a part.
     pub blocked_midway: bool,
     /// The peer's window in bytes (SND.WND), scaled.
     pub wnd: u64,
@@ -66,7 +66,7 @@ pub struct SendState {
     pub last_received: Nanos,
     /// True time of the last transmission of data.
     pub last_sent: Nanos,
-    /// The same of data that was never sent before.
+    /// True time of the last transmission of data that was never sent before.
     pub last_new_sent: Nanos,
     /// The sender waits for [`Sender::on_tx_complete`] before it sends more.
     pub throttled: bool,
@@ -80,16 +80,16 @@ pub struct SendState {
 /// something. The sender that grants them would have sent each of them, had it been asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendGrant {
-    /// None of them ends after this; 0: nothing is granted.
+    /// Sequence number after which no granted segment ends; 0: nothing is granted.
     pub edge: u64,
-    /// What keeps the sender from sending more after the last of them.
+    /// Limit that keeps the sender from sending more after the last granted segment.
     pub limit: Limit,
     /// First byte of the last granted segment that left; 0: the sender has been asked since.
     pub last: u64,
 }
 
 impl SendState {
-    /// One past everything there is to send, the FIN included.
+    /// Number one past everything there is to send, the FIN included.
     #[inline]
     pub fn limit(&self) -> u64 {
         self.end + u64::from(self.fin)
@@ -107,7 +107,7 @@ impl SendState {
         self.limit().saturating_sub(self.max)
     }
 
-    /// What limits a sender whose windows have room for all that waits: a writer that the full buffer holds, or one
+    /// Limit of a sender whose windows have room for all that waits: a writer that the full buffer holds, or one
     /// that has no more. Less than a segment may wait for either.
     #[inline]
     pub(crate) fn limit_without_data(&self) -> Limit {
@@ -167,11 +167,11 @@ pub struct Ack<'a> {
     pub ece: bool,
     /// The segment carried a FIN.
     pub fin: bool,
-    /// How many frames receive aggregation merged into it (1 = none).
+    /// Number of frames that receive aggregation merged into the ACK (1 = none).
     pub frames: u32,
 }
 
-/// One transmission the sender wants.
+/// Transmission that the sender wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transmit {
     /// First sequence number.
@@ -189,7 +189,7 @@ pub struct Transmit {
     pub cwr: bool,
 }
 
-/// What keeps a sender from sending more at this moment.
+/// Limit that keeps a sender from sending more at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
     /// No segment waits, and the application has no more.
@@ -210,7 +210,7 @@ pub enum Limit {
 pub enum Poll {
     /// Send this, then ask again.
     Send(Transmit),
-    /// Nothing now, because of this.
+    /// Nothing can be sent now, because of this.
     Wait(Limit),
 }
 
@@ -256,7 +256,8 @@ pub struct SegmentCounts {
     pub backoff: u32,
 }
 
-/// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
+/// Sending side of one family. Every method that may allow transmissions is followed by [`Sender::poll`] until it
+/// waits.
 pub trait Sender: Send {
     /// Memory outside the sender's own that the next acknowledgement reads, such as the entries of the oldest packets in
     /// flight. The simulator prefetches it; only the sender knows where it is.
@@ -264,7 +265,7 @@ pub trait Sender: Send {
         [None; 3]
     }
 
-    /// What has become of segments, for systems that tell it.
+    /// Counts of segments by what has become of them, for systems that tell it.
     fn segment_counts(&self) -> Option<SegmentCounts> {
         None
     }
@@ -291,7 +292,7 @@ pub trait Sender: Send {
     /// A time named by [`Sender::next_timer`] may have come (drivers may call early).
     fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>);
 
-    /// When to call [`Sender::on_timer`]: retransmission, persist, probe, pacing, whichever is first. None: never.
+    /// Time to call [`Sender::on_timer`]: retransmission, persist, probe, pacing, whichever is first. None: never.
     /// May be early.
     fn next_timer(&self) -> Option<Nanos>;
 

@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Payload of a full segment with timestamps.
 const SEGMENT: u64 = 1448;
 
-/// One bulk flow of two hosts of a kind over 10 Mb/s, 40 ms and a queue of 90 packets.
+/// Bulk flow of two hosts of a kind over 10 Mb/s, 40 ms and a queue of 90 packets.
 fn bottleneck<'a>(stack: &'a dyn Profile, cc: &'a str) -> Setup<'a> {
     Setup {
         sender: stack,
@@ -130,8 +130,8 @@ fn timeouts_on_a_lan_are_30_ms_doubling_and_200_ms() {
     }
 }
 
-/// Where the receiver merges each flight and acknowledges it at once, 13 and 15 grow by two segments a round trip: flights of
-/// 10, 12, 14, 16. With `abc_l_var` 45 they double. F 10, G.4.
+/// FreeBSD 13 and 15 grow by two segments a round trip where the receiver merges each flight and acknowledges it at
+/// once: flights of 10, 12, 14, 16. With `abc_l_var` 45 they double. F 10, G.4.
 #[test]
 fn stretch_acks_open_the_window_by_abc_l_var() {
     for name in ["freebsd-13", "freebsd-15-current", "freebsd-15-d49540"] {

@@ -39,7 +39,7 @@ fn longest_stall(rto: Nanos) -> Nanos {
 /// Events at one instant above which the endpoints are said to spin.
 const SPIN: u32 = 100_000;
 
-/// What one side is and does.
+/// Side of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
     /// Index into [`tcp::profile::all`].
@@ -66,10 +66,10 @@ pub(crate) struct Side {
     pub ecn: bool,
 }
 
-/// What the path does.
+/// Path between the sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// One way.
+    /// Delay of one way.
     pub delay: Nanos,
     /// Up to this is added to the delay of some packets, which are then overtaken.
     pub jitter: Nanos,
@@ -100,7 +100,7 @@ pub(crate) struct Case {
     pub path: Path,
 }
 
-/// What a case had in it.
+/// Record of what a case had in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// Retransmission timeouts.
@@ -134,13 +134,13 @@ enum What {
     Reader(usize),
 }
 
-/// One side with its application.
+/// Side with its application.
 struct Host {
     side: Side,
     endpoint: Option<Endpoint>,
     written: u64,
     read: u64,
-    /// What has arrived of the peer's stream, by offset.
+    /// Bytes that have arrived of the peer's stream, by offset.
     arrived: Vec<Option<u8>>,
     timer: Nanos,
     asleep: bool,
@@ -189,12 +189,12 @@ struct World<'a> {
     case: &'a Case,
     profiles: [&'a dyn Profile; 2],
     hosts: [Host; 2],
-    /// By time, and at one time in the order in which it was decided.
+    /// Events by time, and at one time in the order in which they were decided.
     agenda: BTreeMap<(Nanos, u64), What>,
     now: Nanos,
     order: u64,
     random: u64,
-    /// When a byte was read or a state changed, and how long the timers of that moment allow until the next.
+    /// Time when a byte was read or a state changed, and how long the timers of that moment allow until the next.
     progress: Nanos,
     patience: Nanos,
     seen: Seen,

@@ -2,7 +2,7 @@
 
 use super::{AckKind, CcVar, CongestionControl, HyStart, RTT_SHIFT, Signal, cubic_math as math, newreno};
 
-/// Which generation.
+/// Generation of CUBIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CubicEra {
     /// 9.0 to 11: draft-rhee-tcpm-cubic-02, beta 0.8, one step per window acknowledged.
@@ -62,15 +62,15 @@ pub struct Cubic {
     epoch_pending: bool,
     /// Window at the start of the epoch (RFC 9438).
     cwnd_epoch: u64,
-    /// Where the last ACK found the curve, and its window there: it is the same for every ACK of a tick.
+    /// Place of the last ACK on the curve, and its window there: it is the same for every ACK of a tick.
     place: Place,
     window: u64,
     undo: Undo,
-    /// Where the stack allows it (15's RACK).
+    /// HyStart++, where the stack allows it (FreeBSD 15's RACK).
     hystart: HyStart,
 }
 
-/// What the window of an era before RFC 9438 depends on.
+/// Place on the curve, on which the window of an era before RFC 9438 depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     since: u64,
@@ -80,7 +80,7 @@ struct Place {
     maxseg: u64,
 }
 
-/// What a spurious timeout is undone with.
+/// State with which a spurious timeout is undone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
     wmax: u64,
@@ -96,7 +96,7 @@ impl Cubic {
         Cubic::with(era, era.curve())
     }
 
-    /// The same on another curve.
+    /// Creates CUBIC on another curve.
     pub fn with(era: CubicEra, curve: math::Curve) -> Cubic {
         Cubic {
             era,
@@ -173,7 +173,7 @@ impl Cubic {
         self.rtt_count = 0;
     }
 
-    /// Before the first congestion W_max follows the window.
+    /// Lets W_max follow the window before the first congestion.
     fn probe(&mut self, ccv: &CcVar) {
         if self.congestions == 0 && self.wmax < ccv.cwnd {
             self.wmax = ccv.cwnd;
@@ -181,8 +181,8 @@ impl Cubic {
         }
     }
 
-    /// One ACK in slow start. 15 has slow start of its own, also above ssthresh while no RTT is known, and by HyStart++
-    /// where the stack allows it; before, NewReno decides.
+    /// Grows the window by an ACK in slow start. FreeBSD 15 has slow start of its own, also above ssthresh while no
+    /// RTT is known, and by HyStart++ where the stack allows it; before, NewReno decides.
     fn slow_start(&mut self, ccv: &mut CcVar) {
         self.in_slow_start = true;
         if self.era.micros() {
@@ -193,7 +193,8 @@ impl Cubic {
         }
     }
 
-    /// One ACK in congestion avoidance, 11 and before: acts once per window acknowledged.
+    /// Grows the window by an ACK in congestion avoidance, FreeBSD 11 and before: acts once per window
+    /// acknowledged.
     fn avoid_draft02(&mut self, ccv: &mut CcVar) {
         if ccv.tuning.abc && !ccv.abc_sent_a_window {
             return;
@@ -241,7 +242,7 @@ impl Cubic {
         }
     }
 
-    /// One ACK in congestion avoidance, 12 to 14 and main before RFC 9438.
+    /// Grows the window by an ACK in congestion avoidance, FreeBSD 12 to 14 and main before RFC 9438.
     fn avoid_rfc8312(&mut self, ccv: &mut CcVar) {
         self.begin_epoch(ccv);
         let place = Place {
@@ -268,7 +269,8 @@ impl Cubic {
         friendly.max(next).min(i32::MAX as u64)
     }
 
-    /// One ACK in congestion avoidance, main between D46546 and RFC 9438: the cubic, or NewReno's step where that is more.
+    /// Grows the window by an ACK in congestion avoidance, FreeBSD main between D46546 and RFC 9438: the cubic, or
+    /// NewReno's step where that is more.
     fn avoid_reno(&mut self, ccv: &mut CcVar) {
         self.begin_epoch(ccv);
         let since = (self.now(ccv) - self.epoch + self.mean_rtt) as i64;
@@ -279,8 +281,8 @@ impl Cubic {
         self.probe(ccv);
     }
 
-    /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5. W_est is NewReno's next window (section 4.3 counts
-    /// its own).
+    /// Grows the window by an ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5. W_est is NewReno's next
+    /// window (section 4.3 counts its own).
     fn avoid_rfc9438(&mut self, ccv: &mut CcVar) {
         if self.in_slow_start || self.app_limited || self.epoch_pending {
             self.in_slow_start = false;

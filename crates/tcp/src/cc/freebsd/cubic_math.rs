@@ -10,7 +10,7 @@ pub struct Curve {
     pub beta: u64,
     /// The beta whose complement K and the TCP-friendly window are made of: 205 beside 204 in the oldest era.
     pub beta_of_k: u64,
-    /// What fast convergence leaves of W_max: (1 + beta) / 2 (RFC 9438 section 4.7); 256: there is none.
+    /// Part of W_max that fast convergence leaves: (1 + beta) / 2 (RFC 9438 section 4.7); 256: there is none.
     pub fast_convergence: u64,
     /// C (RFC 9438 section 4.1).
     pub c: i64,
@@ -26,12 +26,12 @@ impl Curve {
     pub const RFC: Curve =
         Curve { beta: 179, beta_of_k: 179, fast_convergence: 217, c: 102, largest_cubed: 448_845 };
 
-    /// With another beta, and its fast convergence.
+    /// Sets another beta, and its fast convergence.
     pub fn with_beta(self, beta: u64) -> Curve {
         Curve { beta, beta_of_k: beta, fast_convergence: u64::midpoint(256, beta), ..self }
     }
 
-    /// With another C.
+    /// Sets another C.
     pub fn with_c(self, c: i64) -> Curve {
         let most = libm::cbrt((i64::MAX / c) as f64);
         Curve { c, largest_cubed: most as i64 - 1, ..self }

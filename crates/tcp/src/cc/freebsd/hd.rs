@@ -11,7 +11,7 @@ pub struct BackoffTuning {
     pub threshold: u32,
     /// Queueing delay up to which it does not back off (`queue_min`).
     pub min: u32,
-    /// That largest probability, percent (`pmax`).
+    /// Largest probability of backing off, in percent (`pmax`).
     pub max_percent: u32,
 }
 

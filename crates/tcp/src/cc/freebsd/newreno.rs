@@ -7,7 +7,7 @@ use crate::mutants::mutant;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewReno {
     hystart: HyStart,
-    /// What a loss leaves of the window, in percent; None: what the host's sysctl says.
+    /// Part of the window that a loss leaves, in percent. None: what the host's sysctl says.
     beta: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn slow_start_increment(ccv: &CcVar) -> u64 {
     if ccv.tuning.abc { counted_increment(ccv) } else { ccv.maxseg }
 }
 
-/// The same of modules that count bytes always (CUBIC of 15).
+/// Bytes to add in slow start, for modules that count bytes always (CUBIC of FreeBSD 15).
 #[inline]
 pub(super) fn counted_increment(ccv: &CcVar) -> u64 {
     let limit = if ccv.nxt == ccv.max {

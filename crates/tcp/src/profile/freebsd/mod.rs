@@ -29,7 +29,7 @@ use crate::stack::{
     not_of_this_family,
 };
 
-/// What distinguishes a release besides the values of its sysctls.
+/// Differences of a release besides the values of its sysctls.
 #[derive(Clone, Copy, Debug)]
 struct Era {
     /// The control block's MSS is less options (9.x).
@@ -46,13 +46,14 @@ struct Era {
     pub recovery: Recovery,
     /// CUBIC's generation.
     pub cubic: CubicEra,
-    /// What came with 12: module-owned timeouts, exit with a segment, merged ACKs counted, PRR after ECN, undo by
-    /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK, a reassembly queue of
-    /// merged runs, idle times that count sending.
+    /// Whether the release has what came with FreeBSD 12: module-owned timeouts, exit with a segment, merged ACKs
+    /// counted, PRR after ECN, undo by timestamp, restart that keeps ssthresh, aggregates acknowledged at once,
+    /// receive buffer by halves, D-SACK, a reassembly queue of merged runs, idle times that count sending.
     pub since_12: bool,
-    /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last.
+    /// Whether the release has what came by FreeBSD 15: pipe on timeouts, scoreboard kept by the first,
+    /// post-recovery last.
     pub since_15: bool,
-    /// After an idle time the window is the initial one (else RFC 3390's).
+    /// Whether the window after an idle time is the initial one (else RFC 3390's).
     pub restart_at_initial_window: bool,
     /// Window updates need a quarter of the buffer (9.2 and later).
     pub updates_need_a_quarter: bool,
@@ -72,7 +73,8 @@ pub struct FreeBsd {
     /// The RACK stack instead of the default one.
     rack: Option<RackTuning>,
     modules: Registry,
-    /// What senders are made with, once there is one: shared, so that many connections find it in the caches.
+    /// Tuning that senders are made with, once there is one: shared, so that many connections find it in the
+    /// caches.
     made_with: OnceLock<Arc<SenderTuning>>,
 }
 
@@ -116,7 +118,7 @@ fn new_syn_timeouts() -> Vec<Nanos> {
     within_keepinit(std::iter::once(SECOND).chain(later))
 }
 
-/// How long a connection attempt lasts at most (net.inet.tcp.keepinit).
+/// Longest duration of a connection attempt (net.inet.tcp.keepinit).
 const KEEPINIT: Nanos = 75 * SECOND;
 
 fn within_keepinit(gaps: impl Iterator<Item = Nanos>) -> Vec<Nanos> {
@@ -225,7 +227,7 @@ impl FreeBsd {
         }
     }
 
-    /// What the sender is made with.
+    /// Makes the tuning of the sender.
     pub fn sender_tuning(&self) -> SenderTuning {
         let (v, era) = (&self.values, &self.era);
         SenderTuning {
@@ -262,7 +264,7 @@ impl FreeBsd {
         }
     }
 
-    /// What the receiver is made with.
+    /// Makes the tuning of the receiver.
     pub fn receiver_tuning(&self) -> ReceiverTuning {
         let (v, era) = (&self.values, &self.era);
         ReceiverTuning {

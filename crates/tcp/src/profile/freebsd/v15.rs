@@ -65,12 +65,13 @@ pub(super) fn current() -> FreeBsd {
     with("freebsd-15-current", false, ERA)
 }
 
-/// The same with CUBIC as of review D46546. Main of that day had it by its date, but the recordings were made without it.
+/// FreeBSD main of 21 March 2025 with CUBIC as of review D46546. Main of that day had it by its date, but the
+/// recordings were made without it.
 pub(super) fn d46546() -> FreeBsd {
     with("freebsd-15-d46546", true, Era { cubic: CubicEra::Rfc8312Reno, ..ERA })
 }
 
-/// After it (review D49540).
+/// FreeBSD main of 21 March 2025 with CUBIC as of review D49540.
 pub(super) fn d49540() -> FreeBsd {
     with("freebsd-15-d49540", true, Era { cubic: CubicEra::Rfc9438, ..ERA })
 }

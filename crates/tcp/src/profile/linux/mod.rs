@@ -16,13 +16,13 @@ use crate::stack::{
     not_of_this_family,
 };
 
-/// How a sysctl of one system is read and written.
+/// Reader and writer of a sysctl of one system.
 struct Knob {
     /// The real name.
     name: &'static str,
     /// Bounds.
     range: (i64, i64),
-    /// What it does and its unit.
+    /// Purpose and unit of the sysctl.
     about: &'static str,
     /// Reads it.
     get: fn(&LinuxProfile) -> i64,

@@ -45,8 +45,8 @@ impl Rtt {
         Rtt { srtt: 0, rttvar: 0, rto: 3 * hz, shift: 0, updates: 0, var_shift: VAR_SHIFT, min, slop, hz }
     }
 
-    /// The same of the RACK stack of 15: ticks are microseconds, and the variation follows by an eighth, not a quarter
-    /// (tcp_rack_xmit_timer_commit).
+    /// Creates the RTT of FreeBSD 15's RACK stack: ticks are microseconds, and the variation follows by an eighth,
+    /// not a quarter (tcp_rack_xmit_timer_commit).
     pub fn micros(min_ms: u32, slop_ms: u32) -> Rtt {
         Rtt { var_shift: VAR_SHIFT + 1, ..Rtt::new(1_000_000, min_ms, slop_ms) }
     }

@@ -2,7 +2,7 @@
 
 use crate::cc::freebsd::{CcTuning, CdgTuning, CubicEra, InitialWindow};
 
-/// What happens between the third duplicate ACK and the end of recovery.
+/// Rule for the time between the third duplicate ACK and the end of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// cwnd restarts at one segment and is spent as holes are filled; nothing is sent until less than ssthresh is in
@@ -14,14 +14,15 @@ pub enum Recovery {
     Prr15,
 }
 
-/// Which ACKs count as duplicates.
+/// Rule by which ACKs count as duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateRule {
     /// Window unchanged, whatever SACK says (9.x).
     SameWindow,
-    /// On SACK connections those with new SACK information, whatever the window (11 and 13).
+    /// ACKs with new SACK information, whatever the window, on SACK connections (FreeBSD 11 and 13).
     NewSack,
-    /// Likewise, and SACKed bytes alone may start recovery (15).
+    /// ACKs with new SACK information, whatever the window, on SACK connections, and SACKed bytes alone may start
+    /// recovery (FreeBSD 15).
     NewSackOrBytes,
 }
 
@@ -68,9 +69,9 @@ pub struct Tuning {
     pub undo_by_timestamp: bool,
     /// The first timeout keeps the scoreboard (15).
     pub timeout_keeps_scoreboard: bool,
-    /// After three timeouts the RTT estimate starts again (9.0 to 13).
+    /// Whether the RTT estimate starts again after three timeouts (FreeBSD 9.0 to 13).
     pub timeouts_reset_rtt: bool,
-    /// It is an idle time too when no new data was sent for an RTO (t_sndtime; 13 and later).
+    /// Whether a time is idle too when no new data was sent for an RTO (t_sndtime; FreeBSD 13 and later).
     pub idle_counts_sending: bool,
     /// The end of recovery is processed after the window's growth and with the new SND.UNA (15).
     pub post_recovery_last: bool,
@@ -84,7 +85,7 @@ pub struct Tuning {
     pub tso: bool,
     /// Step of send-buffer autotuning, bytes (net.inet.tcp.sendbuf_inc).
     pub sendbuf_inc: u64,
-    /// Its limit, bytes (net.inet.tcp.sendbuf_max).
+    /// Limit of send-buffer autotuning, in bytes (net.inet.tcp.sendbuf_max).
     pub sendbuf_max: u64,
     /// Largest buffer that a socket is granted, bytes (by kern.ipc.maxsockbuf).
     pub largest_buffer: u64,

@@ -2,7 +2,7 @@
 
 use super::sack_filter::SackFilterKind;
 
-/// What distinguishes the RACK stacks of two releases.
+/// Differences between the RACK stacks of two releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RackTuning {
     /// The stack's clock counts milliseconds (13), else microseconds (15).
@@ -14,15 +14,16 @@ pub struct RackTuning {
     pub threshold_by_packet_delay: bool,
     /// Output is hardly paced before a first measurement of goodput (13).
     pub paces_when_measured: bool,
-    /// After a retransmission output waits for 1 ms (13).
+    /// Whether output waits for 1 ms after a retransmission (FreeBSD 13).
     pub paces_after_retransmission: bool,
-    /// Which filter SACK blocks pass.
+    /// Filter that SACK blocks pass.
     pub sack_filter: SackFilterKind,
     /// A retransmission that a timer asks for, a probe too, costs PRR credit as any other (15).
     pub timer_costs_credit: bool,
-    /// What the reordering timer finds lost is taken out of the pipe until it is sent again (15).
+    /// Whether what the reordering timer finds lost is taken out of the pipe until it is sent again (FreeBSD 15).
     pub pipe_without_lost: bool,
-    /// At its end recovery leaves cwnd at ssthresh at least (15; RFC 6582 section 3.2 step 3, option 2), else at most (13).
+    /// Whether recovery leaves cwnd at ssthresh at least at its end (FreeBSD 15; RFC 6582 section 3.2 step 3,
+    /// option 2), else at most (FreeBSD 13).
     pub exit_raises_window: bool,
     /// Segments of unused PRR credit that the window takes over when recovery ends; None: all of it (13).
     pub credit_segments: Option<u64>,
