@@ -83,7 +83,7 @@ pub(crate) struct Task {
     pub cc: Option<String>,
     /// Send buffer of the sender, bytes; None: the system's.
     pub sndbuf: Option<usize>,
-    /// Receive buffer of the receiver, likewise.
+    /// Receive buffer of the receiver, in bytes. None: the system's choice.
     pub rcvbuf: Option<usize>,
     /// Time of the run when the flow opens, in ns.
     pub start_ns: u64,

@@ -110,7 +110,6 @@ impl Connection {
     /// Takes an open connection.
     ///
     /// # Errors
-    ///
     /// As the system says.
     pub(crate) fn new(stream: TcpStream, metrics: Metrics) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;

@@ -145,7 +145,7 @@ pub(crate) fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
     socket.set_send_buffer_size(bytes)
 }
 
-/// Sets the receive buffer, likewise.
+/// Sets the receive buffer, beyond the system's maximum where we may (Linux, socket(7)).
 ///
 /// # Errors
 /// As setsockopt(2).

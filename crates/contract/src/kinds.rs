@@ -18,9 +18,9 @@ pub const EVENT_KINDS: [&str; 11] = [
 ];
 /// A packet was dropped, as an index into [`EVENT_KINDS`].
 pub const EVENT_DROP: u32 = 0;
-/// A packet was marked, likewise.
+/// A packet was marked, as an index into [`EVENT_KINDS`].
 pub const EVENT_MARK: u32 = 1;
-/// The application has finished something, likewise.
+/// The application has finished something, as an index into [`EVENT_KINDS`].
 pub const EVENT_APP: u32 = EVENT_KINDS.len() as u32 - 1;
 
 /// Index into [`EVENT_KINDS`] of what an endpoint reports, in the order in which the kinds are defined.

@@ -57,7 +57,6 @@ pub struct Seen {
 /// Lets `file` say from now on what runs.
 ///
 /// # Errors
-///
 /// The file cannot be written.
 pub fn watch(file: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;

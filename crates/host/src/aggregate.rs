@@ -275,7 +275,7 @@ pub struct Polling {
 /// Aggregates that end with a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// All of them.
+    /// All aggregates.
     All,
     /// Aggregates of an earlier clock tick: another pass follows.
     Old,

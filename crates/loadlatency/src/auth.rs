@@ -26,7 +26,6 @@ pub fn proves(secret: &str, role: &str, parts: &[&[u8]], proof: &[u8; PROOF]) ->
 /// Returns bytes that nobody can guess.
 ///
 /// # Errors
-///
 /// When the system has none to give.
 pub fn unguessable<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];

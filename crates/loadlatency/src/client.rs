@@ -40,8 +40,8 @@ const PINGS_BEFORE: usize = 10;
 /// Time that a link may take to become idle again after a scenario, in ns.
 const SETTLE_NS: u64 = 5_000_000_000;
 
-/// The longest that flows may take to be connected, and the server to say that they have ended, ns. Commands wait in the
-/// same queues as pings do.
+/// Longest time that flows may take to be connected, and the server to say that they have ended, in ns. Commands
+/// wait in the same queues as pings do.
 const COMMAND_NS: u64 = 30_000_000_000;
 
 /// Choices of a measurement.

@@ -177,7 +177,7 @@ mod per_system {
     }
 }
 
-/// macOS, which tells neither through the same options.
+/// Calls of macOS, which tells neither through the same options.
 #[cfg(target_vendor = "apple")]
 mod per_system {
     use std::io;

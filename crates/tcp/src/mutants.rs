@@ -113,7 +113,7 @@ mod planted {
         OffersAll,
         /// Slow start of FreeBSD and Windows has no limit per ACK.
         StretchAcksCount,
-        /// cwnd of 9.x does not fall to one segment in recovery.
+        /// cwnd of FreeBSD 9.x does not fall to one segment in recovery.
         NoDip,
         /// The backed-off timeout of FreeBSD has nothing added.
         NoSlop,

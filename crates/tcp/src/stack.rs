@@ -103,7 +103,7 @@ pub struct StackSpec {
     pub sack: bool,
     /// Gaps between transmissions of the SYN; after the last one the attempt has failed.
     pub syn_timeouts: Vec<Nanos>,
-    /// Gaps between transmissions of the SYN-ACK, likewise.
+    /// Gaps between transmissions of the SYN-ACK, the last one before the attempt is given up.
     pub synack_timeouts: Vec<Nanos>,
     /// Timers of the handshake and of TIME-WAIT wait for the next slot of Linux's timer wheel.
     pub timer_wheel: bool,

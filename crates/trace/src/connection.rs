@@ -41,7 +41,7 @@ pub struct Seen<'a> {
     /// The first payload byte, counted from the start of the stream (or, if the capture does not hold the beginning,
     /// from the first byte seen; bytes before that are negative).
     pub offset: i64,
-    /// The acknowledgement, counted likewise in the opposite stream: how many bytes have arrived. None without one.
+    /// Number of bytes that have arrived of the opposite stream, by the packet's acknowledgement. None without one.
     pub acked: Option<i64>,
     /// Payload bytes below the highest one that was sent before: a retransmission if the capture is the sender's, an
     /// arrival out of order otherwise. Keep-alive and window probes are among them.

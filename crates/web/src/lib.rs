@@ -94,7 +94,6 @@ impl Run {
     /// Creates a run as [`Run::new`] does, outside a browser.
     ///
     /// # Errors
-    ///
     /// What the engine refuses.
     pub fn of(scenario: &str) -> Result<Run, Refusal> {
         let simulation = sim::Simulation::new(scenario, 0)?;

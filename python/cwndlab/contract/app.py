@@ -224,7 +224,7 @@ class DrawsLognormal(TypedDict):
     mean: int
     """The mean, of the numbers and not of their logarithms."""
     deviation: int
-    """The standard deviation, likewise."""
+    """The standard deviation, of the numbers and not of their logarithms."""
 
 
 class DrawsPareto(TypedDict):

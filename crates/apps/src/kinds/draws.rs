@@ -41,7 +41,7 @@ pub enum Draws {
     Lognormal {
         /// The mean, of the numbers and not of their logarithms.
         mean: u64,
-        /// The standard deviation, likewise.
+        /// The standard deviation, of the numbers and not of their logarithms.
         deviation: u64,
     },
     /// Pareto.

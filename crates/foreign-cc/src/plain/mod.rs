@@ -92,7 +92,6 @@ pub trait Maker: Send + Sync {
     /// Makes the controller of a new connection.
     ///
     /// # Errors
-    ///
     /// How that failed.
     fn connect(&self, flow: &mut Flow) -> Result<Box<dyn Controller>, Failure>;
 }

@@ -183,7 +183,7 @@ pub struct Transmit {
     pub fin: bool,
     /// Push flag.
     pub push: bool,
-    /// Some of it was sent before.
+    /// Whether some of the transmission was sent before.
     pub retransmission: bool,
     /// Set the CWR flag (RFC 3168 section 6.1.2).
     pub cwr: bool,

@@ -432,7 +432,7 @@ fn autotuned_buffers_grow_as_recorded() {
     assert_eq!(ours.drops, row.number("drops"));
 }
 
-/// The RACK stack of 13.
+/// The RACK stack of FreeBSD 13.
 #[test]
 fn rack_agrees_with_the_recorded_one() {
     let host = release("freebsd-13/rack").expect("a release");

@@ -275,7 +275,7 @@ struct Shim {
     ccv: CcVar,
     /// Byte counting's cap.
     cap: Option<u64>,
-    /// Recovery point of an ECN echo lies one above what was sent (12 and later).
+    /// Recovery point of an ECN echo lies one above what was sent (FreeBSD 12 and later).
     beyond: u64,
     /// The last train: start, RTT in microseconds, bytes per ACK, ACKs merged.
     train: Option<(u64, u64, u64, u64)>,

@@ -53,8 +53,8 @@ fn recoveries(out: &Outcome) -> Vec<(u64, Vec<u64>)> {
     found
 }
 
-/// 9.2 (and 9.0, 11): the third duplicate sets cwnd to one segment, where it stays for half a window of duplicates; then it
-/// climbs by one segment per duplicate to ssthresh. F 1.
+/// FreeBSD 9.2 (and 9.0, 11): the third duplicate sets cwnd to one segment, where it stays for half a window of
+/// duplicates; then it climbs by one segment per duplicate to ssthresh. F 1.
 #[test]
 fn recovery_of_9_and_11_dips_to_one_segment_and_climbs_a_staircase() {
     for name in ["freebsd-9.0", "freebsd-9.2", "freebsd-11"] {
@@ -157,7 +157,7 @@ fn stretch_acks_open_the_window_by_abc_l_var() {
     }
 }
 
-/// CUBIC of 13 cuts to 0.59 where the peak fell and to 0.7 otherwise, that of 9.2 to 0.72 and 0.8. F 3 and 5.
+/// CUBIC of FreeBSD 13 cuts to 0.59 where the peak fell and to 0.7 otherwise, that of 9.2 to 0.72 and 0.8. F 3 and 5.
 #[test]
 fn cubic_cuts_deeper_where_the_peak_fell() {
     for (name, cuts) in [("freebsd-13", [0.593, 0.7]), ("freebsd-9.2", [0.8, 0.8])] {

@@ -5,16 +5,17 @@ use super::{AckKind, CcVar, CongestionControl, HyStart, RTT_SHIFT, Signal, cubic
 /// Generation of CUBIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CubicEra {
-    /// 9.0 to 11: draft-rhee-tcpm-cubic-02, beta 0.8, one step per window acknowledged.
+    /// FreeBSD 9.0 to 11: draft-rhee-tcpm-cubic-02, beta 0.8, one step per window acknowledged.
     Draft02,
-    /// 12 to 14: RFC 8312, beta 0.7, the window follows the cubic at every ACK.
+    /// FreeBSD 12 to 14: RFC 8312, beta 0.7, the window follows the cubic at every ACK.
     Rfc8312,
-    /// Main until review D46546: the same in microseconds.
+    /// FreeBSD main until review D46546: RFC 8312, beta 0.7, in microseconds.
     Rfc8312Micros,
-    /// Main from D46546 until the change to RFC 9438: NewReno's own step and reduction in the TCP-friendly region
-    /// (sys/netinet/cc/cc_cubic.h of that time: tf_cwnd is NewReno's congestion avoidance, a flag remembers the region).
+    /// FreeBSD main from D46546 until the change to RFC 9438: NewReno's own step and reduction in the TCP-friendly
+    /// region (sys/netinet/cc/cc_cubic.h of that time: tf_cwnd is NewReno's congestion avoidance, a flag remembers
+    /// the region).
     Rfc8312Reno,
-    /// Main after the change (review D49540): RFC 9438.
+    /// FreeBSD main after the change (review D49540): RFC 9438.
     Rfc9438,
 }
 
@@ -51,7 +52,7 @@ pub struct Cubic {
     mean_rtt: u64,
     rtt_sum: u64,
     rtt_count: u64,
-    /// Congestion so far (12 and later: a flag).
+    /// Congestion so far (FreeBSD 12 and later: a flag).
     congestions: u64,
     in_slow_start: bool,
     app_limited: bool,
@@ -137,7 +138,7 @@ impl Cubic {
         self.k = math::k(self.wmax / ccv.maxseg, &self.curve);
     }
 
-    /// K after congestion, which 12 to 14 count in segments as they are sent.
+    /// K after congestion, which FreeBSD 12 to 14 count in segments as they are sent.
     fn k_after_congestion(&mut self, ccv: &CcVar) {
         let unit = if self.era == CubicEra::Rfc8312 { ccv.mss } else { ccv.maxseg };
         self.k = math::k(self.wmax / unit, &self.curve);
@@ -224,7 +225,8 @@ impl Cubic {
         }
     }
 
-    /// Begins an epoch where slow start, an application limit or a timeout has ended (12 and later, before RFC 9438).
+    /// Begins an epoch where slow start, an application limit or a timeout has ended (FreeBSD 12 and later, before
+    /// RFC 9438).
     fn begin_epoch(&mut self, ccv: &CcVar) {
         if self.timed_out && self.in_slow_start {
             self.timed_out = false;

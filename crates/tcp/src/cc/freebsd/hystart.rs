@@ -4,7 +4,7 @@
 use super::CcVar;
 use crate::mutants::mutant;
 
-/// HyStart++'s sysctls (net.inet.tcp.cc.hystartplusplus.* of 15) and what the stack allows.
+/// HyStart++'s sysctls (net.inet.tcp.cc.hystartplusplus.* of FreeBSD 15) and what the stack allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyStartTuning {
     /// The stack allows it (net.inet.tcp.rack.features.hystartplusplus above 0).
@@ -22,7 +22,7 @@ pub struct HyStartTuning {
     pub samples: u32,
     /// Conservative slow start grows by this part (css_growth_div; CSS_GROWTH_DIVISOR).
     pub growth_divisor: u64,
-    /// Rounds of it before slow start ends (css_rounds; CSS_ROUNDS).
+    /// Rounds of conservative slow start before slow start ends (css_rounds; CSS_ROUNDS).
     pub rounds: u32,
 }
 

@@ -38,23 +38,24 @@ pub struct CcTuning {
     pub abc: bool,
     /// ABC's limit L in segments per ACK (net.inet.tcp.abc_l_var).
     pub abc_l_var: u64,
-    /// The slow-start increment counts the ACKs that receive aggregation merged (12 and later).
+    /// The slow-start increment counts the ACKs that receive aggregation merged (FreeBSD 12 and later).
     pub abc_counts_merged_acks: bool,
     /// Window after an idle time.
     pub restart_window: InitialWindow,
     /// Whether ssthresh keeps at least 3/4 of the window after an idle time (RFC 7661; FreeBSD 12 and later).
     pub idle_keeps_ssthresh: bool,
-    /// Exit from recovery leaves at least one more segment than is in flight (12 and later).
+    /// Exit from recovery leaves at least one more segment than is in flight (FreeBSD 12 and later).
     pub exit_keeps_a_segment: bool,
     /// Windows on loss are counted in full payloads ([`CcVar::mss`]) rather than in [`CcVar::maxseg`].
     pub loss_counts_payload: bool,
-    /// The module itself reduces on a timeout (12 and later); before, the stack did it for every module.
+    /// The module itself reduces on a timeout (FreeBSD 12 and later); before, the stack did it for every module.
     pub module_handles_rto: bool,
-    /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
+    /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (FreeBSD 15).
     pub rto_from_pipe: bool,
-    /// H-TCP takes the smoothed RTT in whole ticks, and scales as if it had [`RTT_SHIFT`] fractional bits still (14 and later).
+    /// H-TCP takes the smoothed RTT in whole ticks, and scales as if it had [`RTT_SHIFT`] fractional bits still
+    /// (FreeBSD 14 and later).
     pub rtt_in_whole_ticks: bool,
-    /// Modules that call NewReno pass their own state, of which it takes a part for its percentages (12 to 14).
+    /// Modules that call NewReno pass their own state, of which it takes a part for its percentages (FreeBSD 12 to 14).
     pub state_of_others_is_read: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
     pub newreno_beta: u64,
@@ -163,7 +164,7 @@ pub struct CcVar {
     pub cwnd: u64,
     /// Slow-start threshold.
     pub ssthresh: u64,
-    /// The unit of window growth: the MSS as the control block holds it. Options are off it in 9.x only.
+    /// The unit of window growth: the MSS as the control block holds it. Options are off it in FreeBSD 9.x only.
     pub maxseg: u64,
     /// Payload of a full segment.
     pub mss: u64,

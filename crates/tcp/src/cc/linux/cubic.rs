@@ -82,7 +82,7 @@ pub(in crate::cc) struct Cubic {
 #[derive(Debug, Default)]
 struct HyStart {
     found: bool,
-    /// Microseconds (3.9: milliseconds), as is `last_ack`.
+    /// Microseconds (Linux 3.9: milliseconds), as is `last_ack`.
     round_start: u64,
     last_ack: u64,
     end_seq: u64,

@@ -62,7 +62,7 @@ pub enum CwndEvent {
     Restart,
     /// A reduction by CWR or Recovery is complete.
     CompleteCwr,
-    /// A timeout that F-RTO doubts first (3.9).
+    /// A timeout that F-RTO doubts first (Linux 3.9).
     Frto,
     /// A timeout, believed.
     Loss,
@@ -464,7 +464,7 @@ pub trait CongestionControl: Any + Send {
     /// A notice.
     fn cwnd_event(&mut self, _core: &mut Core, _event: CwndEvent) {}
 
-    /// An ACK arrived whose SACK blocks are taken in (4.7 and later; in 6.18 also what it acknowledges).
+    /// An ACK arrived whose SACK blocks are taken in (Linux 4.7 and later; in Linux 6.18 also what it acknowledges).
     fn in_ack_event(&mut self, _core: &mut Core, _event: AckEvent) {}
 
     /// The window after a reduction turned out to be spurious.

@@ -15,7 +15,7 @@ const ERA: Era = Era {
     ..v13::ERA
 };
 
-/// The common sysctls, those of 15 and some more.
+/// The common sysctls, those of FreeBSD 15 and some more.
 macro_rules! names {
     ($($more:literal),* $(,)?) => {
         common_names![
@@ -60,7 +60,8 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     }
 }
 
-/// Main of 21 March 2025, before the change, but with the CUBIC of before review D46546: the last one recorded.
+/// FreeBSD main of 21 March 2025, before CUBIC changed to RFC 9438, but with the CUBIC of before review D46546: the
+/// last one recorded.
 pub(super) fn current() -> FreeBsd {
     with("freebsd-15-current", false, ERA)
 }

@@ -288,7 +288,7 @@ impl FreeBsdSender {
         }
     }
 
-    /// RFC 6675's byte rule: more than two segments are SACKed (15).
+    /// RFC 6675's byte rule: more than two segments are SACKed (FreeBSD 15).
     #[inline]
     fn sacked_bytes_show_loss(&self) -> bool {
         self.tuning.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.ccv.mss

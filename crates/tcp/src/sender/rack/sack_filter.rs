@@ -5,9 +5,9 @@ use wire::seq;
 /// Filter of SACK blocks that a release has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SackFilterKind {
-    /// Blocks are known when their ACK seems older than the last one (13).
+    /// Blocks are known when their ACK seems older than the last one (FreeBSD 13).
     LastAck,
-    /// Blocks are known when they are on a board of fifteen (15).
+    /// Blocks are known when they are on a board of fifteen (FreeBSD 15).
     Islands,
 }
 
