@@ -50,7 +50,7 @@ pub(crate) enum Order {
         /// Settings of the emulator (`live::emulator::Config`).
         config: serde_json::Value,
     },
-    /// End that, and write its rows into a file (`samples`).
+    /// End the emulator, and write its rows into a file (`samples`).
     Emulated {
         /// Path of the file.
         file: PathBuf,
@@ -101,7 +101,7 @@ pub(crate) struct Task {
     pub seed: u64,
     /// Repeat of the experiment.
     pub repeat: u32,
-    /// Programs that carry it out instead of us.
+    /// Programs that carry the flow out instead of us.
     #[serde(default)]
     pub tool: Option<Tool>,
     /// Options of the loadlatency tool, at the pinger of a scenario.
@@ -189,7 +189,7 @@ pub(crate) struct Report {
     pub role: &'static str,
     /// Name of the tool.
     pub tool: String,
-    /// All that it wrote, or its JSON document.
+    /// Text that the tool wrote, or its JSON document.
     pub text: String,
     /// Error of the tool. None where nothing went wrong.
     pub error: Option<String>,

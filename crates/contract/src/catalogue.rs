@@ -42,13 +42,13 @@ pub struct Stack {
     pub default_cc: &'static str,
     /// Congestion controls by the system's own names.
     pub cc: &'static [&'static str],
-    /// Other names accepted for them, with those meant.
+    /// Names accepted for congestion controls besides the system's own, with those meant.
     pub cc_alias: BTreeMap<&'static str, &'static str>,
     /// Clock ticks per second unless the experiment sets them.
     pub hz: u32,
     /// ECN unless the experiment sets it.
     pub ecn: Ecn,
-    /// The sysctls it knows.
+    /// Sysctls that the stack knows.
     pub sysctls: Vec<Sysctl>,
 }
 

@@ -90,7 +90,7 @@ pub enum HostError {
     /// Loss that cannot be.
     #[error(transparent)]
     Loss(ConfigError),
-    /// The jitter of its egress.
+    /// Jitter of an egress that cannot be.
     #[error("egress: {0}")]
     Jitter(ConfigError),
     /// Egress that never sends.

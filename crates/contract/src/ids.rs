@@ -41,7 +41,7 @@ impl FlowId {
         ConnectionId(2 * self.0)
     }
 
-    /// The side that accepts it.
+    /// The side that accepts the flow's connection.
     #[inline(always)]
     pub fn accepting(self) -> ConnectionId {
         ConnectionId(2 * self.0 + 1)
@@ -58,7 +58,7 @@ pub struct ConnectionId(pub u32);
 pub enum Side {
     /// The end that sends the SYN.
     Opening,
-    /// The end that answers it.
+    /// The end that answers the SYN.
     Accepting,
 }
 
@@ -69,7 +69,7 @@ impl ConnectionId {
         self.0 as usize
     }
 
-    /// The flow it belongs to.
+    /// The flow of the connection.
     #[inline(always)]
     pub fn flow(self) -> FlowId {
         FlowId(self.0 / 2)

@@ -242,7 +242,7 @@ pub struct Nic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
-    /// Drops it, and the stack does not know.
+    /// Drops the packet, and the stack does not know.
     Drop,
     /// Refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
     Enobufs,
@@ -326,7 +326,7 @@ pub struct Flow {
     pub stop_ns: Option<u64>,
     /// Congestion control of the sender.
     pub cc: String,
-    /// Constants of it that the experiment changes; absent: none.
+    /// Constants of the congestion control that the experiment changes. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_params: Option<CcParams>,
     /// Sender's SO_SNDBUF; null: autotuning.

@@ -63,9 +63,9 @@ pub struct FlowSummary {
     pub cwnd_max_bytes: Option<u64>,
     /// Limits of the flow, and for how long each held.
     pub limited_ns: Limited,
-    /// The send buffer of its sender; null where nobody tells.
+    /// Send buffer of the flow's sender. Null where nobody tells.
     pub send_buffer: Option<SocketBuffer>,
-    /// The receive buffer of its receiver; null where nobody tells.
+    /// Receive buffer of the flow's receiver. Null where nobody tells.
     pub receive_buffer: Option<SocketBuffer>,
     /// Time from opening to the last byte read.
     pub completion: Times,
@@ -196,7 +196,7 @@ pub enum Load {
 pub struct PingerLoad {
     /// Observations of the scenario.
     pub observed: LoadScenario,
-    /// The metrics made of it.
+    /// Metrics of the observations.
     pub metrics: Metrics,
 }
 

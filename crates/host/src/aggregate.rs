@@ -62,9 +62,9 @@ struct Held<F> {
 
 /// Action for a frame whose flow has an incomplete aggregate.
 enum Action {
-    /// Merge it.
+    /// Merges the frame.
     Merge {
-        /// The aggregate is complete then.
+        /// Whether the aggregate is complete then.
         complete: bool,
     },
     /// The aggregate goes up, and the frame starts a new one.

@@ -111,7 +111,7 @@ pub(crate) fn timespec(ns: Nanos) -> libc::timespec {
     libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
-/// Wakes a thread that polls it.
+/// Waker of a thread that polls it.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 

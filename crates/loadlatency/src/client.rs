@@ -92,10 +92,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether they make sense.
+    /// Checks whether the options make sense.
     ///
     /// # Errors
-    /// The first that makes none.
+    /// The first option that makes none.
     pub fn check(&self) -> Result<(), OptionError> {
         let most = SCENARIOS.len() as u32;
         if let Some(wrong) = self.scenarios.iter().flatten().find(|number| !(1..=most).contains(*number)) {

@@ -79,7 +79,7 @@ impl Flow {
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they have been told to.
+    /// Whether the flow has been told to end.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }

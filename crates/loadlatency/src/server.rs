@@ -79,10 +79,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether they make sense here.
+    /// Checks whether the options make sense here.
     ///
     /// # Errors
-    /// The first that makes none.
+    /// The first option that makes none.
     pub fn check(&self) -> Result<(), OptionError> {
         self.cc.as_deref().map_or(Ok(()), crate::check_congestion_control)
     }

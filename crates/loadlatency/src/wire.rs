@@ -130,13 +130,13 @@ pub fn read_answer(bytes: &[u8; GREETING]) -> Option<Status> {
 /// Opening of a flow, without its proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The session it belongs to.
+    /// Session of the flow.
     pub session: [u8; SESSION],
     /// Number of the flow, used once in a session.
     pub id: u32,
     /// Direction of the flow's data.
     pub direction: Direction,
-    /// The code point its sender shall use, below 64.
+    /// Code point that the flow's sender shall use, below 64.
     pub dscp: u8,
 }
 

@@ -347,7 +347,7 @@ impl Emulator {
         Ok(self.get()?.stats()?)
     }
 
-    /// End it; returns record batches (`queue`, `events`) and a report as JSON.
+    /// Ends the emulator; returns record batches (`queue`, `events`) and a report as JSON.
     fn stop(&mut self, py: Python<'_>) -> Result<(Vec<(&'static str, RecordBatch)>, String)> {
         let emulator = self.get()?;
         let (batches, report) = py.detach(|| emulator.stop())?;
@@ -387,7 +387,7 @@ impl TcpSampler {
         Ok(self.get()?.mark_start(t0_ns)?)
     }
 
-    /// End it; returns record batches of `tcp` and a report as JSON.
+    /// Ends the sampler; returns record batches of `tcp` and a report as JSON.
     fn stop(&mut self, py: Python<'_>) -> Result<(Vec<(&'static str, RecordBatch)>, String)> {
         let sampler = self.get()?;
         let (batches, report) = py.detach(|| sampler.stop())?;

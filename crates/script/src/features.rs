@@ -10,9 +10,9 @@ struct Feature {
     name: &'static str,
     /// Whether this host's kernel has the feature, and only the models do not.
     kernel: bool,
-    /// Any of these words needs it.
+    /// Words of which any needs the feature.
     words: &'static [&'static str],
-    /// Any of these phrases needs it; blanks count as one.
+    /// Phrases of which any needs the feature; blanks count as one.
     phrases: &'static [&'static str],
 }
 

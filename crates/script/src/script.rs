@@ -11,7 +11,7 @@ use crate::errno::Errno;
 pub struct Script {
     /// Name of the file, for messages.
     pub name: String,
-    /// Options at its top.
+    /// Options at the top of the script.
     pub options: Options,
     /// Orders carried out before the clock starts.
     pub init: Vec<Order>,
@@ -126,7 +126,7 @@ pub enum When {
     Between(Nanos, Nanos),
     /// Between two times since the event before.
     AfterBetween(Nanos, Nanos),
-    /// Whenever it comes.
+    /// Time of no interest: whenever the event comes.
     Any,
 }
 
@@ -212,7 +212,7 @@ pub struct CallEvent {
     pub until: Option<Nanos>,
     /// Result that the call must have. None for `...`: any result.
     pub result: Option<i64>,
-    /// The error it must fail with.
+    /// Error that the call must fail with.
     pub errno: Option<Errno>,
 }
 
@@ -316,7 +316,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The descriptors it names.
+    /// Descriptors that the call names.
     pub(crate) fn descriptors(&mut self) -> Vec<&mut i32> {
         match self {
             Call::Socket { .. } => Vec::new(),
@@ -337,7 +337,7 @@ impl Call {
         }
     }
 
-    /// Whether it makes a descriptor.
+    /// Whether the call makes a descriptor.
     pub(crate) fn opens(&self) -> bool {
         matches!(self, Call::Socket { .. } | Call::Accept { .. })
     }
@@ -350,7 +350,7 @@ pub struct PollFd {
     pub fd: i32,
     /// Events asked for, Linux's bits.
     pub events: i16,
-    /// Events it must return.
+    /// Events that poll must return.
     pub revents: i16,
 }
 

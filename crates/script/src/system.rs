@@ -51,7 +51,7 @@ pub enum SystemError {
     /// The system has no such congestion control.
     #[error("{sysctl}: found {found}; expected one of {}", .known.join(", "))]
     CongestionControl {
-        /// The sysctl that names it.
+        /// Sysctl that names the congestion control.
         sysctl: String,
         /// Name that was asked for.
         found: String,
@@ -74,7 +74,7 @@ pub enum SystemError {
     /// A sysctl that is the whole machine's.
     #[error("sysctl {0}: only settings of a network namespace (net.…) can be made")]
     Machine(String),
-    /// The kernel does not take it.
+    /// Sysctl that the kernel does not take.
     #[error("sysctl {sysctl}: {error}")]
     Kernel {
         /// Name of the sysctl.

@@ -148,7 +148,7 @@ pub struct Config {
     pub comp_sack_nr: u32,
     /// Largest burst handed to the interface, bytes (GSO_MAX_SIZE).
     pub gso_max_size: u64,
-    /// Most segments in it (GSO_MAX_SEGS).
+    /// Largest number of segments in a burst (GSO_MAX_SEGS).
     pub gso_max_segs: u32,
 }
 

@@ -152,7 +152,7 @@ mod planted {
         AWAKE.set(mutant);
     }
 
-    /// Whether it is awake on this thread.
+    /// Whether the mutant is awake on this thread.
     pub fn awake(mutant: Mutant) -> bool {
         AWAKE.get() == Some(mutant)
     }

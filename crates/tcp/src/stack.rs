@@ -69,7 +69,7 @@ impl Buffer {
         }
     }
 
-    /// The socket option that asks for it (setsockopt(2)).
+    /// Socket option that asks for the buffer's size (setsockopt(2)).
     pub fn option(self) -> &'static str {
         match self {
             Buffer::Send => "SO_SNDBUF",
@@ -89,7 +89,7 @@ pub struct StackSpec {
     pub inferred: bool,
     /// Congestion controls by the system's own names; the first is the default.
     pub cc: &'static [&'static str],
-    /// Other names accepted for them: (accepted, meant).
+    /// Names accepted for congestion controls besides the system's own: (accepted, meant).
     pub cc_alias: &'static [(&'static str, &'static str)],
     /// Ticks per second unless the experiment sets them.
     pub hz: u32,
@@ -228,7 +228,7 @@ pub enum ProfileError {
         name: String,
         /// The stack's name.
         stack: &'static str,
-        /// Up to three that it has with names like that one.
+        /// Names of up to three sysctls of the stack that are like that one.
         nearest: Vec<&'static str>,
     },
     /// The value of a sysctl is out of range.

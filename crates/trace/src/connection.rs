@@ -13,7 +13,7 @@ pub enum Direction {
     /// Packets from the side that opened the connection (or, if the capture does not hold the beginning, that sent
     /// the first packet seen).
     Forward,
-    /// Towards it.
+    /// Packets towards the side that opened the connection.
     Backward,
 }
 
@@ -34,7 +34,7 @@ pub struct Seen<'a> {
     pub t_ns: u64,
     /// Length of the frame on the wire, bytes.
     pub frame_bytes: u32,
-    /// Index of its connection.
+    /// Index of the packet's connection.
     pub connection: usize,
     /// Direction of the packet.
     pub direction: Direction,

@@ -85,7 +85,7 @@ pub struct Series {
     stream: Stream,
     /// Data segments of the stream.
     pub data: Data,
-    /// The acknowledgements for it.
+    /// Acknowledgements for this data.
     pub acks: Acks,
     /// SACK blocks of these acknowledgements.
     pub sacks: Sacks,

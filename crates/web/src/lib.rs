@@ -82,7 +82,7 @@ impl Run {
 /// Reason why a Scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The engine refuses it.
+    /// Scenario that the engine refuses.
     #[error(transparent)]
     Engine(#[from] sim::Error),
     /// Text that is no JSON.

@@ -168,7 +168,7 @@ class AppLoadlatency(TypedDict):
 
     kind: Literal["loadlatency"]
     group: str
-    """The flow of the experiment it belongs to, which is the name of its pinger."""
+    """Name of the experiment's flow, which is that of its pinger."""
     part: LoadPart
     """Part of the flow in the scenario."""
     scenario: int

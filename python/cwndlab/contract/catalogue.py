@@ -86,13 +86,13 @@ class Stack(TypedDict):
     cc: list[str]
     """Congestion controls by the system's own names."""
     cc_alias: dict[str, str]
-    """Other names accepted for them, with those meant."""
+    """Names accepted for congestion controls besides the system's own, with those meant."""
     hz: int
     """Clock ticks per second unless the experiment sets them."""
     ecn: Ecn
     """ECN unless the experiment sets it."""
     sysctls: list[Sysctl]
-    """The sysctls it knows."""
+    """Sysctls that the stack knows."""
 
 
 class Sysctl(TypedDict):

@@ -65,7 +65,7 @@ class Flow(_FlowFrom):
     rcvbuf: int | None
     """Receiver's SO_RCVBUF; null: autotuning."""
     cc_params: NotRequired[CcParams | None]
-    """Constants of it that the experiment changes; absent: none."""
+    """Constants of the congestion control that the experiment changes. Absent: none."""
 
 
 class CcParamsCubic(TypedDict):
@@ -473,8 +473,8 @@ Sampling: TypeAlias = SamplingOff | SamplingPerAck | SamplingInterval
 Shaper: TypeAlias = ShaperTokenBucket | ShaperPolicer | ShaperTrace
 """Limit of a link besides its rate."""
 WhenFull: TypeAlias = Literal["drop", "enobufs"]
-"""Reaction of a full transmit queue to a packet. `drop`: drops it, and the stack does not know. `enobufs`:
-refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+"""Reaction of a full transmit queue to a packet. `drop`: drops the packet, and the stack does not know.
+`enobufs`: refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
 """
 Loss: TypeAlias = LossRandom | LossNth | LossGilbert | LossList
 """Loss of packets before the queue."""

@@ -64,9 +64,9 @@ class FlowSummary(TypedDict):
     limited_ns: Limited
     """Limits of the flow, and for how long each held."""
     send_buffer: SocketBuffer | None
-    """The send buffer of its sender; null where nobody tells."""
+    """Send buffer of the flow's sender. Null where nobody tells."""
     receive_buffer: SocketBuffer | None
-    """The receive buffer of its receiver; null where nobody tells."""
+    """Receive buffer of the flow's receiver. Null where nobody tells."""
     completion: Times
     """Time from opening to the last byte read."""
     response: Times
@@ -149,7 +149,7 @@ class PingerLoad(TypedDict):
     observed: LoadScenario
     """Observations of the scenario."""
     metrics: LoadMetrics
-    """The metrics made of it."""
+    """Metrics of the observations."""
 
 
 class LoadMetrics(TypedDict):
@@ -267,9 +267,9 @@ class LoadScenario(TypedDict):
     duration_ns: int
     """Duration of the scenario, in ns."""
     forced: bool
-    """Whether it had to be ended, after `MAX_NS`, without having become stable."""
+    """Whether the scenario had to be ended, after `MAX_NS`, without having become stable."""
     interrupted: bool
-    """Whether it was cut short, by its user or because an end was lost."""
+    """Whether the scenario was cut short, by its user or because an end was lost."""
     transfers: list[LoadTransfer]
     """A row per flow."""
     idle_pings: list[LoadPing]
@@ -292,7 +292,7 @@ class LoadTransfer(TypedDict):
     direction: Direction
     """Direction of the data."""
     dscp: int
-    """The differentiated services code point it was sent with."""
+    """Differentiated services code point that the flow was sent with."""
     start_ns: int
     """Time when the flow was asked to begin, in ns: the first gap counts from here."""
     end_ns: int

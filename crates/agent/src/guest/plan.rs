@@ -103,15 +103,15 @@ pub(crate) struct Change {
 pub(crate) struct Link {
     /// Name of the link.
     pub name: String,
-    /// The node from which it leads.
+    /// Node from which the link leads.
     pub node: usize,
-    /// Number of its interface there.
+    /// Number of the link's interface at that node.
     pub interface: i32,
     /// Handle of the queue discipline whose queue it is.
     pub queue: u32,
     /// Handle of the queue discipline in which loss is made; None: nowhere.
     pub netem: Option<u32>,
-    /// Whether the run records its queue.
+    /// Whether the run records the link's queue.
     pub observe: bool,
 }
 
@@ -145,9 +145,9 @@ pub(crate) struct Counters {
     pub backlog_bytes: u64,
     /// Packets in the queue.
     pub backlog_packets: u64,
-    /// Bytes that have left it.
+    /// Bytes that have left the queue.
     pub bytes: u64,
-    /// Packets that have left it.
+    /// Packets that have left the queue.
     pub packets: u64,
     /// Packets marked so far; None where the discipline does not tell.
     pub marks: Option<u64>,

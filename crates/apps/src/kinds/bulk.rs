@@ -53,7 +53,7 @@ impl Bulk {
         }
     }
 
-    /// Whether it may still write: the connection is not being closed.
+    /// Whether the end may still write: the connection is not being closed.
     #[inline]
     pub fn is_open(&self) -> bool {
         !self.closed

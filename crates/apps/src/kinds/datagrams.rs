@@ -110,7 +110,7 @@ impl Datagrams {
         self.payload
     }
 
-    /// Whether the receiver sends them back.
+    /// Whether the receiver sends the datagrams back.
     pub fn is_echoed(&self) -> bool {
         self.echoed
     }

@@ -23,7 +23,7 @@ impl Incast {
         Incast { asker: Asker::new(request, response), left: rounds, released: false, stopping: false }
     }
 
-    /// A round begins: it asks when it acts next.
+    /// Begins a round: the client asks when it acts next.
     pub fn release(&mut self) {
         self.released = true;
     }

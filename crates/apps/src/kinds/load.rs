@@ -108,7 +108,7 @@ impl Pinger {
         }
     }
 
-    /// All that were answered, in order.
+    /// Pings that were answered, in order.
     pub fn pings(&self) -> &[Ping] {
         &self.pings
     }

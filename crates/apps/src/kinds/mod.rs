@@ -168,7 +168,7 @@ params::kinds! {
             /// Least time from one ping to the next; one at a time.
             interval_ns: u64 = Param::time("interval").above_zero().default(20_000_000),
         } with {
-            /// The flow of the experiment it belongs to, which is the name of its pinger.
+            /// Name of the experiment's flow, which is that of its pinger.
             group: String,
             /// Part of the flow in the scenario.
             part: LoadPart,
@@ -239,9 +239,9 @@ pub enum Traffic {
     Bulk(Bulk),
     /// Two ends of one connection.
     Connection {
-        /// The end that opens it.
+        /// End that opens the connection.
         opening: Box<dyn End>,
-        /// The end that accepts it.
+        /// End that accepts the connection.
         accepting: Box<dyn End>,
         /// Whether the accepting end, which asks, is told to stop, and not the opening one. The other learns of it.
         accepting_stops: bool,
@@ -324,7 +324,7 @@ impl App {
         }
     }
 
-    /// Whether it ends by itself.
+    /// Whether the application ends by itself.
     pub fn is_limited(&self) -> bool {
         match self {
             App::Fixed { .. } => true,

@@ -20,7 +20,7 @@ pub struct Paced {
     ends: Nanos,
     /// Time when the application began to send. None while it does not.
     started: Option<Nanos>,
-    /// Bytes that it may send from then on.
+    /// Number of bytes that the application may send from `started` on.
     budget: u64,
     /// Remainder of earlier times that was too short for a byte, in parts of a byte ([`BIT_NANOS`] make one).
     rest: u128,
@@ -78,7 +78,7 @@ impl Paced {
         taken > 0
     }
 
-    /// Starts its schedule again at `now`, to send until then.
+    /// Starts the schedule again at `now`, to send until then.
     pub(super) fn begin(&mut self, now: Nanos, until: Nanos) {
         let parts =
             u128::from(until.min(self.ends).saturating_sub(now)) * u128::from(self.rate_bps) + self.rest;

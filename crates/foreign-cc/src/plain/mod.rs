@@ -105,7 +105,7 @@ pub struct Plain {
     pub name: String,
     /// The family that it is for here.
     pub family: String,
-    /// Makes it.
+    /// Load that makes the maker.
     pub load: Box<Load>,
 }
 
@@ -152,7 +152,7 @@ struct Seat {
 /// A controller at work: its window, to fractions of a byte, and whether it has failed.
 struct Running {
     seat: Arc<Seat>,
-    /// None: it could not be made, and the run has failed.
+    /// Controller. None: it could not be made, and the run has failed.
     controller: Option<Box<dyn Controller>>,
     /// The window as the controller left it.
     cwnd: f64,

@@ -42,7 +42,7 @@ pub(crate) struct Frame {
     pub(crate) slot: u32,
     /// Number of bytes, with the virtio header.
     pub(crate) length: u32,
-    /// Index of its flow; None: nobody's.
+    /// Index of the frame's flow. None: nobody's.
     pub(crate) flow: Option<u16>,
     /// Whether the frame goes from the flow's sender to its receiver.
     pub(crate) forward: bool,

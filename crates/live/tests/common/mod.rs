@@ -37,7 +37,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Makes it, and removes what killed tests have left.
+    /// Makes the net, and removes what killed tests have left.
     pub(crate) fn new() -> Net {
         sweep();
         static NUMBER: AtomicU32 = AtomicU32::new(0);

@@ -61,7 +61,7 @@ pub enum EvalError {
         text: String,
         /// The message of the script, behind a colon; or nothing.
         message: String,
-        /// The names in it with their values, in parentheses; or nothing.
+        /// Names in the assertion with their values, in parentheses; or nothing.
         names: String,
     },
     /// Name that nothing has given a value.

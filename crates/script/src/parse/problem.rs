@@ -33,7 +33,7 @@ pub enum Problem {
         /// Reason of the refusal.
         why: &'static str,
     },
-    /// packetdrill has it, and we do not.
+    /// Word that packetdrill has, and this crate has not.
     #[error("{0} is not supported")]
     NotSupported(String),
     /// A rule of the language is not kept.

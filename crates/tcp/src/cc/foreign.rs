@@ -49,7 +49,7 @@ pub enum Failure {
     /// Module that complained, in these words.
     #[error("stopped: {0}")]
     Stopped(String),
-    /// The processor stopped it: the signal's name.
+    /// Module that the processor stopped: the signal's name.
     #[error("crashed ({0})")]
     Crashed(String),
     /// Module that made a copy of the process that it runs in.

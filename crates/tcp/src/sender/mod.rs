@@ -179,7 +179,7 @@ pub struct Transmit {
     /// Payload bytes; more than a segment's payload only with segmentation offload. May be 0 for a bare FIN, or a bare ACK that the
     /// sender wants to leave.
     pub len: u32,
-    /// A FIN ends it.
+    /// Whether a FIN ends the transmission.
     pub fin: bool,
     /// Push flag.
     pub push: bool,

@@ -28,7 +28,7 @@ pub(crate) fn numbers(seed: u32) -> impl FnMut() -> u32 + Send {
     next
 }
 
-/// A release whose `cdg` draws them.
+/// A release whose `cdg` draws these numbers.
 pub(crate) fn host(name: &str, seed: u32) -> FreeBsd {
     let mut release = release(name).expect("a release");
     let module = cc::Module::FreeBsd(Arc::new(AsRecorded(seed)));

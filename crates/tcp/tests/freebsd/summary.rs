@@ -27,7 +27,7 @@ pub(crate) fn rows() -> Vec<Row> {
     read("freebsd/stack/summary.csv")
 }
 
-/// The second set of them.
+/// The second set of rows.
 pub(crate) fn second_rows() -> Vec<Row> {
     read("freebsd/stack2/summary.csv")
 }

@@ -50,15 +50,15 @@ pub(crate) struct Side {
     pub mss: u16,
     /// Initial sequence number.
     pub iss: u32,
-    /// Bytes its application writes before it closes.
+    /// Number of bytes that the side's application writes before it closes.
     pub bytes: u64,
     /// Send buffer; None: autotuning.
     pub sndbuf: Option<u64>,
     /// Receive buffer; None: autotuning.
     pub rcvbuf: Option<u64>,
-    /// The application reads this much at a time …
+    /// Number of bytes that the application reads at a time.
     pub read: u64,
-    /// … and then sleeps; 0: it reads at once.
+    /// Time that the application then sleeps; 0: it reads at once.
     pub pause: Nanos,
     /// Segmentation offload.
     pub tso: bool,
@@ -81,7 +81,7 @@ pub(crate) struct Path {
     pub duplicate: u32,
     /// Share of data packets that a middlebox cuts, of 1000.
     pub cut: u32,
-    /// Share of data packets that it joins with the one before, of 1000.
+    /// Share of data packets that a middlebox joins with the one before, of 1000.
     pub join: u32,
     /// Share of ECN-capable packets that are marked, of 1000.
     pub mark: u32,
@@ -96,7 +96,7 @@ pub(crate) struct Case {
     pub a: Side,
     /// The side that listens.
     pub b: Side,
-    /// Between them.
+    /// Path between the sides.
     pub path: Path,
 }
 

@@ -32,7 +32,7 @@ pub(in crate::emulator) struct Direction {
     pub(in crate::emulator) mtu: u32,
     /// The least time that a packet takes to the far end, ns.
     pub(in crate::emulator) min_delay: Nanos,
-    /// The least that it ever will be, changes of the schedule included.
+    /// Least delay that there ever will be, changes of the schedule included.
     pub(in crate::emulator) min_delay_ever: Nanos,
     /// Counters of the link at the ends of the measurement window.
     pub(in crate::emulator) window: [Option<Counters>; 2],

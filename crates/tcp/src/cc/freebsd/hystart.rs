@@ -7,7 +7,7 @@ use crate::mutants::mutant;
 /// HyStart++'s sysctls (net.inet.tcp.cc.hystartplusplus.* of FreeBSD 15) and what the stack allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyStartTuning {
-    /// The stack allows it (net.inet.tcp.rack.features.hystartplusplus above 0).
+    /// Whether the stack allows HyStart++ (net.inet.tcp.rack.features.hystartplusplus above 0).
     pub allowed: bool,
     /// Whether the window shrinks at the end of the rounds to what was in flight, and conservative rounds go on
     /// (above 1).
@@ -18,7 +18,7 @@ pub struct HyStartTuning {
     pub min_threshold_us: u32,
     /// Largest rise that is asked for, us (maxrtt_thresh; MAX_RTT_THRESH).
     pub max_threshold_us: u32,
-    /// RTT samples of a round before it is judged (n_rttsamples; N_RTT_SAMPLE).
+    /// Number of RTT samples of a round before it is judged (n_rttsamples; N_RTT_SAMPLE).
     pub samples: u32,
     /// Conservative slow start grows by this part (css_growth_div; CSS_GROWTH_DIVISOR).
     pub growth_divisor: u64,

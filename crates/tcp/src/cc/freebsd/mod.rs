@@ -66,7 +66,7 @@ pub struct CcTuning {
     /// Whether a loss during the reaction to an ECN echo reduces further, with ABE
     /// (net.inet.tcp.cc.abe_frlossreduce).
     pub abe_loss_reduces: bool,
-    /// HyStart++, where the stack allows it (15's RACK).
+    /// HyStart++, where the stack allows it (FreeBSD 15's RACK).
     pub hystart: HyStartTuning,
     /// H-TCP's.
     pub htcp: HtcpTuning,
@@ -150,9 +150,9 @@ pub struct PacketDelays {
     pub max_rtt: u32,
     /// RTT of the packet that the last round was measured with.
     pub marked_rtt: u32,
-    /// Bytes sent during it.
+    /// Number of bytes sent during the last round.
     pub marked_bytes: u64,
-    /// The window when it ended.
+    /// Congestion window when the last round ended.
     pub marked_cwnd: u64,
 }
 

@@ -92,13 +92,13 @@ impl AckEvent {
 /// Sample of an ACK that `pkts_acked` hears.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
-    /// Packets cumulatively acknowledged by it.
+    /// Number of packets that the ACK cumulatively acknowledges.
     pub packets: u32,
     /// Round trip of the newest packet it delivered, microseconds; None when only retransmissions were delivered.
     pub rtt_us: Option<u32>,
     /// RTT in microseconds where `rtt_us` is in whole jiffies (Linux 3.9: TCP_CONG_RTT_STAMP).
     pub stamped_rtt_us: Option<u32>,
-    /// Bytes delivered since the newest of them was sent.
+    /// Number of bytes delivered since the newest of these packets was sent.
     pub in_flight: u32,
 }
 

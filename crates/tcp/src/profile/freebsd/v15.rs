@@ -77,7 +77,7 @@ pub(super) fn d49540() -> FreeBsd {
     with("freebsd-15-d49540", true, Era { cubic: CubicEra::Rfc9438, ..ERA })
 }
 
-/// The RACK stack beside it.
+/// The RACK stack beside the default stack of `current`.
 pub(super) fn current_rack() -> FreeBsd {
     rack("freebsd-15-current/rack", current())
 }

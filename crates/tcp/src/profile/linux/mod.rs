@@ -24,9 +24,9 @@ struct Knob {
     range: (i64, i64),
     /// Purpose and unit of the sysctl.
     about: &'static str,
-    /// Reads it.
+    /// Reads the sysctl.
     get: fn(&LinuxProfile) -> i64,
-    /// Writes it.
+    /// Writes the sysctl.
     set: fn(&mut LinuxProfile, i64),
 }
 

@@ -45,7 +45,7 @@ pub struct FreeBsdSender {
     full_segment: u64,
     /// Duplicate ACKs in a row.
     dupacks: u32,
-    /// Segments limited transmit has sent since the first of them.
+    /// Number of segments that limited transmit has sent since the first duplicate ACK.
     limited_transmits: u32,
     /// New data sent in recovery is counted from here.
     new_data_from: u64,
@@ -117,7 +117,7 @@ struct Tick {
 }
 
 impl Tick {
-    /// Whether it is still this tick at `now`.
+    /// Whether the tick still goes on at `now`.
     #[inline(always)]
     fn contains(&self, now: Nanos) -> bool {
         now < self.end && now >= self.start

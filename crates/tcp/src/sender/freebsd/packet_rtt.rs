@@ -31,7 +31,7 @@ pub(crate) struct PacketRtt {
     pub new_measurement: bool,
     /// A marked packet is on its way.
     measuring: bool,
-    /// Bytes sent since it was, and with it.
+    /// Number of bytes sent since the marked packet was, and with it.
     sent_since_mark: u64,
     /// Evidence that the receiver delays ACKs.
     delayed: u32,

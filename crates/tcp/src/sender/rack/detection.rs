@@ -24,7 +24,7 @@ pub(super) struct Sample {
     pub rtt: u64,
     /// RTT in microseconds, whatever the stack's clock.
     pub exact: u64,
-    /// No delayed ACK is in it.
+    /// Whether no delayed ACK is in the sample.
     pub trusted: bool,
     /// Bytes in flight when what it measures was sent; None: that was sent more than once.
     pub flight: Option<u32>,

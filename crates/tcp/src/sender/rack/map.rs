@@ -14,22 +14,22 @@ pub(super) struct Entry {
     pub at: u64,
     /// Place in the order of sending.
     pub order: u64,
-    /// Millisecond timestamp of its first transmission.
+    /// Millisecond timestamp of the segment's first transmission.
     pub first_stamp: u32,
     /// Millisecond timestamp of the segment's last transmission.
     pub last_stamp: u32,
     /// Bytes sent again.
     pub retransmitted: u32,
-    /// Bytes in flight when it was first sent, itself among them.
+    /// Bytes in flight when the segment was first sent, itself among them.
     pub flight: u32,
-    /// Times it was sent.
+    /// Number of times that the segment was sent.
     pub count: u32,
-    /// Duplicate ACKs while its last transmission was the oldest out.
+    /// Number of duplicate ACKs while the segment's last transmission was the oldest out.
     pub dupacks: u8,
     pub sacked: bool,
     /// Whether the last transmission is taken for lost.
     pub lost: bool,
-    /// The reordering timer has found it lost, and it was not sent again yet.
+    /// Whether the reordering timer has found the segment lost, and it was not sent again yet.
     pub considered_lost: bool,
     /// Whether the segment was sent again because later transmissions were SACKed.
     pub resent_after_later_sack: bool,
@@ -44,11 +44,11 @@ pub(super) struct Entry {
 pub(super) struct Delivered {
     /// Newly delivered bytes.
     pub bytes: u64,
-    /// The entry delivered by it that was sent last.
+    /// Entry sent last of those that were delivered.
     pub newest: Option<Entry>,
-    /// End of the first entry of it that was sent only once.
+    /// End of the first of the delivered entries that was sent only once.
     pub once: Option<u64>,
-    /// An entry arrived although later transmissions were SACKed before it.
+    /// Whether an entry arrived although later transmissions were SACKed before it.
     pub reordered: bool,
 }
 
@@ -112,7 +112,7 @@ impl SendMap {
         });
     }
 
-    /// The host refused what was sent from `start` on: it never was.
+    /// Removes what was sent from `start` on, which the host refused: it never was.
     pub(super) fn remove_refused(&mut self, start: u64) {
         while self.entries.back().is_some_and(|last| last.start >= start && last.count == 1) {
             self.entries.pop_back();

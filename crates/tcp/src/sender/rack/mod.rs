@@ -71,7 +71,7 @@ pub struct RackSender {
     /// RTT of the ACK at hand, us, and what it shows of the path.
     sample: Option<Sample>,
     path: PathDelay,
-    /// Pacing waits for it (FreeBSD 13).
+    /// Goodput, for which pacing waits (FreeBSD 13).
     goodput: Goodput,
     /// cwnd at the last call of output, by which growth is counted.
     cwnd_used: u64,
