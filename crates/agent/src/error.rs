@@ -1,4 +1,4 @@
-//! What can keep the agent from an order.
+//! Errors that keep the agent from an order.
 
 use std::io;
 

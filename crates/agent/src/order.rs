@@ -1,4 +1,4 @@
-//! What an agent is told, and what it answers: a line of JSON each.
+//! Orders to an agent, and its answers: a line of JSON each.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! What the systems give beyond std: a clock, priority, waiting for a socket, buffers, and children that end with us.
+//! Calls of the systems beyond std: a clock, priority, waiting for a socket, buffers, and children that end with
+//! us.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -1,4 +1,4 @@
-//! What any testbed refuses of an application: every refusal is one line.
+//! Checks of an application for any testbed: every refusal is one line.
 
 use params::ParamError;
 use thiserror::Error;

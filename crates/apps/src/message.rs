@@ -1,4 +1,4 @@
-//! What a message says at its beginning, and how it is written there.
+//! Message at the beginning of a payload, and how it is written there.
 
 use thiserror::Error;
 

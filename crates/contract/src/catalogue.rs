@@ -1,4 +1,4 @@
-//! What an engine knows: the one place from which Python takes every name.
+//! Catalogue of what an engine knows: the one place from which Python takes every name.
 
 use std::collections::BTreeMap;
 

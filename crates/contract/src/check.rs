@@ -1,4 +1,4 @@
-//! What any testbed refuses of a Scenario: every refusal is one line.
+//! Checks of a Scenario for any testbed: every refusal is one line.
 
 use params::ParamError;
 use path::{ConfigError, QueueConfig};

@@ -1,5 +1,6 @@
-//! Which hook of a congestion control from outside runs, and when in the run: written where whoever started this process can
-//! read it while that hook runs, and after the process has died of it. A copy of the process that a hook makes ends here.
+//! Witness of which hook of a congestion control from outside runs, and when in the run: written where whoever
+//! started this process can read it while that hook runs, and after the process has died of it. A copy of the
+//! process that a hook makes ends here.
 
 use std::fs::OpenOptions;
 use std::io;

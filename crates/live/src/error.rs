@@ -1,4 +1,4 @@
-//! Why an emulator or a sampler cannot be made.
+//! Reasons why an emulator or a sampler cannot be made.
 
 use thiserror::Error;
 

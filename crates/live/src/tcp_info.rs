@@ -1,5 +1,5 @@
-//! What the kernel tells of a TCP connection: struct tcp_info and struct tcp_bbr_info (include/uapi/linux/tcp.h,
-//! inet_diag.h). Older kernels have shorter structs; what is missing is not told.
+//! Fields that the kernel tells of a TCP connection: struct tcp_info and struct tcp_bbr_info
+//! (include/uapi/linux/tcp.h, inet_diag.h). Older kernels have shorter structs; what is missing is not told.
 
 /// A struct tcp_info.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! What goes wrong at either end; every error is one line.
+//! Errors of either end; every error is one line.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,5 @@
-//! What the systems give beyond std: readiness of a socket, what the kernel says of a connection, errors, signals, clocks.
+//! Calls of the systems beyond std: readiness of a socket, what the kernel says of a connection, errors, signals,
+//! clocks.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};

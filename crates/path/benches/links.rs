@@ -1,4 +1,4 @@
-//! What a packet costs on a link: fused, stepped, and under each queue discipline.
+//! Cost of a packet on a link: fused, stepped, and under each queue discipline.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What a hop needs to know of a packet, and what it tells whoever drives it.
+//! Properties of a packet that a hop needs to know, and reports of the hop to whoever drives it.
 
 /// Time or a length of time, nanoseconds.
 pub type Nanos = u64;

@@ -1,4 +1,5 @@
-//! What a script needs that nothing here has: found by its words, so that a collection's scripts can be sorted before any runs.
+//! Features that a script needs and nothing here has: found by its words, so that a collection's scripts can be
+//! sorted before any runs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a script says: options, settings and timed events, with everything already checked.
+//! Script as it was read: options, settings and timed events, with everything already checked.
 
 use tcp::Nanos;
 use wire::{Ecn, Flags};

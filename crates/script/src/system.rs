@@ -1,4 +1,4 @@
-//! What a script runs against: a modelled stack ([`crate::model`]) or anything else that can do the same.
+//! System that a script runs against: a modelled stack ([`crate::model`]) or anything else that can do the same.
 
 use tcp::Nanos;
 

@@ -1,4 +1,4 @@
-//! What the engine refuses of a scenario: every refusal is one line.
+//! Refusals of a scenario by the engine: every refusal is one line.
 
 use contract::scenario::{Flow, VERSION};
 use contract::{AppError, NetworkError, ParseError};

@@ -1,4 +1,4 @@
-//! One flow of a run: its application, and its metrics over the measurement window.
+//! Flow of a run: its application, and its metrics over the measurement window.
 
 use std::collections::VecDeque;
 

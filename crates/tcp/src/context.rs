@@ -1,4 +1,4 @@
-//! What the endpoint hands to its sender and its receiver.
+//! Context that the endpoint hands to its sender and its receiver.
 
 use crate::clock::{HostClock, Nanos};
 use crate::event::Events;

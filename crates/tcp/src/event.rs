@@ -1,4 +1,4 @@
-//! What an endpoint reports while it works: entries into recovery, timeouts, changes of state.
+//! Reports of an endpoint while it works: entries into recovery, timeouts, changes of state.
 
 /// Kind of an event. `seq` of the [`Event`] is payload bytes since the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What distinguishes one Linux from another for sender, receiver and congestion control: sysctls and, by era, choices.
+//! Differences between Linux versions for sender, receiver and congestion control: sysctls and, by era, choices.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

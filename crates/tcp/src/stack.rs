@@ -1,4 +1,4 @@
-//! What an endpoint knows of a stack: its constants and choices, and how it makes senders and receivers.
+//! Properties of a stack that an endpoint knows: its constants and choices, and how it makes senders and receivers.
 
 use wire::codec::SynLayout;
 

@@ -1,4 +1,4 @@
-//! What pcap and pcapng files have in common: records, link types, errors, and a reader that tells the formats apart.
+//! Common parts of pcap and pcapng files: records, link types, errors, and a reader that tells the formats apart.
 
 mod layers;
 pub mod pcap;

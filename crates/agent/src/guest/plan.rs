@@ -1,4 +1,4 @@
-//! What a guest is told, and what it answers.
+//! Plan that a guest is told, and its answer.
 
 use std::collections::BTreeMap;
 

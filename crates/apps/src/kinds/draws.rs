@@ -1,4 +1,4 @@
-//! What the sizes and intervals of datagrams follow: a distribution, or the numbers of a file.
+//! Rule of the sizes and intervals of datagrams: a distribution, or the numbers of a file.
 
 use params::{ParamError, Value};
 use path::{exponential, pareto, uniform};

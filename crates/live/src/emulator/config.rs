@@ -1,4 +1,4 @@
-//! What the emulator is told: a Scenario, and which interfaces are the ends of its links.
+//! Configuration of the emulator: a Scenario, and which interfaces are the ends of its links.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Which packet belongs to which flow, and where in its stream.
+//! Flow of each packet, and its place in the stream.
 
 use super::config::FlowKey;
 use super::frame::{self, Headers, SYN};

@@ -1,4 +1,4 @@
-//! What an emulator tells when it ends: records, the metrics of links and flows, and whether to believe them.
+//! Report of an emulator when it ends: records, the metrics of links and flows, and whether to believe them.
 
 use std::fs;
 use std::sync::atomic::Ordering;

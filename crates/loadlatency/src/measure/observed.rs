@@ -1,4 +1,4 @@
-//! What either end saw of a run, before any metric is made of it.
+//! Observations of a run at either end, before any metric is made of them.
 //!
 //! Times are nanoseconds. Within a scenario they count from its start on the client's clock; those of the server are moved
 //! to that clock with the offset of the idle pings.

@@ -1,4 +1,4 @@
-//! What holds for every queue discipline; each property is shown to catch planted bugs in each of them.
+//! Properties of every queue discipline; each property is shown to catch planted bugs in each of them.
 
 use std::collections::HashMap;
 use std::ops::Range;

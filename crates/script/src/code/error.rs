@@ -1,4 +1,4 @@
-//! What can be wrong with code, read or evaluated.
+//! Errors of code, read or evaluated.
 
 use thiserror::Error;
 

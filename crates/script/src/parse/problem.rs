@@ -1,4 +1,4 @@
-//! What can be wrong with a line of a script.
+//! Problems of a line of a script.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! How each link is carried out: with as few events as what is asked of it allows.
+//! Mode in which each link is carried out: with as few events as what is asked of it allows.
 
 use path::{Link, LinkConfig, Nanos};
 

@@ -1,4 +1,5 @@
-//! What the recorded hosts drew: their random numbers were those of the C library's random(), seeded alike in nearly all runs.
+//! Random numbers that the recorded hosts drew: they were those of the C library's random(), seeded alike in nearly
+//! all runs.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What FreeBSD's stacks look like: the dip and staircase of 9.2's recovery, timeouts on a LAN, slow start under stretch
-//! ACKs, and how 13 and 15 leave a recovery (the reference sheet's section F).
+//! Signatures of FreeBSD's stacks: the dip and staircase of FreeBSD 9.2's recovery, timeouts on a LAN, slow start
+//! under stretch ACKs, and how FreeBSD 13 and 15 leave a recovery (the reference sheet's section F).
 
 use crate::hosts::{LAG, PHASE};
 use crate::lab::{self, Loss, Outcome, Setup};

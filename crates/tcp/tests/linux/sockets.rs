@@ -1,4 +1,4 @@
-//! What sockets of each era offer and acknowledge: windows, quick and delayed ACKs, buffers, sysctls.
+//! Offers and acknowledgements of sockets of each era: windows, quick and delayed ACKs, buffers, sysctls.
 
 use crate::path::{Path, Run, SECOND, run};
 use tcp::profile;

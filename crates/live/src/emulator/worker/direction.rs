@@ -1,4 +1,4 @@
-//! One direction of a cable: its sockets, and what lies between them.
+//! Direction of a cable: its sockets, and what lies between them.
 
 use contract::scenario::IngressStage;
 use path::{Counters, Link, Nanos, Switch};

@@ -1,4 +1,4 @@
-//! What flows may still send, compared several at a time.
+//! Credits that flows may still send, compared several at a time.
 
 /// Bytes that a flow may still send, in units of 2^-14 bytes. Negative after it sent more: the debt of a packet of 64 KiB fits.
 pub(super) type Credit = i32;

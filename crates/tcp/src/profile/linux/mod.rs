@@ -1,4 +1,4 @@
-//! What the Linux profiles share: their sysctls by name and how a profile makes senders and receivers.
+//! Common parts of the Linux profiles: their sysctls by name and how a profile makes senders and receivers.
 
 mod v3_9;
 mod v6_18;

@@ -1,4 +1,5 @@
-//! What distinguishes the releases of FreeBSD's default sender: sysctls with their values, and choices of mechanism.
+//! Differences between the releases of FreeBSD's default sender: sysctls with their values, and choices of
+//! mechanism.
 
 use crate::cc::freebsd::{CcTuning, CdgTuning, CubicEra, InitialWindow};
 

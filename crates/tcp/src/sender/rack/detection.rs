@@ -1,4 +1,5 @@
-//! What an ACK tells the RACK stack: round trips, reordering, and which transmissions are lost (RFC 8985 section 6.2).
+//! Measurements of the RACK stack from an ACK: round trips, reordering, and which transmissions are lost (RFC 8985
+//! section 6.2).
 
 use super::map::Entry;
 use super::{DUPLICATE_THRESHOLD, RackSender, UNKNOWN_RTT_US};

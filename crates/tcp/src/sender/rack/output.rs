@@ -1,4 +1,4 @@
-//! What the RACK stack sends at a call of output, and how long the next call waits.
+//! Output of the RACK stack: what a call sends, and how long the next call waits.
 
 use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US, Timer};
 use crate::context::Context;

@@ -1,4 +1,4 @@
-//! What the RACK stack remembers of SACKs so as not to read them twice (sack_filter.c).
+//! Filter by which the RACK stack does not read SACKs twice (sack_filter.c).
 
 use wire::seq;
 

@@ -1,4 +1,4 @@
-//! What distinguishes the RACK stacks of two releases.
+//! Differences between the RACK stacks of two releases.
 
 use super::sack_filter::SackFilterKind;
 
