@@ -49,7 +49,7 @@ impl Program {
         Program { task, tool, role, state: Arc::default() }
     }
 
-    /// Starts it, unless it was told to end.
+    /// Starts the program, unless it was told to end.
     ///
     /// # Errors
     /// It has no command, or the system cannot start it.
@@ -71,7 +71,7 @@ impl Program {
         Ok(())
     }
 
-    /// Waits until its server listens.
+    /// Waits until the server listens.
     ///
     /// # Errors
     /// It ends instead, or takes too long.
@@ -82,8 +82,8 @@ impl Program {
         })
     }
 
-    /// Starts it when its flow does, interrupts it when that stops, and waits for its end: the system takes the end of the
-    /// thread that started it for the end of its parent.
+    /// Starts the program when its flow starts, interrupts it when that stops, and waits for its end: the system
+    /// takes the end of the thread that started it for the end of its parent.
     ///
     /// # Errors
     /// As `start`.

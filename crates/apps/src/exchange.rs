@@ -52,8 +52,8 @@ impl Asker {
         (true, Some(now - asked))
     }
 
-    /// Closes, unless it has or a response is outstanding; returns whether it did. The other end then knows that no
-    /// request is on its way, and closes too.
+    /// Closes the connection, unless it is closed or a response is outstanding; returns whether it was closed now.
+    /// The other end then knows that no request is on its way, and closes too.
     pub(crate) fn close(&mut self, socket: &mut dyn Socket) -> bool {
         if self.is_waiting() || std::mem::replace(&mut self.closed, true) {
             return false;
@@ -63,8 +63,8 @@ impl Asker {
     }
 }
 
-/// Answers requests as they ask for it. It closes when the last is answered: the one that says so, or all when the other
-/// end has closed.
+/// Server that answers requests as they ask for it. It closes when the last is answered: the one that says so, or
+/// all when the other end has closed.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     /// Request that is being read: bytes that have not come yet, those of its response, and whether it is the last.

@@ -46,7 +46,7 @@ pub enum Message {
 /// Reason why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// No kind of message begins so.
+    /// Byte that no kind of message begins with.
     #[error("no message begins with the byte {0}")]
     Kind(u8),
     /// Request that asks for nothing, or answer without a byte.

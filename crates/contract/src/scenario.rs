@@ -244,7 +244,7 @@ pub struct Nic {
 pub enum WhenFull {
     /// Drops the packet, and the stack does not know.
     Drop,
-    /// Refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+    /// Refuses the packet: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
     Enobufs,
 }
 
@@ -268,7 +268,7 @@ pub struct Coalesce {
 pub struct Node {
     /// Unique among hosts and nodes.
     pub name: String,
-    /// Memory that its outgoing links share, besides the limits of their queues; null: no such limit.
+    /// Memory that the node's outgoing links share, besides the limits of their queues. Null: no such limit.
     pub switch: Option<path::SwitchConfig>,
 }
 

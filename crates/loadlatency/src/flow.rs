@@ -273,7 +273,7 @@ impl<'a> Sender<'a> {
 struct Pace<'a> {
     stream: &'a TcpStream,
     since: u64,
-    /// Bytes that the kernel took since then.
+    /// Bytes that the kernel took since `since`.
     written: u64,
     block: u64,
 }

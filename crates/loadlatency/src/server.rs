@@ -349,8 +349,8 @@ impl Server {
         secret.is_empty() || auth::proves(secret, role, parts, proof)
     }
 
-    /// A session from its beginning to its end. Its connection is closed after it, so that a client that has seen the end of the
-    /// connection can be sure that the next client would be served.
+    /// Carries a session out from its beginning to its end. Its connection is closed after it, so that a client
+    /// that has seen the end of the connection can be sure that the next client would be served.
     fn run(&self, stream: TcpStream, peer: SocketAddr, session: &Session) {
         self.say(format!("session of {peer} begins"));
         let mut link = Link::new(stream, MAX_REQUEST);

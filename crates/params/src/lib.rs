@@ -58,11 +58,11 @@ pub struct Param {
     pub default: Option<u64>,
     /// Words for what holds where nothing is given and there is no default.
     pub otherwise: &'static str,
-    /// Whether an experiment file has to give it.
+    /// Whether an experiment file has to give the parameter.
     pub required: bool,
     /// The words of a `choice`, in the order of their numbers.
     pub choices: &'static [&'static str],
-    /// Whether an experiment file may give it in packets, in bytes, and as a multiple of the path's BDP.
+    /// Whether an experiment file may give the parameter in packets, in bytes, and as a multiple of the path's BDP.
     pub bdp: bool,
     /// Whether an experiment file may give bytes without a unit, as other tools do for a packet.
     pub bare: bool,

@@ -68,7 +68,7 @@ pub enum SystemError {
         /// Values that the sysctl takes.
         expected: &'static str,
     },
-    /// The modelled stack does not take it.
+    /// Sysctl that the modelled stack does not take.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// A sysctl that is the whole machine's.
@@ -106,7 +106,7 @@ pub trait System {
     /// Lets time pass.
     fn run_until(&mut self, until: Nanos);
 
-    /// The next packet it has sent, and when; lets time pass up to `until` to get one.
+    /// Next packet that the system has sent, and when; lets time pass up to `until` to get one.
     fn next_packet(&mut self, until: Nanos) -> Option<(Nanos, Seen)>;
 
     /// Delivers the bytes of an IPv4 packet to it.

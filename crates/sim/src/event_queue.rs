@@ -278,7 +278,7 @@ struct Tree {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     keys: [u64; WIDTH],
-    /// The least of them.
+    /// The least of the keys.
     first: u64,
 }
 

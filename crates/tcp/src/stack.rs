@@ -283,7 +283,8 @@ pub trait Profile: Send + Sync {
     /// autotuning could go on.
     fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str>;
 
-    /// The names of its congestion controls, the default first: those of [`StackSpec::cc`] and what was registered since.
+    /// Names of the stack's congestion controls, the default first: those of [`StackSpec::cc`] and what was
+    /// registered since.
     fn congestion_controls(&self) -> Vec<&str> {
         self.spec().cc.to_vec()
     }

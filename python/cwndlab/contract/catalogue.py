@@ -57,11 +57,13 @@ class Param(TypedDict):
     otherwise: str
     """Words for what holds where nothing is given and there is no default."""
     required: bool
-    """Whether an experiment file has to give it."""
+    """Whether an experiment file has to give the parameter."""
     choices: list[str]
     """The words of a `choice`, in the order of their numbers."""
     bdp: bool
-    """Whether an experiment file may give it in packets, in bytes, and as a multiple of the path's BDP."""
+    """Whether an experiment file may give the parameter in packets, in bytes, and as a multiple of the
+    path's BDP.
+    """
     bare: bool
     """Whether an experiment file may give bytes without a unit, as other tools do for a packet."""
     carried: Carried

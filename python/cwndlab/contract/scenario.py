@@ -384,7 +384,9 @@ class Node(TypedDict):
     name: str
     """Unique among hosts and nodes."""
     switch: Switch | None
-    """Memory that its outgoing links share, besides the limits of their queues; null: no such limit."""
+    """Memory that the node's outgoing links share, besides the limits of their queues. Null: no such
+    limit.
+    """
 
 
 class Switch(TypedDict):
@@ -474,7 +476,7 @@ Shaper: TypeAlias = ShaperTokenBucket | ShaperPolicer | ShaperTrace
 """Limit of a link besides its rate."""
 WhenFull: TypeAlias = Literal["drop", "enobufs"]
 """Reaction of a full transmit queue to a packet. `drop`: drops the packet, and the stack does not know.
-`enobufs`: refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+`enobufs`: refuses the packet: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
 """
 Loss: TypeAlias = LossRandom | LossNth | LossGilbert | LossList
 """Loss of packets before the queue."""

@@ -335,7 +335,8 @@ impl App {
         }
     }
 
-    /// Bytes of its smallest message, and how many of them what it says takes on a real connection; None: it says nothing.
+    /// Bytes of the application's smallest message, and how many of them what it says takes on a real connection.
+    /// None: it says nothing.
     pub fn message(&self) -> Option<(u64, usize)> {
         let asks = |bytes, response| (bytes, Message::Request { bytes, response, last: true }.encode().1);
         match *self {

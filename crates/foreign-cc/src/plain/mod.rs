@@ -80,7 +80,7 @@ impl Event {
 
 /// The controller of one connection.
 pub trait Controller: Send {
-    /// Tells it of an event; what it set is in `flow` then.
+    /// Tells the controller of an event; what it set is in `flow` then.
     ///
     /// # Errors
     /// How it failed, as the rest of a sentence that begins with the event.

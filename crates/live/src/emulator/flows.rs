@@ -44,7 +44,7 @@ impl Flows {
         Flows { keys, connections: vec![Connection::default(); if active { PLACES } else { 0 }], active }
     }
 
-    /// Whose packet it is, and how many payload bytes of the stream came before it, if it has payload.
+    /// Owner of a packet, and how many payload bytes of the stream came before it, if it has payload.
     #[inline]
     pub(crate) fn find(&mut self, headers: &Headers, bytes: &[u8]) -> (Option<Owner>, Option<u64>) {
         if !self.active {

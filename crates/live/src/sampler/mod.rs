@@ -145,7 +145,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Ends it; returns the records (table, batch) and a report as JSON.
+    /// Ends the sampler; returns the records (table, batch) and a report as JSON.
     ///
     /// # Errors
     /// It does not run, or its thread failed.

@@ -114,7 +114,7 @@ pub(super) struct Cake {
 struct Flow {
     items: Chain,
     cobalt: Cobalt,
-    /// Bytes waiting. They fit: the limit of memory, which counts more, has as many bits.
+    /// Bytes waiting. The type has room: the limit of memory, which counts more, has as many bits.
     bytes: u32,
     /// Hash of the flow that uses the queue.
     tag: u32,

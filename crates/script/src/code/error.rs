@@ -19,7 +19,7 @@ pub enum CodeError {
         /// Words that may stand there.
         expected: String,
     },
-    /// No statement begins so.
+    /// Word that begins no statement.
     #[error("found `{0}`; only `assert`, `print` and NAME = … are allowed")]
     NoStatement(String),
     /// A statement ends too early.

@@ -319,7 +319,7 @@ impl Core {
         self.sacked_out + self.lost_out
     }
 
-    /// Below the threshold, as modern Linux tests it.
+    /// Whether cwnd is below the threshold, as modern Linux tests it.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -490,7 +490,7 @@ pub trait CongestionControl: Any + Send {
         2
     }
 
-    /// Whether it hears of marks of congestion on data that comes (TCP_CONG_NEEDS_ECN).
+    /// Whether the module hears of marks of congestion on data that comes (TCP_CONG_NEEDS_ECN).
     fn needs_ecn(&self) -> bool {
         false
     }

@@ -120,7 +120,7 @@ impl SendMap {
         }
     }
 
-    /// An entry is sent again; returns it.
+    /// Notes that an entry is sent again; returns the entry.
     pub(super) fn resend(&mut self, index: usize, at: u64, stamp: u32, probe: bool) -> Entry {
         self.orders += 1;
         let passed = self.newest_sacked;
