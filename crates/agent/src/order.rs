@@ -79,9 +79,9 @@ pub(crate) struct Task {
     pub flow: String,
     /// Application of the flow.
     pub app: App,
-    /// Congestion control, by the system's name; None: the system's.
+    /// Congestion control, by the system's name. None: the system's.
     pub cc: Option<String>,
-    /// Send buffer of the sender, bytes; None: the system's.
+    /// Send buffer of the sender, bytes. None: the system's.
     pub sndbuf: Option<usize>,
     /// Receive buffer of the receiver, in bytes. None: the system's choice.
     pub rcvbuf: Option<usize>,

@@ -235,7 +235,7 @@ pub(crate) fn bytes_received(socket: RawFd) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(count))
 }
 
-/// Whether a socket of this host listens on a port; None where the system has no simple way to tell.
+/// Whether a socket of this host listens on a port. None where the system has no simple way to tell.
 pub(crate) fn is_listening(port: u16) -> Option<bool> {
     #[cfg(target_os = "linux")]
     {

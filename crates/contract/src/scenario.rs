@@ -119,7 +119,7 @@ pub struct Host {
     /// A receiver that hands data to its stack in aggregates of this many segments, instead of what `nic` says; the
     /// next one is waited for as long as `nic.coalesce` says. Null: no.
     pub ack_every: Option<u16>,
-    /// Time the host takes; null: none.
+    /// Time the host takes. Null: none.
     pub noise: Option<Noise>,
     /// Impairments by `tc netem` at the host's egress, where it sees segments before segmentation offload. Null:
     /// none.
@@ -132,9 +132,9 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
-    /// Time for what is handed to the stack, one after the other; null: none.
+    /// Time for what is handed to the stack, one after the other. Null: none.
     pub processing: Option<Processing>,
-    /// Moments in which the host does nothing; null: none.
+    /// Moments in which the host does nothing. Null: none.
     pub stall: Option<Stall>,
 }
 
@@ -174,7 +174,7 @@ pub struct Egress {
     pub duplicate_ppb: u32,
     /// Probability that a segment is damaged.
     pub corrupt_ppb: u32,
-    /// Rate, behind the delay; null: none.
+    /// Rate, behind the delay. Null: none.
     pub rate_bps: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub struct Egress {
 pub struct Ingress {
     /// Impairments on the wire. Null: none.
     pub before_gro: Option<IngressStage>,
-    /// Behind receive aggregation, as a rule in the INPUT chain; null: none.
+    /// Behind receive aggregation, as a rule in the INPUT chain. Null: none.
     pub after_gro: Option<IngressStage>,
 }
 
@@ -198,9 +198,9 @@ pub struct IngressStage {
     pub duplicate_ppb: u32,
     /// Probability that a packet is damaged.
     pub corrupt_ppb: u32,
-    /// Only packets to this port; null: any.
+    /// Only packets to this port. Null: any.
     pub dport: Option<u16>,
-    /// Only packets from this port; null: any.
+    /// Only packets from this port. Null: any.
     pub sport: Option<u16>,
     /// Only packets with at least this many payload bytes.
     pub min_payload: u32,
@@ -228,13 +228,13 @@ pub struct Nic {
     pub full: WhenFull,
     /// Segmentation offload.
     pub tso: bool,
-    /// Largest payload of a segment handed to the interface; null: what an IP packet holds.
+    /// Largest payload of a segment handed to the interface. Null: what an IP packet holds.
     pub tso_max: Option<u32>,
     /// Receive aggregation by the stack (Linux GRO).
     pub gro: bool,
     /// Receive aggregation by the driver (FreeBSD LRO).
     pub lro: bool,
-    /// Interrupt moderation; null: every frame interrupts, so that only what arrives at the same moment is aggregated.
+    /// Interrupt moderation. Null: every frame interrupts, so that only what arrives at the same moment is aggregated.
     pub coalesce: Option<Coalesce>,
 }
 
@@ -282,7 +282,7 @@ pub struct Link {
     pub from: String,
     /// Host or node at the receiving end.
     pub to: String,
-    /// Rate; null: a packet takes no time.
+    /// Rate. Null: a packet takes no time.
     pub rate_bps: Option<u64>,
     /// One-way propagation delay.
     pub delay_ns: u64,
@@ -329,9 +329,9 @@ pub struct Flow {
     /// Constants of the congestion control that the experiment changes. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_params: Option<CcParams>,
-    /// Sender's SO_SNDBUF; null: autotuning.
+    /// Sender's SO_SNDBUF. Null: autotuning.
     pub sndbuf: Option<u64>,
-    /// Receiver's SO_RCVBUF; null: autotuning.
+    /// Receiver's SO_RCVBUF. Null: autotuning.
     pub rcvbuf: Option<u64>,
 }
 
@@ -343,15 +343,15 @@ pub struct Change {
     pub at_ns: u64,
     /// The link's name.
     pub link: String,
-    /// New rate; null: unchanged.
+    /// New rate. Null: unchanged.
     pub rate_bps: Option<u64>,
-    /// New delay; null: unchanged.
+    /// New delay. Null: unchanged.
     pub delay_ns: Option<u64>,
-    /// New loss; null: unchanged.
+    /// New loss. Null: unchanged.
     pub loss: Option<path::LossConfig>,
-    /// New queue discipline, which takes over the packets that wait; null: unchanged.
+    /// New queue discipline, which takes over the packets that wait. Null: unchanged.
     pub queue: Option<path::QueueConfig>,
-    /// Outage: packets entering while down are lost; null: unchanged.
+    /// Outage: packets entering while down are lost. Null: unchanged.
     pub down: Option<bool>,
 }
 

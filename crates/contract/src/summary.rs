@@ -13,7 +13,7 @@ pub struct Summary {
     pub flows: Vec<FlowSummary>,
     /// Links whose queues are observed.
     pub links: Vec<LinkSummary>,
-    /// Events of the engine; null where no engine ran.
+    /// Events of the engine. Null where no engine ran.
     pub events: Option<u64>,
     /// Packets that entered a link; of a real testbed, those in `links`.
     pub packets: u64,
@@ -29,7 +29,7 @@ pub struct FlowSummary {
     pub status: Status,
     /// Payload read by the receiving application; of datagrams, the payload that arrived.
     pub goodput_bytes: u64,
-    /// Payload written and not acknowledged at the end; null without a connection.
+    /// Payload written and not acknowledged at the end. Null without a connection.
     pub unacknowledged_bytes: Option<u64>,
     /// Bytes that the sender's packets occupied at the bottleneck, with its overhead.
     pub wire_bytes: Option<u64>,
@@ -53,11 +53,11 @@ pub struct FlowSummary {
     pub goodput_seconds: GoodputSeconds,
     /// Packet-pair round trips of every acknowledgement: on the path, from interface to interface.
     pub rtt: Times,
-    /// Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active; null without one.
+    /// Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active. Null without one.
     pub srtt_mean_ns: Option<u64>,
     /// Time that each data packet spent in queues, summed over the hops.
     pub queue_delay: Times,
-    /// Mean congestion window over the time it was active; null without one.
+    /// Mean congestion window over the time it was active. Null without one.
     pub cwnd_mean_bytes: Option<u64>,
     /// Largest congestion window.
     pub cwnd_max_bytes: Option<u64>,
@@ -222,8 +222,8 @@ pub struct LinkSummary {
     pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Packets marked; null where the kernel carries the link.
+    /// Packets marked. Null where the kernel carries the link.
     pub ce_marks: Option<u64>,
-    /// Time in which it was sending; null where the kernel carries the link.
+    /// Time in which it was sending. Null where the kernel carries the link.
     pub busy_ns: Option<u64>,
 }

@@ -184,7 +184,7 @@ tables! {
         flow: u32 = "flow" flows,
         /// Congestion window, bytes.
         cwnd: u64 = "cwnd_bytes" u64,
-        /// Slow-start threshold, bytes; None while infinite.
+        /// Slow-start threshold, bytes. None while infinite.
         ssthresh: Option<u64> = "ssthresh_bytes" u64,
         /// Smoothed RTT.
         srtt: Option<Nanos> = "srtt_ns" u64,
@@ -204,11 +204,11 @@ tables! {
         rto: Option<Nanos> = "rto_ns" u64,
         /// The peer's window as the sender knows it, bytes.
         send_window: Option<u64> = "send_window_bytes" u64,
-        /// The window that the receiving host offered last, bytes; None where it has no connection.
+        /// The window that the receiving host offered last, bytes. None where it has no connection.
         receive_window: Option<u64> = "receive_window_bytes" u64,
         /// The sending host's buffer, bytes.
         send_buffer: Option<u64> = "send_buffer_bytes" u64,
-        /// The receiving host's buffer, bytes; None as above.
+        /// The receiving host's buffer, bytes. None where it has no connection.
         receive_buffer: Option<u64> = "receive_buffer_bytes" u64,
         /// Coarse state.
         phase: Phase = "state" states,
@@ -228,7 +228,7 @@ tables! {
         mss: u32 = "mss_bytes" u32,
         /// Variation of the RTT.
         rttvar: Option<Nanos> = "rttvar_ns" u64,
-        /// Least RTT; None before the first.
+        /// Least RTT. None before the first.
         min_rtt: Option<Nanos> = "min_rtt_ns" u64,
         /// Rate of delivery.
         delivery_bps: Option<u64> = "delivery_bps" u64,

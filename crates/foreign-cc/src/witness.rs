@@ -35,7 +35,7 @@ struct Page {
 /// No time: the call is no event of the run.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The file in memory; null: nobody asked.
+/// The file in memory. Null: nobody asked.
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 /// A page that holds 1, and 0 in a copy of this process.
 static ORIGINAL: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());

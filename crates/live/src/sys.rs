@@ -47,7 +47,7 @@ pub(crate) fn set_option<T>(
     .map(drop)
 }
 
-/// Moves the calling thread into the network namespace of that name under /run/netns, or of that path; None: it stays.
+/// Moves the calling thread into the network namespace of that name under /run/netns, or of that path. None: it stays.
 ///
 /// # Errors
 /// There is none, or not enough rights; with its name.

@@ -6,7 +6,7 @@
 pub(crate) struct TcpInfo<'a>(pub(crate) &'a [u8]);
 
 impl TcpInfo<'_> {
-    /// A field by its name in C; None if this kernel has none.
+    /// A field by its name in C. None if this kernel has none.
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
         let &(_, at, size) = FIELDS.iter().find(|(field, ..)| *field == name)?;
         self.0.get(at..at + size).map(number)

@@ -53,7 +53,7 @@ pub struct Options {
     pub port: u16,
     /// The secret that clients must know; empty for none.
     pub secret: String,
-    /// Congestion control of downloads; None for the system's.
+    /// Congestion control of downloads. None for the system's.
     pub cc: Option<String>,
     /// End after the first session.
     pub once: bool,

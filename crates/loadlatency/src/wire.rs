@@ -117,7 +117,7 @@ pub fn read_greeting(bytes: &[u8; GREETING]) -> Result<Role, Status> {
     }
 }
 
-/// Reads a server's answer; None if it is not one.
+/// Reads a server's answer. None if it is not one.
 pub fn read_answer(bytes: &[u8; GREETING]) -> Option<Status> {
     let status = Status::ALL.get(usize::from(bytes[6])).copied();
     match u16::from_be_bytes([bytes[4], bytes[5]]) {
@@ -151,7 +151,7 @@ impl Opening {
         bytes
     }
 
-    /// Reads one; None if a field is out of range.
+    /// Reads one. None if a field is out of range.
     pub fn read(bytes: &[u8; SESSION + 6]) -> Option<Opening> {
         let (session, rest) = bytes.split_first_chunk()?;
         let (id, rest) = rest.split_first_chunk()?;
@@ -186,7 +186,7 @@ impl Block {
         bytes
     }
 
-    /// Reads one; None if it is not one.
+    /// Reads a block's header. None if the bytes are none.
     pub fn read(bytes: &[u8; BLOCK]) -> Option<Block> {
         let mut rest = Reader(bytes);
         let length = rest.u32()?;
@@ -245,7 +245,7 @@ impl Request {
         }
     }
 
-    /// Reads one; None if it is not one.
+    /// Reads a request. None if the bytes are none.
     pub fn read(kind: u8, body: &[u8]) -> Option<Request> {
         let mut rest = Reader(body);
         let request = match kind {
@@ -327,7 +327,7 @@ impl Reply {
         }
     }
 
-    /// Reads one; None if it is not one.
+    /// Reads a reply. None if the bytes are none.
     pub fn read(kind: u8, body: &[u8]) -> Option<Reply> {
         let mut rest = Reader(body);
         let reply = match kind {

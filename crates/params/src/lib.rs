@@ -297,7 +297,7 @@ pub trait Table {
 
 /// The value of a parameter as a number.
 pub trait Value {
-    /// The number; None: the value is null.
+    /// The number. None: the value is null.
     fn number(&self) -> Option<u64>;
 }
 

@@ -40,9 +40,9 @@ pub enum LossConfig {
         packet: u32,
         /// Only packets with at least this many payload bytes are counted and dropped.
         min_payload: u32,
-        /// Only packets to this port; null: any.
+        /// Only packets to this port. Null: any.
         dport: Option<u16>,
-        /// Only packets from this port; null: any.
+        /// Only packets from this port. Null: any.
         sport: Option<u16>,
     },
     /// Two-state Gilbert-Elliott chain, as netem's `loss gemodel p r 1-h 1-k`.

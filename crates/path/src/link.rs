@@ -20,7 +20,7 @@ use stepped::Stepped;
 /// The configuration of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// Rate, bits per second; None: a packet takes no time.
+    /// Rate, bits per second. None: a packet takes no time.
     pub rate_bps: Option<u64>,
     /// One-way propagation delay.
     pub delay_ns: Nanos,
@@ -95,7 +95,7 @@ pub struct Counters {
     pub busy_ns: Nanos,
 }
 
-/// A change of a running (stepped) link; None leaves a property as it is.
+/// A change of a running (stepped) link. None leaves a property as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkChange {
     /// New rate; the packet in service is finished at the old one.
@@ -203,7 +203,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
     }
 
     /// [`Link::arrive`] without the packet itself, of which only the number of `bytes` is needed, on a link that
-    /// [`Link::is_plain`]. Returns when it reaches the far end and how long it waited in the queue; None if the queue's limit
+    /// [`Link::is_plain`]. Returns when it reaches the far end and how long it waited in the queue. None if the queue's limit
     /// drops it.
     ///
     /// # Panics

@@ -17,7 +17,7 @@ pub struct SwitchConfig {
     /// Bytes for the packets of all ports, with each port's overhead. A packet holds its place from its arrival, which
     /// is when its last bit is in, until its last bit has left.
     pub buffer_bytes: u64,
-    /// Ask the neighbours to pause; null: packets that find no place are dropped.
+    /// Ask the neighbours to pause. Null: packets that find no place are dropped.
     pub pause: Option<PauseConfig>,
 }
 

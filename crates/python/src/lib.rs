@@ -72,7 +72,7 @@ fn watch_modules(file: PathBuf) -> Result<()> {
 }
 
 /// The last call of a hook by the process that writes `file`: its number, whether it has not returned, and hook and time in
-/// words; None: there was none yet.
+/// words. None: there was none yet.
 #[pyfunction]
 fn watched_module(file: PathBuf) -> Option<(u64, bool, String)> {
     foreign_cc::witness::read(&file).map(|seen| (seen.calls, seen.inside, seen.call))

@@ -27,7 +27,7 @@ pub struct Options {
     /// Greatest distance of an event from its time, in per mille of the time since the event before; the larger of
     /// the two counts.
     pub tolerance_permille: u64,
-    /// Nanoseconds between ticks of the timestamp clock; None: the values of timestamps are not checked.
+    /// Nanoseconds between ticks of the timestamp clock. None: the values of timestamps are not checked.
     pub timestamp_tick: Option<Nanos>,
     /// Check segment boundaries; otherwise one segment of data may arrive as several, and several as one.
     pub strict_segments: bool,
@@ -148,7 +148,7 @@ pub enum Action {
 /// A packet as a script writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// ECN field of the IP header; None: any.
+    /// ECN field of the IP header. None: any.
     pub ecn: Option<EcnField>,
     /// TCP flags.
     pub flags: Flags,
@@ -160,9 +160,9 @@ pub struct Packet {
     pub len: u32,
     /// Acknowledgement number.
     pub ack: u32,
-    /// Window field; None: any.
+    /// Window field. None: any.
     pub window: Option<u16>,
-    /// Options in order; None: `<...>`, any.
+    /// Options in order. None: `<...>`, any.
     pub options: Option<Vec<TcpOption>>,
 }
 

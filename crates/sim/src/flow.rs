@@ -151,7 +151,7 @@ impl<O: End, A: End> Pair<O, A> {
 pub(crate) struct Background {
     /// Draws of transfers.
     pub draws: Transfers,
-    /// Size of the one whose arrival is the next event; None before the flow begins.
+    /// Size of the one whose arrival is the next event. None before the flow begins.
     pub next: Option<u64>,
     /// Flows for its transfers.
     pub transfers: Vec<FlowId>,

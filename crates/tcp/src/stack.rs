@@ -110,7 +110,7 @@ pub struct StackSpec {
     /// Least time between two ACKs that answer segments without data outside the window. It keeps two peers from
     /// answering each other for ever. 0: each is answered.
     pub invalid_ratelimit: Nanos,
-    /// The first SYN is sent again after so many ticks when the peer acknowledged something else; None: at its own
+    /// The first SYN is sent again after so many ticks when the peer acknowledged something else. None: at its own
     /// time.
     pub syn_retry_ticks: Option<u64>,
     /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
@@ -197,9 +197,9 @@ impl StateRules {
 /// Options that an application (or an experiment file) sets on a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// SO_SNDBUF in bytes; None: autotuning.
+    /// SO_SNDBUF in bytes. None: autotuning.
     pub sndbuf: Option<u64>,
-    /// SO_RCVBUF in bytes; None: autotuning.
+    /// SO_RCVBUF in bytes. None: autotuning.
     pub rcvbuf: Option<u64>,
 }
 

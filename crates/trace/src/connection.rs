@@ -123,7 +123,7 @@ pub struct Half {
 }
 
 impl Half {
-    /// The sequence number of the first payload byte, or of the first one seen; None before any.
+    /// The sequence number of the first payload byte, or of the first one seen. None before any.
     pub fn first_seq(&self) -> Option<u32> {
         (self.base != 0).then_some(self.base as u32)
     }

@@ -10,7 +10,7 @@ class AppBulk(TypedDict):
 
     kind: Literal["bulk"]
     bytes: int | None
-    """Bytes to send, after which it closes; null: no limit."""
+    """Bytes to send, after which it closes. Null: no limit."""
     write_bytes: int
     """Size of one write."""
 

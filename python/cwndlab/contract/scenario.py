@@ -61,9 +61,9 @@ class Flow(_FlowFrom):
     cc: str
     """Congestion control of the sender."""
     sndbuf: int | None
-    """Sender's SO_SNDBUF; null: autotuning."""
+    """Sender's SO_SNDBUF. Null: autotuning."""
     rcvbuf: int | None
-    """Receiver's SO_RCVBUF; null: autotuning."""
+    """Receiver's SO_RCVBUF. Null: autotuning."""
     cc_params: NotRequired[CcParams | None]
     """Constants of the congestion control that the experiment changes. Absent: none."""
 
@@ -118,7 +118,7 @@ class Host(TypedDict):
     says; the next one is waited for as long as `nic.coalesce` says. Null: no.
     """
     noise: Noise | None
-    """Time the host takes; null: none."""
+    """Time the host takes. Null: none."""
     egress: Egress | None
     """Impairments by `tc netem` at the host's egress, where it sees segments before segmentation offload.
     Null: none.
@@ -143,7 +143,7 @@ class Egress(TypedDict):
     corrupt_ppb: int
     """Probability that a segment is damaged."""
     rate_bps: int | None
-    """Rate, behind the delay; null: none."""
+    """Rate, behind the delay. Null: none."""
 
 
 class Jitter(TypedDict):
@@ -182,9 +182,9 @@ class LossNth(TypedDict):
     min_payload: int
     """Only packets with at least this many payload bytes are counted and dropped."""
     dport: int | None
-    """Only packets to this port; null: any."""
+    """Only packets to this port. Null: any."""
     sport: int | None
-    """Only packets from this port; null: any."""
+    """Only packets from this port. Null: any."""
 
 
 class LossGilbert(TypedDict):
@@ -215,7 +215,7 @@ class Ingress(TypedDict):
     before_gro: IngressStage | None
     """Impairments on the wire. Null: none."""
     after_gro: IngressStage | None
-    """Behind receive aggregation, as a rule in the INPUT chain; null: none."""
+    """Behind receive aggregation, as a rule in the INPUT chain. Null: none."""
 
 
 class IngressStage(TypedDict):
@@ -228,9 +228,9 @@ class IngressStage(TypedDict):
     corrupt_ppb: int
     """Probability that a packet is damaged."""
     dport: int | None
-    """Only packets to this port; null: any."""
+    """Only packets to this port. Null: any."""
     sport: int | None
-    """Only packets from this port; null: any."""
+    """Only packets from this port. Null: any."""
     min_payload: int
     """Only packets with at least this many payload bytes."""
 
@@ -245,13 +245,13 @@ class Nic(TypedDict):
     tso: bool
     """Segmentation offload."""
     tso_max: int | None
-    """Largest payload of a segment handed to the interface; null: what an IP packet holds."""
+    """Largest payload of a segment handed to the interface. Null: what an IP packet holds."""
     gro: bool
     """Receive aggregation by the stack (Linux GRO)."""
     lro: bool
     """Receive aggregation by the driver (FreeBSD LRO)."""
     coalesce: Coalesce | None
-    """Interrupt moderation; null: every frame interrupts, so that only what arrives at the same moment is
+    """Interrupt moderation. Null: every frame interrupts, so that only what arrives at the same moment is
     aggregated.
     """
 
@@ -273,9 +273,9 @@ class Noise(TypedDict):
     """Processing-time and stall noise."""
 
     processing: Processing | None
-    """Time for what is handed to the stack, one after the other; null: none."""
+    """Time for what is handed to the stack, one after the other. Null: none."""
     stall: Stall | None
-    """Moments in which the host does nothing; null: none."""
+    """Moments in which the host does nothing. Null: none."""
 
 
 class Processing(TypedDict):
@@ -308,7 +308,7 @@ class Link(_LinkFrom):
     to: str
     """Host or node at the receiving end."""
     rate_bps: int | None
-    """Rate; null: a packet takes no time."""
+    """Rate. Null: a packet takes no time."""
     delay_ns: int
     """One-way propagation delay."""
     queue: Queue
@@ -397,7 +397,7 @@ class Switch(TypedDict):
     arrival, which is when its last bit is in, until its last bit has left.
     """
     pause: Pause | None
-    """Ask the neighbours to pause; null: packets that find no place are dropped."""
+    """Ask the neighbours to pause. Null: packets that find no place are dropped."""
 
 
 class Pause(TypedDict):
@@ -459,15 +459,15 @@ class Change(TypedDict):
     link: str
     """The link's name."""
     rate_bps: int | None
-    """New rate; null: unchanged."""
+    """New rate. Null: unchanged."""
     delay_ns: int | None
-    """New delay; null: unchanged."""
+    """New delay. Null: unchanged."""
     loss: Loss | None
-    """New loss; null: unchanged."""
+    """New loss. Null: unchanged."""
     queue: Queue | None
-    """New queue discipline, which takes over the packets that wait; null: unchanged."""
+    """New queue discipline, which takes over the packets that wait. Null: unchanged."""
     down: bool | None
-    """Outage: packets entering while down are lost; null: unchanged."""
+    """Outage: packets entering while down are lost. Null: unchanged."""
 
 
 Sampling: TypeAlias = SamplingOff | SamplingPerAck | SamplingInterval

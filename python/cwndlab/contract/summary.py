@@ -13,7 +13,7 @@ class Summary(TypedDict):
     links: list[LinkSummary]
     """Links whose queues are observed."""
     events: int | None
-    """Events of the engine; null where no engine ran."""
+    """Events of the engine. Null where no engine ran."""
     packets: int
     """Packets that entered a link; of a real testbed, those in `links`."""
 
@@ -28,7 +28,7 @@ class FlowSummary(TypedDict):
     goodput_bytes: int
     """Payload read by the receiving application; of datagrams, the payload that arrived."""
     unacknowledged_bytes: int | None
-    """Payload written and not acknowledged at the end; null without a connection."""
+    """Payload written and not acknowledged at the end. Null without a connection."""
     wire_bytes: int | None
     """Bytes that the sender's packets occupied at the bottleneck, with its overhead."""
     segments_sent: int | None
@@ -52,13 +52,13 @@ class FlowSummary(TypedDict):
     rtt: Times
     """Packet-pair round trips of every acknowledgement: on the path, from interface to interface."""
     srtt_mean_ns: int | None
-    """Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active; null without
+    """Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active. Null without
     one.
     """
     queue_delay: Times
     """Time that each data packet spent in queues, summed over the hops."""
     cwnd_mean_bytes: int | None
-    """Mean congestion window over the time it was active; null without one."""
+    """Mean congestion window over the time it was active. Null without one."""
     cwnd_max_bytes: int | None
     """Largest congestion window."""
     limited_ns: Limited
@@ -156,7 +156,7 @@ class LoadMetrics(TypedDict):
     """The metrics of one scenario."""
 
     up_kib_s: float | None
-    """n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads."""
+    """n times the harmonic mean of the uploads' mean goodputs, KiB/s. None without uploads."""
     down_kib_s: float | None
     """n times the harmonic mean of the downloads' mean goodputs, KiB/s; None without downloads."""
     smoothness_hz: float
@@ -168,17 +168,17 @@ class LoadMetrics(TypedDict):
     goodput: list[GoodputOf]
     """Each flow's own mean goodput."""
     jain_up: float | None
-    """Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984); None for fewer than two."""
+    """Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984). None for fewer than two."""
     jain_down: float | None
     """Jain's index of the downloads."""
     loaded: Latency | None
-    """The pinger's round trips under load; None without a ping."""
+    """The pinger's round trips under load. None without a ping."""
     idle: Latency | None
     """Latency of the idle link to compare with: just before the scenario, else before the first."""
     one_way: OneWayChange | None
     """Change of the two ways against the idle link. None without the server's clock."""
     rpm: Rpm | None
-    """Round trips per minute; None where a kind of probe is missing."""
+    """Round trips per minute. None where a kind of probe is missing."""
     bufferbloat: Bufferbloat | None
     """Additional time of round trips under load."""
 
@@ -352,9 +352,9 @@ class LinkSummary(TypedDict):
     drops: int
     """Packets dropped."""
     ce_marks: int | None
-    """Packets marked; null where the kernel carries the link."""
+    """Packets marked. Null where the kernel carries the link."""
     busy_ns: int | None
-    """Time in which it was sending; null where the kernel carries the link."""
+    """Time in which it was sending. Null where the kernel carries the link."""
 
 
 Status: TypeAlias = Literal["complete", "unfinished", "failed", "not-started", "unreliable"]

@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     /// Time between two looks, ns.
     #[serde(default)]
     pub queue_interval_ns: u64,
-    /// Taps, which see every packet; None: there are none.
+    /// Taps, which see every packet. None: there are none.
     #[serde(default)]
     pub taps: Option<Taps>,
     /// Settings of links that change in mid-run, in order of time.
@@ -55,7 +55,7 @@ pub(crate) struct Plan {
 pub(crate) enum Step {
     /// Write a file of /proc or /sys.
     Write {
-        /// The node; None: outside of all.
+        /// The node. None: outside of all.
         node: Option<usize>,
         /// Path of the file.
         path: String,
@@ -109,7 +109,7 @@ pub(crate) struct Link {
     pub interface: i32,
     /// Handle of the queue discipline whose queue it is.
     pub queue: u32,
-    /// Handle of the queue discipline in which loss is made; None: nowhere.
+    /// Handle of the queue discipline in which loss is made. None: nowhere.
     pub netem: Option<u32>,
     /// Whether the run records the link's queue.
     pub observe: bool,
@@ -149,6 +149,6 @@ pub(crate) struct Counters {
     pub bytes: u64,
     /// Packets that have left the queue.
     pub packets: u64,
-    /// Packets marked so far; None where the discipline does not tell.
+    /// Packets marked so far. None where the discipline does not tell.
     pub marks: Option<u64>,
 }

@@ -7,7 +7,7 @@ use crate::{End, Metric, Nanos, Socket};
 #[derive(Clone, Debug)]
 pub struct Incast {
     asker: Asker,
-    /// Requests still to make; None: until stopped.
+    /// Requests still to make. None: until stopped.
     left: Option<u64>,
     /// Whether the client asks when it acts next.
     released: bool,

@@ -36,7 +36,7 @@ params::kinds! {
             /// Size of one write.
             write_bytes: u64 = write(),
         } with {
-            /// Bytes to send, after which it closes; null: no limit.
+            /// Bytes to send, after which it closes. Null: no limit.
             bytes: Option<u64>,
         } besides {
             /// Interval of the tool's own report.

@@ -7,7 +7,7 @@ use crate::{End, Metric, Nanos, Socket};
 #[derive(Clone, Debug)]
 pub struct Requests {
     asker: Asker,
-    /// Requests still to make; None: until stopped.
+    /// Requests still to make. None: until stopped.
     left: Option<u64>,
     think: Nanos,
     /// Time when the next request is made. None: as soon as possible.

@@ -22,7 +22,7 @@ struct Connection {
     /// Hash of the packets' headers; 0: none.
     hash: u64,
     owner: Option<Owner>,
-    /// Sequence number of the first byte; None before a SYN.
+    /// Sequence number of the first byte. None before a SYN.
     first: Option<u32>,
     /// Offset of the newest packet, for streams beyond 4 GB.
     newest: u64,

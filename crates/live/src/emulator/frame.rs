@@ -46,7 +46,7 @@ pub(crate) struct Frame {
     pub(crate) flow: Option<u16>,
     /// Whether the frame goes from the flow's sender to its receiver.
     pub(crate) forward: bool,
-    /// Payload bytes since the start of the stream; None if not known.
+    /// Payload bytes since the start of the stream. None if not known.
     pub(crate) offset: Option<u64>,
     /// The ECN field was changed to CE.
     pub(crate) marked: bool,

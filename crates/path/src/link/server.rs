@@ -62,7 +62,7 @@ impl Server {
         self.free_at
     }
 
-    /// [`Server::begin`] for a packet that finds the server idle and has the size of the last one; None, and nothing done, otherwise.
+    /// [`Server::begin`] for a packet that finds the server idle and has the size of the last one. None, and nothing done, otherwise.
     #[inline(always)]
     pub(super) fn begin_idle(&mut self, start: Nanos, len: u32) -> Option<Nanos> {
         let service = &self.sizes[0];

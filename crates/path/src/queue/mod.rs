@@ -28,7 +28,7 @@ pub use store::{Place, Store};
 pub trait Qdisc<P>: Send {
     /// Takes in a packet of `store`, or drops it, or drops others to make room.
     fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>);
-    /// The packet whose transmission starts now; None only if the queue is empty, or emptied by drops.
+    /// The packet whose transmission starts now. None only if the queue is empty, or emptied by drops.
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place>;
     /// Bytes waiting, with the link's overhead.
     fn backlog_bytes(&self) -> u64;
@@ -43,7 +43,7 @@ pub trait Qdisc<P>: Send {
     fn pass(&mut self, _now: Nanos, _item: &Queued<P>) -> bool {
         self.can_bypass()
     }
-    /// Bytes of the packet that `dequeue` would give; None if the discipline cannot tell before it dequeues.
+    /// Bytes of the packet that `dequeue` would give. None if the discipline cannot tell before it dequeues.
     fn head_len(&self, _store: &Store<P>) -> Option<u32> {
         None
     }

@@ -69,7 +69,7 @@ pub(super) struct Red {
     idle_since: Option<Nanos>,
     /// Time in which an average packet is sent at `bandwidth_bps`.
     packet_time: Nanos,
-    /// Packets since the last drop while the average is between the thresholds; None: below, or above.
+    /// Packets since the last drop while the average is between the thresholds. None: below, or above.
     count: Option<u64>,
     /// Uniform draw of 2^32 that decides after how many packets the next one is dropped.
     draw: u64,

@@ -167,7 +167,7 @@ pub(crate) fn run_early(config: &LinkConfig, feed: &Feed, ahead: u64, promise: b
     log
 }
 
-/// Runs a fused link whose packets stay where they are, asked at no time or after everything; None if it cannot.
+/// Runs a fused link whose packets stay where they are, asked at no time or after everything. None if it cannot.
 pub(crate) fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Option<Log> {
     let mut link = link(config, Mode::Fused);
     if !link.is_plain() {

@@ -39,7 +39,7 @@ const fn beta() -> Param {
 }
 
 impl CcParams {
-    /// The built-in congestion control `cc` of a family, by its word in the catalogue, with these constants; None: it has none
+    /// The built-in congestion control `cc` of a family, by its word in the catalogue, with these constants. None: it has none
     /// such.
     pub fn module(&self, cc: &str, family: &str) -> Option<Module> {
         if cc != self.kind() {

@@ -120,7 +120,7 @@ impl SendState {
         seq.saturating_sub(self.iss + 1)
     }
 
-    /// The next granted segment, accounted for as sent; None: the grant is used up, and nothing else is to be sent.
+    /// The next granted segment, accounted for as sent. None: the grant is used up, and nothing else is to be sent.
     #[inline(always)]
     pub(crate) fn next_granted(&mut self) -> Option<Transmit> {
         let seq = self.nxt;
@@ -219,9 +219,9 @@ pub enum Poll {
 pub struct Metrics {
     /// Congestion window as the system's own tools show it, in bytes.
     pub cwnd: u64,
-    /// Slow-start threshold in bytes; None while it has never been set.
+    /// Slow-start threshold in bytes. None while it has never been set.
     pub ssthresh: Option<u64>,
-    /// Smoothed RTT as the system holds it; None before the first sample.
+    /// Smoothed RTT as the system holds it. None before the first sample.
     pub srtt: Option<Nanos>,
     /// RTT variation as the system holds it.
     pub rttvar: Option<Nanos>,
@@ -229,7 +229,7 @@ pub struct Metrics {
     pub rto: Nanos,
     /// Bytes the sender believes in flight (its own estimate: pipe, packets_in_flight).
     pub inflight: u64,
-    /// Pacing rate, bits per second; None when not pacing.
+    /// Pacing rate, bits per second. None when not pacing.
     pub pacing_bps: Option<u64>,
     /// Coarse state.
     pub phase: Phase,

@@ -51,9 +51,9 @@ pub(crate) struct Setup<'a> {
     pub mark_at: Option<usize>,
     /// Loss besides the queue's.
     pub loss: Loss,
-    /// Bytes to send, and then a FIN; None: without end.
+    /// Bytes to send, and then a FIN. None: without end.
     pub bytes: Option<u64>,
-    /// Socket buffers in bytes; None: autotuning.
+    /// Socket buffers in bytes. None: autotuning.
     pub buffers: Option<u64>,
     /// Time to run after ESTABLISHED.
     pub duration: Nanos,

@@ -52,9 +52,9 @@ pub(crate) struct Side {
     pub iss: u32,
     /// Number of bytes that the side's application writes before it closes.
     pub bytes: u64,
-    /// Send buffer; None: autotuning.
+    /// Send buffer. None: autotuning.
     pub sndbuf: Option<u64>,
-    /// Receive buffer; None: autotuning.
+    /// Receive buffer. None: autotuning.
     pub rcvbuf: Option<u64>,
     /// Number of bytes that the application reads at a time.
     pub read: u64,

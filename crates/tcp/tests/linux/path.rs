@@ -19,7 +19,7 @@ pub(crate) struct Path<'a> {
     pub receiver: &'a dyn Profile,
     /// Congestion control.
     pub cc: &'a str,
-    /// Bottleneck in bits per second of IP packets; None: a packet takes no time.
+    /// Bottleneck in bits per second of IP packets. None: a packet takes no time.
     pub rate: Option<u64>,
     /// Packets the queue holds besides the one in service.
     pub queue: usize,

@@ -22,7 +22,7 @@ pub(in crate::emulator) struct Direction {
     pub(in crate::emulator) ingress: Option<Ingress>,
     /// Packets between the link and the far end.
     pub(in crate::emulator) line: Line,
-    /// Number of the link as a hop; None: packets cross at once.
+    /// Number of the link as a hop. None: packets cross at once.
     pub(in crate::emulator) link: Option<u32>,
     /// Whether the queue is sampled.
     pub(in crate::emulator) observe: bool,

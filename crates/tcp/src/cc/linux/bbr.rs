@@ -73,7 +73,7 @@ pub(super) struct Bbr {
     min_rtt_us: u32,
     /// Jiffies.
     min_rtt_stamp: u64,
-    /// Jiffies; None: PROBE_RTT waits for the window to drain.
+    /// Jiffies. None: PROBE_RTT waits for the window to drain.
     probe_rtt_done: Option<u64>,
     probe_rtt_round_done: bool,
 

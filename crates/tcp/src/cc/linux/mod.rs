@@ -94,7 +94,7 @@ impl AckEvent {
 pub struct AckSample {
     /// Number of packets that the ACK cumulatively acknowledges.
     pub packets: u32,
-    /// Round trip of the newest packet it delivered, microseconds; None when only retransmissions were delivered.
+    /// Round trip of the newest packet it delivered, microseconds. None when only retransmissions were delivered.
     pub rtt_us: Option<u32>,
     /// RTT in microseconds where `rtt_us` is in whole jiffies (Linux 3.9: TCP_CONG_RTT_STAMP).
     pub stamped_rtt_us: Option<u32>,
@@ -105,7 +105,7 @@ pub struct AckSample {
 /// A delivery-rate sample (Linux's `struct rate_sample`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateSample {
-    /// Packets delivered over the interval; None when the sample is void.
+    /// Packets delivered over the interval. None when the sample is void.
     pub delivered: Option<u32>,
     /// The longer of the send and the ACK interval, microseconds.
     pub interval_us: u64,
@@ -372,7 +372,7 @@ impl Core {
         left
     }
 
-    /// Modern growth for an ACK of `acked` packets, up to congestion avoidance: how many are left for that; None: it adds
+    /// Modern growth for an ACK of `acked` packets, up to congestion avoidance: how many are left for that. None: it adds
     /// nothing.
     #[inline]
     pub fn left_for_avoidance(&mut self, acked: u32) -> Option<u32> {
@@ -480,7 +480,7 @@ pub trait CongestionControl: Any + Send {
     /// Sets window and pacing rate after an ACK, for modules that own them.
     fn cong_control(&mut self, _core: &mut Core, _sample: &RateSample) {}
 
-    /// The smallest number of segments of one transmission with segmentation offload; None: the sysctl.
+    /// The smallest number of segments of one transmission with segmentation offload. None: the sysctl.
     fn min_tso_segs(&self, _core: &Core) -> Option<u32> {
         None
     }

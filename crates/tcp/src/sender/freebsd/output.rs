@@ -87,7 +87,7 @@ impl FreeBsdSender {
         }
     }
 
-    /// The next segment, accounted for as sent; None: nothing may leave.
+    /// The next segment, accounted for as sent. None: nothing may leave.
     #[inline(always)]
     pub(super) fn output(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         if snd.nxt < snd.max && snd.sack {

@@ -114,12 +114,12 @@ impl Rtt {
         (self.srtt >> (SRTT_SHIFT + 1)) as u64
     }
 
-    /// Smoothed RTT in nanoseconds; None while unknown.
+    /// Smoothed RTT in nanoseconds. None while unknown.
     pub fn srtt_ns(&self) -> Option<u64> {
         (self.updates > 0).then(|| (self.srtt as u64 * (1_000_000_000 / u64::from(self.hz))) >> SRTT_SHIFT)
     }
 
-    /// Variation in nanoseconds; None while unknown.
+    /// Variation in nanoseconds. None while unknown.
     pub fn rttvar_ns(&self) -> Option<u64> {
         (self.updates > 0)
             .then(|| (self.rttvar as u64 * (1_000_000_000 / u64::from(self.hz))) >> self.var_shift)

@@ -27,7 +27,7 @@ pub(super) struct Sample {
     pub exact: u64,
     /// Whether no delayed ACK is in the sample.
     pub trusted: bool,
-    /// Bytes in flight when what it measures was sent; None: that was sent more than once.
+    /// Bytes in flight when what it measures was sent. None: that was sent more than once.
     pub flight: Option<u32>,
 }
 

@@ -26,7 +26,7 @@ pub struct RackTuning {
     /// Whether recovery leaves cwnd at ssthresh at least at its end (FreeBSD 15; RFC 6582 section 3.2 step 3,
     /// option 2), else at most (FreeBSD 13).
     pub exit_raises_window: bool,
-    /// Segments of unused PRR credit that the window takes over when recovery ends; None: all of it (FreeBSD 13).
+    /// Segments of unused PRR credit that the window takes over when recovery ends. None: all of it (FreeBSD 13).
     pub credit_segments: Option<u64>,
     /// A loss on a deeply buffered path does not reduce the window while the RTT is near its minimum (FreeBSD 13).
     pub spares_cwnd_at_low_delay: bool,
