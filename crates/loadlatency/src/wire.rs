@@ -151,7 +151,7 @@ impl Opening {
         bytes
     }
 
-    /// Reads one. None if a field is out of range.
+    /// Reads an opening. None if a field is out of range.
     pub fn read(bytes: &[u8; SESSION + 6]) -> Option<Opening> {
         let (session, rest) = bytes.split_first_chunk()?;
         let (id, rest) = rest.split_first_chunk()?;
@@ -214,7 +214,7 @@ impl Note {
         bytes
     }
 
-    /// Reads one.
+    /// Reads a note.
     pub fn read(bytes: &[u8; NOTE]) -> Note {
         let half = |from: usize| u64::from_be_bytes(std::array::from_fn(|k| bytes[from + k]));
         Note { probe: half(0), echo: half(8) }
