@@ -12,7 +12,7 @@ pub(crate) enum LinkMode {
     /// Transmissions have to be started, but nobody can tell if one is started up to `start_slack` late: no packet reaches
     /// the far end sooner. So packets enter many at a time, and one event starts what is due on all such links.
     Batched {
-        /// Time by which a transmission may be started late.
+        /// Longest time by which a transmission may start late.
         start_slack: Nanos,
     },
     /// Packets may enter ahead of the clock. The start of each transmission is an event.
