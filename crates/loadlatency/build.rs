@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Leads the shared objects' names to the archives; None if one is missing.
+/// Leads the shared objects' names to the archives. None if one is missing.
 fn archives(directory: &Path) -> Option<()> {
     found("rcrt1.o")?;
     for (shared, archive) in PARTS {

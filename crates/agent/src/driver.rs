@@ -48,7 +48,7 @@ impl<E: End> Driven<E> {
         Driven { end, connection, metrics, role, stop, stopped: false, unread: false, is_over: false }
     }
 
-    /// Gives it its turns until its connection is over.
+    /// Gives the end its turns until its connection is over.
     ///
     /// # Errors
     /// Any failure of the connection.
@@ -65,7 +65,7 @@ impl<E: End> Driven<E> {
         }
     }
 
-    /// Turns until it waits for something; `told` hears of metrics, and when they came to be.
+    /// Takes turns until the end waits for something; `told` hears of metrics, and when they came to be.
     fn act(&mut self, woken: Ready, told: &mut dyn FnMut(Metric, Nanos)) -> io::Result<()> {
         let came = self.connection.came();
         let mut metrics = Vec::new();

@@ -48,7 +48,7 @@ pub(crate) fn probe(task: &Task, source: Datagrams, metrics: &Metrics) -> io::Re
     echoes(target, source, task.stop_ns, 0, metrics)
 }
 
-/// Sends requests until then, and notes when replies come, `linger` longer at most.
+/// Sends requests up to `until`, and notes when replies come, `linger` longer at most.
 fn echoes(
     target: Ipv4Addr,
     mut source: Datagrams,

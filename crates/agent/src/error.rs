@@ -1,4 +1,4 @@
-//! What can keep the agent from an order.
+//! Errors that keep the agent from an order.
 
 use std::io;
 
@@ -38,12 +38,12 @@ pub(crate) enum Error {
     /// A program was to be started, and none is named.
     #[error("a tool without a command")]
     NoCommand,
-    /// A server ended before it listened; what it wrote.
+    /// Server that ended before it listened, and what it wrote.
     #[error("{name} ended: {wrote}")]
     Ended {
         /// The program.
         name: String,
-        /// The end of its output.
+        /// End of the server's output.
         wrote: String,
     },
     /// A server does not listen in time.

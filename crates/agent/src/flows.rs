@@ -1,4 +1,4 @@
-//! What both ends of a flow are, by its application.
+//! Ends of a flow, by its application.
 
 use std::io;
 use std::net::TcpStream;

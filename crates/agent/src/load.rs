@@ -15,7 +15,7 @@ use crate::order::{Load, Report, Task};
 /// The tool's name.
 const TOOL: &str = "loadlatency";
 
-/// Within this time its server has to listen.
+/// Time within which the server has to listen.
 const LISTEN: Duration = Duration::from_secs(10);
 
 /// Result of an end.
@@ -62,10 +62,10 @@ impl Session {
         }
     }
 
-    /// The client, which waits for its time.
+    /// Runs the client, which waits for its time.
     ///
     /// # Errors
-    /// It refuses its options.
+    /// The client refuses its options.
     pub(crate) fn run(task: &Task, load: &Load, clock: &Arc<Clock>) -> Result<Session> {
         let session = Session::new(task, load, "from");
         let (outcome, options) = (Arc::clone(&session.outcome), load.client.clone());

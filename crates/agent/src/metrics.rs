@@ -1,4 +1,4 @@
-//! What one end of a flow saw.
+//! Record of what one end of a flow saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! What an agent is told, and what it answers: a line of JSON each.
+//! Orders to an agent, and its answers: a line of JSON each.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub(crate) enum Order {
         /// Settings of the emulator (`live::emulator::Config`).
         config: serde_json::Value,
     },
-    /// End that, and write its rows into a file (`samples`).
+    /// End the emulator, and write its rows into a file (`samples`).
     Emulated {
         /// Path of the file.
         file: PathBuf,
@@ -79,11 +79,11 @@ pub(crate) struct Task {
     pub flow: String,
     /// Application of the flow.
     pub app: App,
-    /// Congestion control, by the system's name; None: the system's.
+    /// Congestion control, by the system's name. None: the system's.
     pub cc: Option<String>,
-    /// Send buffer of the sender, bytes; None: the system's.
+    /// Send buffer of the sender, bytes. None: the system's.
     pub sndbuf: Option<usize>,
-    /// Receive buffer of the receiver, likewise.
+    /// Receive buffer of the receiver, in bytes. None: the system's choice.
     pub rcvbuf: Option<usize>,
     /// Time of the run when the flow opens, in ns.
     pub start_ns: u64,
@@ -101,7 +101,7 @@ pub(crate) struct Task {
     pub seed: u64,
     /// Repeat of the experiment.
     pub repeat: u32,
-    /// Programs that carry it out instead of us.
+    /// Programs that carry the flow out instead of us.
     #[serde(default)]
     pub tool: Option<Tool>,
     /// Options of the loadlatency tool, at the pinger of a scenario.
@@ -189,7 +189,7 @@ pub(crate) struct Report {
     pub role: &'static str,
     /// Name of the tool.
     pub tool: String,
-    /// All that it wrote, or its JSON document.
+    /// Text that the tool wrote, or its JSON document.
     pub text: String,
     /// Error of the tool. None where nothing went wrong.
     pub error: Option<String>,

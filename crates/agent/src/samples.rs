@@ -92,7 +92,7 @@ impl Links {
         self.0.as_mut().map_or(Ok(()), |emulator| emulator.mark_start(zero_ns)).map_err(Error::Emulator)
     }
 
-    /// Ends it, and writes its rows into a file; returns what it says of itself.
+    /// Ends the emulator, and writes its rows into a file; returns what it says of itself.
     ///
     /// # Errors
     /// There is none, it failed, or the file cannot be written.

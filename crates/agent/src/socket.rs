@@ -110,7 +110,6 @@ impl Connection {
     /// Takes an open connection.
     ///
     /// # Errors
-    ///
     /// As the system says.
     pub(crate) fn new(stream: TcpStream, metrics: Metrics) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
@@ -146,12 +145,12 @@ impl Connection {
         self.stream.as_raw_fd()
     }
 
-    /// Whether its end waits for room.
+    /// Whether the connection's end waits for room.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Whether its end has closed.
+    /// Whether the connection's end has closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }

@@ -1,4 +1,5 @@
-//! What the systems give beyond std: a clock, priority, waiting for a socket, buffers, and children that end with us.
+//! Calls of the systems beyond std: a clock, priority, waiting for a socket, buffers, and children that end with
+//! us.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -145,7 +146,7 @@ pub(crate) fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
     socket.set_send_buffer_size(bytes)
 }
 
-/// Sets the receive buffer, likewise.
+/// Sets the receive buffer, beyond the system's maximum where we may (Linux, socket(7)).
 ///
 /// # Errors
 /// As setsockopt(2).
@@ -234,7 +235,7 @@ pub(crate) fn bytes_received(socket: RawFd) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(count))
 }
 
-/// Whether a socket of this host listens on a port; None where the system has no simple way to tell.
+/// Whether a socket of this host listens on a port. None where the system has no simple way to tell.
 pub(crate) fn is_listening(port: u16) -> Option<bool> {
     #[cfg(target_os = "linux")]
     {

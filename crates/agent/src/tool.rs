@@ -49,7 +49,7 @@ impl Program {
         Program { task, tool, role, state: Arc::default() }
     }
 
-    /// Starts it, unless it was told to end.
+    /// Starts the program, unless it was told to end.
     ///
     /// # Errors
     /// It has no command, or the system cannot start it.
@@ -71,7 +71,7 @@ impl Program {
         Ok(())
     }
 
-    /// Waits until its server listens.
+    /// Waits until the server listens.
     ///
     /// # Errors
     /// It ends instead, or takes too long.
@@ -82,8 +82,8 @@ impl Program {
         })
     }
 
-    /// Starts it when its flow does, interrupts it when that stops, and waits for its end: the system takes the end of the
-    /// thread that started it for the end of its parent.
+    /// Starts the program when its flow starts, interrupts it when that stops, and waits for its end: the system
+    /// takes the end of the thread that started it for the end of its parent.
     ///
     /// # Errors
     /// As `start`.
@@ -110,7 +110,7 @@ impl Program {
         }
     }
 
-    /// Waits for its end until then, and kills it if it does not come.
+    /// Waits for the program's end until then, and kills the program if that does not come.
     pub(crate) fn wait(&self, deadline: Instant) {
         while !self.has_ended() && Instant::now() < deadline {
             thread::sleep(LOOK);
@@ -118,7 +118,7 @@ impl Program {
         self.kill();
     }
 
-    /// Ends it at once.
+    /// Ends the program at once.
     pub(crate) fn kill(&self) {
         let mut state = locked(&self.state);
         state.over = true;
@@ -147,7 +147,7 @@ impl Program {
         state.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
     }
 
-    /// All that it wrote, once it has ended.
+    /// Text that the program wrote, once it has ended.
     fn text(&self) -> String {
         let mut state = locked(&self.state);
         if let Some(output) = state.output.take() {

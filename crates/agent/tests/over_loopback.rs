@@ -68,7 +68,7 @@ impl Agent {
         self.ask(&json!({"do": "end"}))["flows"].as_array().expect("flows").clone()
     }
 
-    /// Waits for its end; its exit code.
+    /// Waits for the agent's end; returns the exit code.
     fn end(mut self) -> Option<i32> {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {

@@ -1,11 +1,11 @@
-//! What any testbed refuses of an application: every refusal is one line.
+//! Checks of an application for any testbed: every refusal is one line.
 
 use params::ParamError;
 use thiserror::Error;
 
 use crate::{App, sent_in};
 
-/// Why an application cannot be.
+/// Reason why an application cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AppError {
     /// No write would be within a time of sending.
@@ -19,7 +19,7 @@ pub enum AppError {
     /// A parameter is out of its range.
     #[error(transparent)]
     Param(#[from] ParamError),
-    /// Nothing would be sent.
+    /// Application that would send nothing.
     #[error("bytes: found 0; expected above 0")]
     NoBytes,
     /// A chunk of a video without a byte.

@@ -9,7 +9,7 @@ pub(crate) struct Asker {
     response: u64,
     /// Bytes of the current request that the socket has not taken yet.
     request_left: u64,
-    /// When the current response was asked for, and its bytes that have not been read yet.
+    /// Time when the current response was asked for, and its bytes that have not been read yet.
     waiting: Option<(Nanos, u64)>,
     closed: bool,
 }
@@ -52,8 +52,8 @@ impl Asker {
         (true, Some(now - asked))
     }
 
-    /// Closes, unless it has or a response is outstanding; returns whether it did. The other end then knows that no
-    /// request is on its way, and closes too.
+    /// Closes the connection, unless it is closed or a response is outstanding; returns whether it was closed now.
+    /// The other end then knows that no request is on its way, and closes too.
     pub(crate) fn close(&mut self, socket: &mut dyn Socket) -> bool {
         if self.is_waiting() || std::mem::replace(&mut self.closed, true) {
             return false;
@@ -63,11 +63,11 @@ impl Asker {
     }
 }
 
-/// Answers requests as they ask for it. It closes when the last is answered: the one that says so, or all when the other
-/// end has closed.
+/// Server that answers requests as they ask for it. It closes when the last is answered: the one that says so, or
+/// all when the other end has closed.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// Of the request that is being read: bytes that have not come yet, those of its response, and whether it is the last.
+    /// Request that is being read: bytes that have not come yet, those of its response, and whether it is the last.
     request: Option<(u64, u64, bool)>,
     /// Bytes of the response that the socket has not taken yet.
     response_left: u64,
@@ -78,7 +78,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One whose answers begin with when the request was read.
+    /// Creates a server whose answers begin with when the request was read.
     pub fn with_stamps() -> Server {
         Server { stamps: true, ..Server::default() }
     }

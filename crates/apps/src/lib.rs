@@ -16,7 +16,7 @@ pub use kinds::*;
 pub use message::{HEADER, Malformed, Message};
 pub use path::Nanos;
 
-/// One end's side of a connection that is open.
+/// Side of one end of an open connection.
 pub trait Socket {
     /// Hands over so many bytes of payload; returns how many were taken. Fewer: the end waits for room, until it writes
     /// again, were it nothing.
@@ -39,8 +39,8 @@ pub trait Socket {
         let _ = message;
     }
 
-    /// What the message says that begins where reading has got to. None while too little of it has come: then the end does
-    /// not read on.
+    /// Message that begins where reading has got to. None while too little of it has come: then the end does not
+    /// read on.
     fn heard(&mut self) -> Option<Message> {
         None
     }
@@ -57,18 +57,18 @@ pub enum Metric {
     Completion(Nanos),
 }
 
-/// One end of a connection.
+/// End of a connection.
 pub trait End: Send {
-    /// Its turn, while the connection is open: something has happened at its socket, or [`End::due`] is reached. Returns
-    /// whether it did something that may let the socket send.
+    /// Takes a turn, while the connection is open: something has happened at its socket, or [`End::due`] is
+    /// reached. Returns whether the end did something that may let the socket send.
     fn turn(&mut self, socket: &mut dyn Socket, now: Nanos, metrics: &mut Vec<Metric>) -> bool;
 
-    /// When it next wants a turn without anything happening at its socket.
+    /// Time when the end next wants a turn without anything happening at its socket.
     fn due(&self) -> Option<Nanos> {
         None
     }
 
-    /// It is to end: what was written is still sent, what was asked for still awaited.
+    /// Tells the end to stop: what was written is still sent, what was asked for still awaited.
     fn stop(&mut self) {}
 }
 

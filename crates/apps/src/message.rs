@@ -1,4 +1,4 @@
-//! What a message says at its beginning, and how it is written there.
+//! Message at the beginning of a payload, and how it is written there.
 
 use thiserror::Error;
 
@@ -17,10 +17,10 @@ const LAST_REQUEST: u8 = 2;
 const ANSWER: u8 = 3;
 const TRANSFER: u8 = 4;
 
-/// What a message says in its first bytes, which are part of its payload.
+/// Message in the first bytes of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// It is too small to say anything.
+    /// Payload too small to say anything.
     Nothing,
     /// A request of so many bytes asks for a response.
     Request {
@@ -33,23 +33,23 @@ pub enum Message {
     },
     /// The answer to a request that was read then, by the answering end's clock.
     Answer {
-        /// When.
+        /// Time when the request was read.
         read_at: Nanos,
     },
     /// A transfer that arrived at its sender then, by a clock that both ends share.
     Transfer {
-        /// When.
+        /// Time when the transfer arrived.
         arrived: Nanos,
     },
 }
 
-/// Why bytes are no message.
+/// Reason why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// No kind of message begins so.
+    /// Byte that no kind of message begins with.
     #[error("no message begins with the byte {0}")]
     Kind(u8),
-    /// Nothing is asked, or nothing answered.
+    /// Request that asks for nothing, or answer without a byte.
     #[error("a request or its response of no byte")]
     NoByte,
     /// A number is too large.

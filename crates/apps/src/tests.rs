@@ -14,11 +14,11 @@ struct Pipe {
     written: u64,
 }
 
-/// One end of a pair of pipes that takes and gives a few bytes at a time.
+/// End of a pair of pipes that takes and gives a few bytes at a time.
 struct PipeEnd<'a> {
     pipes: &'a mut [Pipe; 2],
     side: usize,
-    /// What it still gives and takes in this turn.
+    /// Bytes that the end still gives and takes in this turn.
     room: u64,
     available: u64,
 }

@@ -1,4 +1,4 @@
-//! What an engine knows: the one place from which Python takes every name.
+//! Catalogue of what an engine knows: the one place from which Python takes every name.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct Catalogue {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Stack {
-    /// Its name, such as `freebsd-9.2`.
+    /// Name of the stack, such as `freebsd-9.2`.
     pub name: &'static str,
     /// `freebsd`, `linux` or `windows`.
     pub family: &'static str,
@@ -42,13 +42,13 @@ pub struct Stack {
     pub default_cc: &'static str,
     /// Congestion controls by the system's own names.
     pub cc: &'static [&'static str],
-    /// Other names accepted for them, with those meant.
+    /// Names accepted for congestion controls besides the system's own, with those meant.
     pub cc_alias: BTreeMap<&'static str, &'static str>,
     /// Clock ticks per second unless the experiment sets them.
     pub hz: u32,
     /// ECN unless the experiment sets it.
     pub ecn: Ecn,
-    /// The sysctls it knows.
+    /// Sysctls that the stack knows.
     pub sysctls: Vec<Sysctl>,
 }
 
@@ -64,6 +64,6 @@ pub struct Sysctl {
     pub min: i64,
     /// Largest value allowed.
     pub max: i64,
-    /// What it does and its unit, in a few words.
+    /// Purpose and unit of the sysctl, in a few words.
     pub about: &'static str,
 }

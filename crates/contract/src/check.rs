@@ -1,4 +1,4 @@
-//! What any testbed refuses of a Scenario: every refusal is one line.
+//! Checks of a Scenario for any testbed: every refusal is one line.
 
 use params::ParamError;
 use path::{ConfigError, QueueConfig};
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::scenario::{Change, Host, Link, Scenario};
 
-/// What is no Scenario.
+/// Text that is no Scenario.
 #[derive(Debug, Error)]
 #[error("scenario: {0}")]
 pub struct ParseError(#[from] serde_json::Error);
@@ -17,54 +17,54 @@ pub enum NetworkError {
     /// A link.
     #[error("link {link}: {why}")]
     Link {
-        /// Its name.
+        /// Name of the link.
         link: String,
-        /// What is wrong with it.
+        /// Fault of the link.
         why: LinkError,
     },
     /// A change of a link during the run.
     #[error("schedule: {0}")]
     Schedule(ScheduleError),
-    /// What a host does to packets.
+    /// Impairments of a host that cannot be.
     #[error("host {host}: {why}")]
     Host {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// What is wrong with it.
+        /// Fault of the impairments.
         why: HostError,
     },
 }
 
-/// Why a link cannot be.
+/// Reason why a link cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LinkError {
-    /// It never sends.
+    /// Link that never sends.
     #[error("rate_bps must be above zero")]
     NoRate,
-    /// Its loss, jitter or shaper.
+    /// Loss, jitter or shaper that cannot be.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its queue discipline.
+    /// Queue discipline that cannot be.
     #[error(transparent)]
     Queue(#[from] ParamError),
-    /// It delays or duplicates packets that a switch has to count.
+    /// Port of a switch that delays or duplicates packets, which the switch has to count.
     #[error("a port of a switch with shared memory has no duplicate or jitter")]
     SharedMemory,
     /// A discipline of hosts.
     #[error("netem is for a host's egress")]
     Netem,
-    /// Too small for IPv4 (RFC 791).
+    /// MTU too small for IPv4 (RFC 791).
     #[error("mtu must be at least 576")]
     Mtu,
 }
 
-/// Why a link cannot change so.
+/// Reason why a link cannot change so.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScheduleError {
-    /// There is no such link.
+    /// Name that no link has.
     #[error("no link is called {0}")]
     NoLink(String),
-    /// It is before the one above it.
+    /// Change before the one above it.
     #[error("changes must be in order of time")]
     OutOfOrder,
     /// The link of this name shares its queue's memory.
@@ -84,16 +84,16 @@ pub enum ScheduleError {
     NoRate,
 }
 
-/// Why a host cannot do so to packets.
+/// Reason why a host cannot do so to packets.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostError {
-    /// Their loss.
+    /// Loss that cannot be.
     #[error(transparent)]
     Loss(ConfigError),
-    /// The jitter of its egress.
+    /// Jitter of an egress that cannot be.
     #[error("egress: {0}")]
     Jitter(ConfigError),
-    /// It never sends.
+    /// Egress that never sends.
     #[error("egress.rate_bps must be above zero")]
     NoRate,
 }
@@ -188,7 +188,7 @@ fn check_change(scenario: &Scenario, change: &Change, last: u64) -> Result<(), S
     Ok(())
 }
 
-/// What a host's egress and ingress do to packets.
+/// Checks the impairments at a host's egress and ingress.
 fn check_impairments(host: &Host) -> Result<(), HostError> {
     let stages = [&host.ingress.before_gro, &host.ingress.after_gro];
     let losses = stages.into_iter().flatten().map(|s| &s.loss).chain(host.egress.iter().map(|e| &e.loss));

@@ -90,28 +90,28 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many values were added.
+    /// Number of values that were added.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
 
-    /// Smallest value; None without values.
+    /// Smallest value. None without values.
     pub fn min(&self) -> Option<Nanos> {
         (!self.is_empty()).then_some(self.min)
     }
 
-    /// Largest value; None without values.
+    /// Largest value. None without values.
     pub fn max(&self) -> Option<Nanos> {
         (!self.is_empty()).then_some(self.max)
     }
 
-    /// Mean, rounded down; None without values.
+    /// Mean, rounded down. None without values.
     pub fn mean(&self) -> Option<Nanos> {
         (!self.is_empty()).then(|| (self.sum / u128::from(self.count())) as Nanos)
     }
 
     /// The smallest value that at least `permille` thousandths of the values do not exceed (nearest rank), as the
-    /// middle of its bucket, clipped to the extremes; None without values.
+    /// middle of its bucket, clipped to the extremes. None without values.
     pub fn quantile(&self, permille: u64) -> Option<Nanos> {
         if self.is_empty() {
             return None;
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Of any octave.
+    /// Draws times of any octave.
     fn times() -> impl Strategy<Value = Nanos> {
         (0u32..40, any::<Nanos>()).prop_map(|(bits, value)| value >> (63 - bits))
     }

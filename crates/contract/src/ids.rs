@@ -5,7 +5,7 @@
 pub struct HostId(pub u16);
 
 impl HostId {
-    /// Its place in a list of hosts.
+    /// Place of the host in a list of hosts.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -17,7 +17,7 @@ impl HostId {
 pub struct LinkId(pub u32);
 
 impl LinkId {
-    /// Its place in a list of links.
+    /// Place of the link in a list of links.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -29,7 +29,7 @@ impl LinkId {
 pub struct FlowId(pub u32);
 
 impl FlowId {
-    /// Its place in a list of flows.
+    /// Place of the flow in a list of flows.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -41,41 +41,41 @@ impl FlowId {
         ConnectionId(2 * self.0)
     }
 
-    /// The side that accepts it.
+    /// The side that accepts the flow's connection.
     #[inline(always)]
     pub fn accepting(self) -> ConnectionId {
         ConnectionId(2 * self.0 + 1)
     }
 }
 
-/// One side of a flow's connection: the flow and the side in one number, so that both sides of a flow lie together in a
+/// Side of a flow's connection: the flow and the side in one number, so that both sides of a flow lie together in a
 /// list and the opening side comes first among simultaneous timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 
-/// Which end of a connection.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The end that sends the SYN.
     Opening,
-    /// The end that answers it.
+    /// The end that answers the SYN.
     Accepting,
 }
 
 impl ConnectionId {
-    /// Its place in a list of connections.
+    /// Place of the connection in a list of connections.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The flow it belongs to.
+    /// The flow of the connection.
     #[inline(always)]
     pub fn flow(self) -> FlowId {
         FlowId(self.0 / 2)
     }
 
-    /// Which side of the flow's connection it is.
+    /// Side of the flow's connection.
     #[inline(always)]
     pub fn side(self) -> Side {
         if self.is_opening() { Side::Opening } else { Side::Accepting }
@@ -87,7 +87,7 @@ impl ConnectionId {
         self.0 & 1 == 0
     }
 
-    /// The other side of the same connection.
+    /// Opposite side of the connection.
     #[inline(always)]
     pub fn peer(self) -> ConnectionId {
         ConnectionId(self.0 ^ 1)

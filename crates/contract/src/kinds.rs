@@ -18,12 +18,12 @@ pub const EVENT_KINDS: [&str; 11] = [
 ];
 /// A packet was dropped, as an index into [`EVENT_KINDS`].
 pub const EVENT_DROP: u32 = 0;
-/// A packet was marked, likewise.
+/// A packet was marked, as an index into [`EVENT_KINDS`].
 pub const EVENT_MARK: u32 = 1;
-/// The application has finished something, likewise.
+/// The application has finished something, as an index into [`EVENT_KINDS`].
 pub const EVENT_APP: u32 = EVENT_KINDS.len() as u32 - 1;
 
-/// What an endpoint reports, likewise: in the order in which the kinds are defined.
+/// Index into [`EVENT_KINDS`] of what an endpoint reports, in the order in which the kinds are defined.
 pub const fn event_of(kind: EventKind) -> u32 {
     EVENT_MARK + 1 + kind as u32
 }
@@ -35,17 +35,17 @@ pub const SAMPLE_KINDS: [&str; 8] =
 pub mod sample {
     /// Payload bytes read in the second before.
     pub const GOODPUT: u32 = 0;
-    /// From opening to the last byte read.
+    /// Time from opening to the last byte read.
     pub const COMPLETION: u32 = 1;
-    /// From a request to the last byte of its response.
+    /// Time from a request to the last byte of its response.
     pub const RESPONSE: u32 = 2;
-    /// From the first request of a round to the last response.
+    /// Time from the first request of a round to the last response.
     pub const ROUND: u32 = 3;
-    /// How long a player had nothing to show.
+    /// Time in which a player had nothing to show.
     pub const STALL: u32 = 4;
-    /// From sending a datagram to its arrival.
+    /// Time from sending a datagram to its arrival.
     pub const ONE_WAY_DELAY: u32 = 5;
-    /// From sending a probe to the arrival of its echo.
+    /// Time from sending a probe to the arrival of its echo.
     pub const PROBE_RTT: u32 = 6;
     /// Bytes of data packets that reached the receiving host in the second before, with the bottleneck's overhead.
     pub const WIRE: u32 = 7;

@@ -1,5 +1,5 @@
-//! What an engine is given and gives back, whichever testbed it works for: the Scenario, the tables, the summary, the
-//! catalogue. No simulator, and nothing of an operating system.
+//! Documents that an engine is given and gives back, whichever testbed it works for: the Scenario, the tables, the
+//! summary, the catalogue. No simulator, and nothing of an operating system.
 //!
 //! Python's types of them (python/cwndlab/contract.py) are made from [`schemas`]: `make contract`.
 

@@ -16,7 +16,7 @@ pub use apps::{App, Distribution, Draws, EcnField, LoadPart};
 /// The version of this format that the engine understands.
 pub const VERSION: u32 = 1;
 
-/// One run.
+/// Run of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -26,7 +26,7 @@ pub struct Scenario {
     pub experiment: String,
     /// Seed of every random stream, with `repeat`.
     pub seed: u64,
-    /// Which repeat of its cell this run is, from 0.
+    /// Number of the run among the repeats of its cell, from 0.
     pub repeat: u32,
     /// Length of the run.
     pub duration_ns: u64,
@@ -34,7 +34,7 @@ pub struct Scenario {
     pub start_jitter_ns: u64,
     /// The part of the run that summaries cover.
     pub measure: Measure,
-    /// What is recorded.
+    /// Records to write.
     pub record: Record,
     /// End hosts, in the experiment's order, which is also the order of simultaneous events.
     pub hosts: Vec<Host>,
@@ -61,7 +61,7 @@ pub struct Measure {
     pub time_to_bps: Option<u64>,
 }
 
-/// What is recorded of a run, besides events and samples, which always are.
+/// Records of a run, besides events and samples, which are always written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -73,7 +73,7 @@ pub struct Record {
     pub pcap: Vec<Capture>,
 }
 
-/// When a row is written.
+/// Times at which a row is written.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Sampling {
@@ -81,14 +81,14 @@ pub enum Sampling {
     Off,
     /// After every ACK processed by the sender (tcp), on every change of the queue (queue).
     PerAck,
-    /// At multiples of an interval.
+    /// Multiples of an interval.
     Interval {
         /// The interval, above zero.
         interval_ns: u64,
     },
 }
 
-/// One capture file.
+/// Capture file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
@@ -119,9 +119,10 @@ pub struct Host {
     /// A receiver that hands data to its stack in aggregates of this many segments, instead of what `nic` says; the
     /// next one is waited for as long as `nic.coalesce` says. Null: no.
     pub ack_every: Option<u16>,
-    /// Time the host takes; null: none.
+    /// Time the host takes. Null: none.
     pub noise: Option<Noise>,
-    /// What `tc netem` does at the host's egress, where it sees segments before segmentation offload; null: nothing.
+    /// Impairments by `tc netem` at the host's egress, where it sees segments before segmentation offload. Null:
+    /// none.
     pub egress: Option<Egress>,
     /// Impairments at the host's ingress.
     pub ingress: Ingress,
@@ -131,9 +132,9 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
-    /// Time for what is handed to the stack, one after the other; null: none.
+    /// Time for what is handed to the stack, one after the other. Null: none.
     pub processing: Option<Processing>,
-    /// Moments in which the host does nothing; null: none.
+    /// Moments in which the host does nothing. Null: none.
     pub stall: Option<Stall>,
 }
 
@@ -173,7 +174,7 @@ pub struct Egress {
     pub duplicate_ppb: u32,
     /// Probability that a segment is damaged.
     pub corrupt_ppb: u32,
-    /// Rate, behind the delay; null: none.
+    /// Rate, behind the delay. Null: none.
     pub rate_bps: Option<u64>,
 }
 
@@ -181,9 +182,9 @@ pub struct Egress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ingress {
-    /// On the wire; null: none.
+    /// Impairments on the wire. Null: none.
     pub before_gro: Option<IngressStage>,
-    /// Behind receive aggregation, as a rule in the INPUT chain; null: none.
+    /// Behind receive aggregation, as a rule in the INPUT chain. Null: none.
     pub after_gro: Option<IngressStage>,
 }
 
@@ -197,9 +198,9 @@ pub struct IngressStage {
     pub duplicate_ppb: u32,
     /// Probability that a packet is damaged.
     pub corrupt_ppb: u32,
-    /// Only packets to this port; null: any.
+    /// Only packets to this port. Null: any.
     pub dport: Option<u16>,
-    /// Only packets from this port; null: any.
+    /// Only packets from this port. Null: any.
     pub sport: Option<u16>,
     /// Only packets with at least this many payload bytes.
     pub min_payload: u32,
@@ -223,27 +224,27 @@ pub enum Ecn {
 pub struct Nic {
     /// Transmit queue, packets waiting. Applies to the host's outgoing link.
     pub tx_queue: u32,
-    /// What a full transmit queue does.
+    /// Reaction of a full transmit queue.
     pub full: WhenFull,
     /// Segmentation offload.
     pub tso: bool,
-    /// Largest payload of a segment handed to the interface; null: what an IP packet holds.
+    /// Largest payload of a segment handed to the interface. Null: what an IP packet holds.
     pub tso_max: Option<u32>,
     /// Receive aggregation by the stack (Linux GRO).
     pub gro: bool,
     /// Receive aggregation by the driver (FreeBSD LRO).
     pub lro: bool,
-    /// Interrupt moderation; null: every frame interrupts, so that only what arrives at the same moment is aggregated.
+    /// Interrupt moderation. Null: every frame interrupts, so that only what arrives at the same moment is aggregated.
     pub coalesce: Option<Coalesce>,
 }
 
-/// What a full transmit queue does with a packet.
+/// Reaction of a full transmit queue to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
-    /// Drops it, and the stack does not know.
+    /// Drops the packet, and the stack does not know.
     Drop,
-    /// Refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+    /// Refuses the packet: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
     Enobufs,
 }
 
@@ -267,11 +268,11 @@ pub struct Coalesce {
 pub struct Node {
     /// Unique among hosts and nodes.
     pub name: String,
-    /// Memory that its outgoing links share, besides the limits of their queues; null: no such limit.
+    /// Memory that the node's outgoing links share, besides the limits of their queues. Null: no such limit.
     pub switch: Option<path::SwitchConfig>,
 }
 
-/// One direction of a cable: loss, duplication, corruption, then queue, rate, delay and jitter.
+/// Direction of a cable: loss, duplication, corruption, then queue, rate, delay and jitter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
@@ -281,7 +282,7 @@ pub struct Link {
     pub from: String,
     /// Host or node at the receiving end.
     pub to: String,
-    /// Rate; null: a packet takes no time.
+    /// Rate. Null: a packet takes no time.
     pub rate_bps: Option<u64>,
     /// One-way propagation delay.
     pub delay_ns: u64,
@@ -295,7 +296,7 @@ pub struct Link {
     pub corrupt_ppb: u32,
     /// Variation of the delay.
     pub jitter: Option<path::JitterConfig>,
-    /// What limits the link besides its rate.
+    /// Limit of the link besides its rate.
     pub shaper: Option<path::ShaperConfig>,
     /// Largest IP packet.
     pub mtu: u32,
@@ -307,7 +308,7 @@ pub struct Link {
     pub bottleneck: bool,
 }
 
-/// One flow.
+/// Flow of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
@@ -317,20 +318,20 @@ pub struct Flow {
     pub from: String,
     /// Host that accepts and receives.
     pub to: String,
-    /// What it does.
+    /// Application of the flow.
     pub app: App,
-    /// When the connection is opened, before `start_jitter_ns`.
+    /// Time when the connection is opened, before `start_jitter_ns`.
     pub start_ns: u64,
-    /// When it stops sending and closes; null: at the end of the run.
+    /// Time when the flow stops sending and closes. Null: the end of the run.
     pub stop_ns: Option<u64>,
     /// Congestion control of the sender.
     pub cc: String,
-    /// Constants of it that the experiment changes; absent: none.
+    /// Constants of the congestion control that the experiment changes. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_params: Option<CcParams>,
-    /// Sender's SO_SNDBUF; null: autotuning.
+    /// Sender's SO_SNDBUF. Null: autotuning.
     pub sndbuf: Option<u64>,
-    /// Receiver's SO_RCVBUF; null: autotuning.
+    /// Receiver's SO_RCVBUF. Null: autotuning.
     pub rcvbuf: Option<u64>,
 }
 
@@ -338,19 +339,19 @@ pub struct Flow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// When.
+    /// Time of the change.
     pub at_ns: u64,
     /// The link's name.
     pub link: String,
-    /// New rate; null: unchanged.
+    /// New rate. Null: unchanged.
     pub rate_bps: Option<u64>,
-    /// New delay; null: unchanged.
+    /// New delay. Null: unchanged.
     pub delay_ns: Option<u64>,
-    /// New loss; null: unchanged.
+    /// New loss. Null: unchanged.
     pub loss: Option<path::LossConfig>,
-    /// New queue discipline, which takes over the packets that wait; null: unchanged.
+    /// New queue discipline, which takes over the packets that wait. Null: unchanged.
     pub queue: Option<path::QueueConfig>,
-    /// Outage: packets entering while down are lost; null: unchanged.
+    /// Outage: packets entering while down are lost. Null: unchanged.
     pub down: Option<bool>,
 }
 
@@ -387,7 +388,7 @@ impl Scenario {
 }
 
 impl Link {
-    /// What the path crate is told of a link.
+    /// Configuration of a link for the path crate.
     pub fn path_config(&self, report_changes: bool) -> path::LinkConfig {
         path::LinkConfig {
             rate_bps: self.rate_bps,
@@ -406,7 +407,7 @@ impl Link {
 }
 
 impl Change {
-    /// What the path crate is told of a change.
+    /// Change of a link for the path crate.
     pub fn path_change(&self) -> path::LinkChange {
         path::LinkChange {
             rate_bps: self.rate_bps,

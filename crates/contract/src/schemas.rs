@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::{Catalogue, Scenario, Summary};
 
-/// One JSON Schema (draft 2020-12) as JSON. Its properties are documents, those that others are made of first; its `$defs` are
-/// the types they are made of. It describes what is written: what may be absent is not among the required. Its `tables` are the
-/// columns of every table, behind the number of the run.
+/// Returns one JSON Schema (draft 2020-12) as JSON. Its properties are documents, those that others are made of
+/// first; its `$defs` are the types they are made of. It describes what is written: what may be absent is not among
+/// the required. Its `tables` are the columns of every table, behind the number of the run.
 pub fn schemas() -> String {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let document = |mut schema: Schema, about: &str| {

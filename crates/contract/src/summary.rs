@@ -13,7 +13,7 @@ pub struct Summary {
     pub flows: Vec<FlowSummary>,
     /// Links whose queues are observed.
     pub links: Vec<LinkSummary>,
-    /// Events of the engine; null where no engine ran.
+    /// Events of the engine. Null where no engine ran.
     pub events: Option<u64>,
     /// Packets that entered a link; of a real testbed, those in `links`.
     pub packets: u64,
@@ -23,19 +23,19 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct FlowSummary {
-    /// Its name.
+    /// Name of the flow.
     pub flow: String,
-    /// How it ended.
+    /// Status of the flow at the end.
     pub status: Status,
     /// Payload read by the receiving application; of datagrams, the payload that arrived.
     pub goodput_bytes: u64,
-    /// Payload written and not acknowledged at the end; null without a connection.
+    /// Payload written and not acknowledged at the end. Null without a connection.
     pub unacknowledged_bytes: Option<u64>,
-    /// What the sender's packets occupied at the bottleneck, with its overhead.
+    /// Bytes that the sender's packets occupied at the bottleneck, with its overhead.
     pub wire_bytes: Option<u64>,
     /// Data segments sent; of datagrams, those sent.
     pub segments_sent: Option<u64>,
-    /// Of those, sent again.
+    /// Data segments that were sent again.
     pub retransmits: u64,
     /// Packets lost on the way, data and acknowledgements.
     pub drops: Option<u64>,
@@ -45,69 +45,70 @@ pub struct FlowSummary {
     pub rtos: u64,
     /// Entries into fast recovery.
     pub fast_recoveries: u64,
-    /// Their times in the run.
+    /// Times in the run of entries into fast recovery.
     pub recovery_entries_ns: Vec<u64>,
-    /// When slow start first ended, inside the window or not; null: never.
+    /// Time when slow start first ended, inside the window or not. Null if it never did.
     pub slow_start_exit_ns: Option<u64>,
     /// Payload read in each second of the whole run.
     pub goodput_seconds: GoodputSeconds,
     /// Packet-pair round trips of every acknowledgement: on the path, from interface to interface.
     pub rtt: Times,
-    /// Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active; null without one.
+    /// Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active. Null without one.
     pub srtt_mean_ns: Option<u64>,
     /// Time that each data packet spent in queues, summed over the hops.
     pub queue_delay: Times,
-    /// Mean congestion window over the time it was active; null without one.
+    /// Mean congestion window over the time it was active. Null without one.
     pub cwnd_mean_bytes: Option<u64>,
     /// Largest congestion window.
     pub cwnd_max_bytes: Option<u64>,
-    /// What limited the flow, and for how long.
+    /// Limits of the flow, and for how long each held.
     pub limited_ns: Limited,
-    /// The send buffer of its sender; null where nobody tells.
+    /// Send buffer of the flow's sender. Null where nobody tells.
     pub send_buffer: Option<SocketBuffer>,
-    /// The receive buffer of its receiver; null where nobody tells.
+    /// Receive buffer of the flow's receiver. Null where nobody tells.
     pub receive_buffer: Option<SocketBuffer>,
-    /// From opening to the last byte read.
+    /// Time from opening to the last byte read.
     pub completion: Times,
-    /// From a request to the last byte of its response.
+    /// Time from a request to the last byte of its response.
     pub response: Times,
     /// Rounds of an incast, at the flow that answers last.
     pub round: Times,
     /// One-way delays of datagrams.
     pub one_way: Times,
-    /// How far the clocks of its two machines may let those be off; absent where one clock stamps both ends.
+    /// Error that the clocks of the two machines may bring into one-way delays. Absent where one clock stamps both
+    /// ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub one_way_error_ns: Option<u64>,
-    /// How often a player had nothing to show.
+    /// Number of times that a player had nothing to show.
     pub stalls: u64,
-    /// For how long in all.
+    /// Time in all that a player had nothing to show.
     pub stalled_ns: u64,
-    /// How much of the window the flow was active.
+    /// Time of the window in which the flow was active.
     pub active_ns: u64,
-    /// From its start to the last byte read; null: not complete.
+    /// Time from the flow's start to the last byte read. Null if it is not complete.
     pub completion_ns: Option<u64>,
-    /// When it was opened.
+    /// Time when the flow was opened.
     pub start_ns: Option<u64>,
-    /// Of a connection of a loadlatency scenario only.
+    /// Observations of a loadlatency scenario. Absent for other flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Load")]
     pub load: Option<Load>,
 }
 
-/// How a flow ended.
+/// Status of a flow at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It did what it was asked to.
+    /// Flow that did what it was asked to.
     Complete,
     /// The run ended first.
     Unfinished,
     /// The connection broke.
     Failed,
-    /// Its start lies after the end.
+    /// Flow whose start lies after the end.
     NotStarted,
-    /// In real time only: the path was not the one described.
+    /// Flow whose path was not the one described, in real time only.
     Unreliable,
 }
 
@@ -115,7 +116,7 @@ pub enum Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct GoodputSeconds {
-    /// Where the first of them begins.
+    /// Beginning of the first second.
     pub from_ns: u64,
     /// Bytes, a number for each.
     pub bytes: Vec<u64>,
@@ -124,9 +125,9 @@ pub struct GoodputSeconds {
 /// A distribution of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Times {
-    /// How many; with none there is nothing else.
+    /// Number of values; with none there is nothing else.
     pub count: u64,
-    /// What they come to.
+    /// Metrics of the distribution.
     #[serde(flatten)]
     pub metrics: Option<TimeMetrics>,
 }
@@ -136,7 +137,7 @@ pub struct Times {
 pub struct TimeMetrics {
     /// The smallest.
     pub min_ns: u64,
-    /// Their mean.
+    /// Mean.
     pub mean_ns: u64,
     /// The median.
     pub p50_ns: u64,
@@ -146,8 +147,8 @@ pub struct TimeMetrics {
     pub max_ns: u64,
 }
 
-/// How long each limit held, ns; null where the system does not tell. In the spirit of RFC 4898 (section 3.2, SndLimTime), but a window,
-/// a buffer or pacing counts only while more of it would bring more.
+/// Time that each limit held, in ns. Null where the system does not tell. In the spirit of RFC 4898 (section 3.2,
+/// SndLimTime), but a window, a buffer or pacing counts only while more of it would bring more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Limited {
@@ -171,13 +172,14 @@ pub struct Limited {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SocketBuffer {
-    /// Its size as the system counts: payload, of Linux memory.
+    /// Size as the system counts: payload, of Linux memory.
     pub bytes: u64,
-    /// What keeps it from growing: a sysctl, or the socket option that set it; null: nothing does, or nobody tells.
+    /// Limit of the buffer's growth: a sysctl, or the socket option that set the size. Null: nothing limits it, or
+    /// nobody tells.
     pub held_by: Option<String>,
 }
 
-/// What a connection of a loadlatency scenario saw.
+/// Observations of a connection of a loadlatency scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Load {
@@ -187,23 +189,24 @@ pub enum Load {
     Data(DataLoad),
 }
 
-/// Of a pinger, the whole scenario and its metrics, with the idle round trips, whose times count from the first of them.
+/// Observations of a pinger: the whole scenario and its metrics, with the idle round trips, whose times count from
+/// the first of them.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PingerLoad {
-    /// What was observed.
+    /// Observations of the scenario.
     pub observed: LoadScenario,
-    /// The metrics made of it.
+    /// Metrics of the observations.
     pub metrics: Metrics,
 }
 
-/// Of a flow of data, what it saw.
+/// Observations of a flow of data.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct DataLoad {
     /// The longest time without data.
     pub longest_gap_ns: u64,
-    /// Why the stack ended it before it was told to stop; null: it did not.
+    /// Reason why the stack ended the flow before it was told to stop. Null if it did not.
     pub killed: Option<String>,
 }
 
@@ -211,16 +214,16 @@ pub struct DataLoad {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LinkSummary {
-    /// Its name.
+    /// Name of the link.
     pub link: String,
     /// Packets sent.
     pub packets: u64,
-    /// Their bytes, with the link's overhead.
+    /// Bytes of these packets, with the link's overhead.
     pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Packets marked; null where the kernel carries the link.
+    /// Packets marked. Null where the kernel carries the link.
     pub ce_marks: Option<u64>,
-    /// Time in which it was sending; null where the kernel carries the link.
+    /// Time in which it was sending. Null where the kernel carries the link.
     pub busy_ns: Option<u64>,
 }

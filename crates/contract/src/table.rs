@@ -11,20 +11,21 @@ pub const MAX_ROWS: usize = 1 << 16;
 /// Some rows of one table, column by column. Every column has `rows` entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: usize,
     /// The columns in the table's order.
     pub columns: Vec<Column>,
 }
 
-/// One column of a batch.
+/// Column of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// The column's name.
     pub name: &'static str,
     /// The values; an entry that is null holds zero.
     pub data: ColumnData,
-    /// Which entries are valid: one bit each, least significant bit first, 1 for valid, unused bits 0. None: all are.
+    /// Validity of entries: one bit each, least significant bit first, 1 for valid, unused bits 0. None: all are
+    /// valid.
     pub validity: Option<Vec<u8>>,
 }
 
@@ -39,7 +40,7 @@ pub enum ColumnData {
     I64(Vec<i64>),
     /// Names: each entry is an index into `values`.
     Dict {
-        /// One index for each row.
+        /// Indices, one for each row.
         indices: Vec<i32>,
         /// The names, shared by all batches of a run.
         values: Arc<Vec<String>>,
@@ -47,7 +48,7 @@ pub enum ColumnData {
 }
 
 impl ColumnData {
-    /// How many entries the column has.
+    /// Number of entries in the column.
     pub fn len(&self) -> usize {
         match self {
             ColumnData::U32(values) => values.len(),
@@ -95,7 +96,7 @@ impl<T: Copy + Default> Values<T> {
         }
     }
 
-    /// How many rows were appended since the last column was finished.
+    /// Number of rows that were appended since the last column was finished.
     #[inline]
     pub fn len(&self) -> usize {
         self.values.len()

@@ -14,7 +14,7 @@ use crate::table::{Batch, Column, ColumnData, Dict, Names, Values};
 const PHASES: [Phase; 6] =
     [Phase::SlowStart, Phase::Avoidance, Phase::Recovery, Phase::Loss, Phase::Cwr, Phase::Disorder];
 
-/// What a stored column holds: whole numbers of so many bits, or names.
+/// Kind of a stored column: whole numbers of so many bits, or names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -143,7 +143,7 @@ macro_rules! tables {
             impl $builder {
                 /// The name of the table.
                 pub const NAME: &'static str = $table;
-                /// Its columns behind the number of the run.
+                /// Columns of the table behind the number of the run.
                 pub const COLUMNS: &'static [(&'static str, Kind)] = &[$(($column, column!(kind $word)),)*];
 
                 /// A table without rows.
@@ -178,19 +178,19 @@ macro_rules! tables {
 tables! {
     /// A row of the `tcp` table. What a testbed cannot know is None.
     TcpRow TcpTable "tcp" {
-        /// When.
+        /// Time of the row.
         t: Nanos = "t_ns" u64,
         /// Flow number.
         flow: u32 = "flow" flows,
         /// Congestion window, bytes.
         cwnd: u64 = "cwnd_bytes" u64,
-        /// Slow-start threshold, bytes; None while infinite.
+        /// Slow-start threshold, bytes. None while infinite.
         ssthresh: Option<u64> = "ssthresh_bytes" u64,
         /// Smoothed RTT.
         srtt: Option<Nanos> = "srtt_ns" u64,
         /// Newest packet-pair RTT.
         rtt: Option<Nanos> = "rtt_ns" u64,
-        /// In flight by the sender's own estimate, bytes.
+        /// Bytes in flight by the sender's own estimate.
         inflight: u64 = "inflight_bytes" u64,
         /// Payload read by the receiving application, bytes.
         delivered: u64 = "delivered_bytes" u64,
@@ -204,11 +204,11 @@ tables! {
         rto: Option<Nanos> = "rto_ns" u64,
         /// The peer's window as the sender knows it, bytes.
         send_window: Option<u64> = "send_window_bytes" u64,
-        /// The window that the receiving host offered last, bytes; None where it has no connection.
+        /// The window that the receiving host offered last, bytes. None where it has no connection.
         receive_window: Option<u64> = "receive_window_bytes" u64,
         /// The sending host's buffer, bytes.
         send_buffer: Option<u64> = "send_buffer_bytes" u64,
-        /// The receiving host's buffer, bytes; None as above.
+        /// The receiving host's buffer, bytes. None where it has no connection.
         receive_buffer: Option<u64> = "receive_buffer_bytes" u64,
         /// Coarse state.
         phase: Phase = "state" states,
@@ -216,7 +216,7 @@ tables! {
 
     /// A row of the `tcp_info` table: what else Linux's TCP_INFO tells of a socket. None: this kernel does not tell.
     TcpInfoRow TcpInfoTable "tcp_info" {
-        /// When.
+        /// Time of the row.
         t: Nanos = "t_ns" u64,
         /// Flow number.
         flow: u32 = "flow" flows,
@@ -228,15 +228,15 @@ tables! {
         mss: u32 = "mss_bytes" u32,
         /// Variation of the RTT.
         rttvar: Option<Nanos> = "rttvar_ns" u64,
-        /// Least RTT; None before the first.
+        /// Least RTT. None before the first.
         min_rtt: Option<Nanos> = "min_rtt_ns" u64,
         /// Rate of delivery.
         delivery_bps: Option<u64> = "delivery_bps" u64,
-        /// How long there was something to send.
+        /// Time with something to send.
         busy: Option<Nanos> = "busy_ns" u64,
-        /// How long the peer's window was the limit.
+        /// Time in which the peer's window was the limit.
         rwnd_limited: Option<Nanos> = "rwnd_limited_ns" u64,
-        /// How long the own buffer was the limit.
+        /// Time in which the own buffer was the limit.
         sndbuf_limited: Option<Nanos> = "sndbuf_limited_ns" u64,
         /// Segments taken for lost now.
         lost: Option<u32> = "lost_packets" u32,
@@ -260,7 +260,7 @@ tables! {
         bbr_bandwidth_bps: Option<u64> = "bbr_bandwidth_bps" u64,
         /// BBR's estimate of the least RTT.
         bbr_min_rtt: Option<Nanos> = "bbr_min_rtt_ns" u64,
-        /// How often the host's namespace has entered fast recovery.
+        /// Number of times that the host's namespace has entered fast recovery.
         recoveries: Option<u64> = "recoveries" u64,
         /// Retransmission timeouts so far, backed off ones too.
         timeouts: Option<u32> = "timeouts" u32,
@@ -268,7 +268,7 @@ tables! {
 
     /// A row of the `queue` table.
     QueueRow QueueTable "queue" {
-        /// When.
+        /// Time of the row.
         t: Nanos = "t_ns" u64,
         /// Link number.
         hop: u32 = "hop" links,
@@ -284,7 +284,7 @@ tables! {
 
     /// A row of the `events` table.
     EventRow EventTable "events" {
-        /// When; may lie ahead of the clock when a fused hop reports a drop.
+        /// Time of the event; may lie ahead of the clock when a fused hop reports a drop.
         t: Nanos = "t_ns" u64,
         /// Flow number.
         flow: Option<u32> = "flow" flows,
@@ -294,19 +294,19 @@ tables! {
         kind: u32 = "kind" events,
         /// Payload bytes since the start of the stream.
         seq: Option<u64> = "seq" u64,
-        /// As the kind says.
+        /// Value, which means what the kind says.
         value: Option<i64> = "value" i64,
     }
 
     /// A row of the `samples` table.
     SampleRow SampleTable "samples" {
-        /// When.
+        /// Time of the sample.
         t: Nanos = "t_ns" u64,
         /// Flow number.
         flow: u32 = "flow" flows,
         /// Index into [`SAMPLE_KINDS`].
         kind: u32 = "kind" samples,
-        /// As the kind says.
+        /// Value, which means what the kind says.
         value: i64 = "value" i64,
     }
 }

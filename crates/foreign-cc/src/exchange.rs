@@ -1,4 +1,4 @@
-//! What the engine and a compiled module tell each other: `cwndlab/exchange.h` in Rust.
+//! Exchange between the engine and a compiled module: `cwndlab/exchange.h` in Rust.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -136,7 +136,7 @@ struct Connection {
     memory: Box<[u64]>,
     /// Bits of the hooks that the module has.
     hooks: u32,
-    /// State of the stream that it draws from.
+    /// State of the stream that the module draws from.
     random: u64,
     /// `cb_init` has been called.
     begun: bool,

@@ -1,5 +1,6 @@
-//! Which hook of a congestion control from outside runs, and when in the run: written where whoever started this process can
-//! read it while that hook runs, and after the process has died of it. A copy of the process that a hook makes ends here.
+//! Witness of which hook of a congestion control from outside runs, and when in the run: written where whoever
+//! started this process can read it while that hook runs, and after the process has died of it. A copy of the
+//! process that a hook makes ends here.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -34,7 +35,7 @@ struct Page {
 /// No time: the call is no event of the run.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The file in memory; null: nobody asked.
+/// The file in memory. Null: nobody asked.
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 /// A page that holds 1, and 0 in a copy of this process.
 static ORIGINAL: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
@@ -57,7 +58,6 @@ pub struct Seen {
 /// Lets `file` say from now on what runs.
 ///
 /// # Errors
-///
 /// The file cannot be written.
 pub fn watch(file: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;

@@ -62,9 +62,9 @@ struct Held<F> {
 
 /// Action for a frame whose flow has an incomplete aggregate.
 enum Action {
-    /// Merge it.
+    /// Merges the frame.
     Merge {
-        /// The aggregate is complete then.
+        /// Whether the aggregate is complete then.
         complete: bool,
     },
     /// The aggregate goes up, and the frame starts a new one.
@@ -275,7 +275,7 @@ pub struct Polling {
 /// Aggregates that end with a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// All of them.
+    /// All aggregates.
     All,
     /// Aggregates of an earlier clock tick: another pass follows.
     Old,

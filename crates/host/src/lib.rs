@@ -1,4 +1,4 @@
-//! What surrounds an endpoint in one machine: its NIC, offloads, and processing time.
+//! Surroundings of an endpoint in one machine: its NIC, offloads, and processing time.
 //!
 //! The host's clock is [`tcp::HostClock`], which an endpoint needs itself.
 

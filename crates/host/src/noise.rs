@@ -47,7 +47,7 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// A processor with a random stream for each kind of noise; None: no noise of that kind.
+    /// A processor with a random stream for each kind of noise. None: no noise of that kind.
     pub fn new(
         processing: Option<(Processing, Xoshiro256PlusPlus)>,
         stalls: Option<(Stalls, Xoshiro256PlusPlus)>,

@@ -1,4 +1,4 @@
-//! Why an emulator or a sampler cannot be made.
+//! Reasons why an emulator or a sampler cannot be made.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ pub enum ConfigError {
     /// Configuration that cannot be read: the owner's name, and why.
     #[error("{0}: {1}")]
     Parse(&'static str, serde_json::Error),
-    /// The network of its Scenario cannot be carried out.
+    /// Network of the Scenario that cannot be carried out.
     #[error(transparent)]
     Network(#[from] contract::NetworkError),
     /// An emulator without threads.
@@ -32,7 +32,7 @@ pub enum ConfigError {
     /// A sampler without rest.
     #[error("sampler: interval_ns must be above zero")]
     Interval,
-    /// Only Linux has what it needs: what it says then.
+    /// Emulator or sampler on a system other than Linux, in words.
     #[error("{0}")]
     Unsupported(&'static str),
 }

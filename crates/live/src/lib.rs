@@ -1,4 +1,4 @@
-//! What touches this host's kernel. Only Linux has that; elsewhere [`run_script`] says so.
+//! Parts that touch this host's kernel. Only Linux has them; elsewhere [`run_script`] says so.
 
 #[cfg(target_os = "linux")]
 pub mod emulator;

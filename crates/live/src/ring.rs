@@ -31,13 +31,13 @@ unsafe impl Send for Ring {}
 pub(crate) struct Front<'a> {
     /// Bytes of the packet as far as they fit, virtio header first.
     pub(crate) bytes: &'a [u8],
-    /// Whether they are not all.
+    /// Whether the packet has more bytes than these.
     pub(crate) cut: bool,
-    /// Whether all of it waits at the socket as well (PACKET_COPY_THRESH).
+    /// Whether all of the packet waits at the socket as well (PACKET_COPY_THRESH).
     pub(crate) copied: bool,
     /// Number of the interface at which it was seen.
     pub(crate) interface: i32,
-    /// Whether it left there.
+    /// Whether the packet left by the interface.
     pub(crate) leaving: bool,
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn set_option<T>(
     .map(drop)
 }
 
-/// Moves the calling thread into the network namespace of that name under /run/netns, or of that path; None: it stays.
+/// Moves the calling thread into the network namespace of that name under /run/netns, or of that path. None: it stays.
 ///
 /// # Errors
 /// There is none, or not enough rights; with its name.
@@ -111,7 +111,7 @@ pub(crate) fn timespec(ns: Nanos) -> libc::timespec {
     libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
-/// Wakes a thread that polls it.
+/// Waker of a thread that polls it.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 

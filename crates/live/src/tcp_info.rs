@@ -1,12 +1,12 @@
-//! What the kernel tells of a TCP connection: struct tcp_info and struct tcp_bbr_info (include/uapi/linux/tcp.h,
-//! inet_diag.h). Older kernels have shorter structs; what is missing is not told.
+//! Fields that the kernel tells of a TCP connection: struct tcp_info and struct tcp_bbr_info
+//! (include/uapi/linux/tcp.h, inet_diag.h). Older kernels have shorter structs; what is missing is not told.
 
 /// A struct tcp_info.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TcpInfo<'a>(pub(crate) &'a [u8]);
 
 impl TcpInfo<'_> {
-    /// A field by its name in C; None if this kernel has none.
+    /// A field by its name in C. None if this kernel has none.
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
         let &(_, at, size) = FIELDS.iter().find(|(field, ..)| *field == name)?;
         self.0.get(at..at + size).map(number)

@@ -26,7 +26,6 @@ pub fn proves(secret: &str, role: &str, parts: &[&[u8]], proof: &[u8; PROOF]) ->
 /// Returns bytes that nobody can guess.
 ///
 /// # Errors
-///
 /// When the system has none to give.
 pub fn unguessable<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
@@ -63,7 +62,7 @@ struct Guesser {
 }
 
 impl Guesses {
-    /// The time in ns until which a proof that comes now has to wait; None where it is refused unseen.
+    /// The time in ns until which a proof that comes now has to wait. None where it is refused unseen.
     pub fn admit(&mut self, from: IpAddr, now_ns: u64) -> Option<u64> {
         let Some(guesser) = self.by.get_mut(&network(from)) else { return Some(now_ns) };
         let at_ns = guesser.free_ns.max(now_ns);

@@ -40,8 +40,8 @@ const PINGS_BEFORE: usize = 10;
 /// Time that a link may take to become idle again after a scenario, in ns.
 const SETTLE_NS: u64 = 5_000_000_000;
 
-/// The longest that flows may take to be connected, and the server to say that they have ended, ns. Commands wait in the
-/// same queues as pings do.
+/// Longest time that flows may take to be connected, and the server to say that they have ended, in ns. Commands
+/// wait in the same queues as pings do.
 const COMMAND_NS: u64 = 30_000_000_000;
 
 /// Choices of a measurement.
@@ -54,21 +54,21 @@ pub struct Options {
     pub port: u16,
     /// The secret that the server asks for; empty for none.
     pub secret: String,
-    /// Scenarios by number, from 1, in this order; None for all nineteen, or for none with `staircase`.
+    /// Scenarios by number, from 1, in this order. None for all nineteen, or for none with `staircase`.
     pub scenarios: Option<Vec<u32>>,
-    /// Length of each scenario, s; None until the metrics are stable.
+    /// Length of each scenario, s. None until the metrics are stable.
     pub duration_s: Option<f64>,
     /// End a scenario that does not become stable after so long, s.
     pub at_most_s: f64,
     /// Measure a rising staircase of flows too.
     pub staircase: bool,
-    /// Congestion control of uploads; None for the system's.
+    /// Congestion control of uploads. None for the system's.
     pub cc: Option<String>,
     /// 4 or 6: only addresses of this version of IP.
     pub ip: Option<u8>,
     /// Give up when the server has not answered for so long, s.
     pub idle_timeout_s: u64,
-    /// The client's port of the pinger's connection, and the one before those of the flows, in their order; None for any
+    /// The client's port of the pinger's connection, and the one before those of the flows, in their order. None for any
     /// that are free. Who watches the connections from outside has to know them.
     pub local_port: Option<u16>,
 }
@@ -92,10 +92,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether they make sense.
+    /// Checks whether the options make sense.
     ///
     /// # Errors
-    /// The first that makes none.
+    /// The first option that makes none.
     pub fn check(&self) -> Result<(), OptionError> {
         let most = SCENARIOS.len() as u32;
         if let Some(wrong) = self.scenarios.iter().flatten().find(|number| !(1..=most).contains(*number)) {

@@ -1,4 +1,4 @@
-//! What goes wrong at either end; every error is one line.
+//! Errors of either end; every error is one line.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -57,7 +57,7 @@ pub enum ClientError {
     /// The server has no address of the version of IP that was asked for.
     #[error("{0}: has no address of the wanted version of IP")]
     NoAddress(String),
-    /// None of its addresses answers; the last of them.
+    /// Server none of whose addresses answers; the last of them.
     #[error("cannot reach {address}: {}", in_words(.error))]
     Unreachable {
         /// The address.
@@ -92,7 +92,7 @@ pub enum GreetingError {
     /// Refusal by the server.
     #[error("{}", .0.in_words())]
     Refused(Status),
-    /// Something else answers there.
+    /// Server that is something else than this tool's.
     #[error("this is no loadlatency server")]
     NoServer,
     /// Server that did not prove that it knows the secret.

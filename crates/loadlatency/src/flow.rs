@@ -79,7 +79,7 @@ impl Flow {
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they have been told to.
+    /// Whether the flow has been told to end.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -136,7 +136,6 @@ impl Tally {
 /// Sets the options that every flow's connection has.
 ///
 /// # Errors
-///
 /// As the system says.
 pub(crate) fn prepare(stream: &TcpStream, dscp: u8, cc: Option<&str>) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -156,7 +155,7 @@ pub(crate) fn send(stream: &TcpStream, flow: &Flow, probing: bool) {
     }
 }
 
-/// Receives likewise; `probing` sends notes with probes, else it answers blocks'.
+/// Receives until the flow is ended or its connection is; `probing` sends notes with probes, else it answers blocks'.
 pub(crate) fn receive(stream: &TcpStream, flow: &Flow, probing: bool) {
     if let Err(error) = stream.set_nonblocking(true).and_then(|()| Receiver::new(stream, flow, probing).run())
     {
@@ -274,7 +273,7 @@ impl<'a> Sender<'a> {
 struct Pace<'a> {
     stream: &'a TcpStream,
     since: u64,
-    /// Bytes that the kernel took since then.
+    /// Bytes that the kernel took since `since`.
     written: u64,
     block: u64,
 }

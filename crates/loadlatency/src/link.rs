@@ -22,7 +22,6 @@ impl Link {
     /// Takes a connection whose greetings are exchanged; messages to be read have at most `most` bytes.
     ///
     /// # Errors
-    ///
     /// As the system says.
     pub(crate) fn new(stream: TcpStream, most: u32) -> io::Result<Link> {
         stream.set_nonblocking(false)?;
@@ -90,7 +89,7 @@ pub(crate) fn read_before<const N: usize>(stream: &TcpStream, deadline_ns: u64) 
     Ok(bytes)
 }
 
-/// Fills `bytes` likewise.
+/// Fills `bytes` before `deadline_ns`, however slowly they come.
 ///
 /// # Errors
 /// When not so many come.

@@ -74,9 +74,9 @@ pub const SCENARIOS: [Flows; 19] = [
 pub struct Measured {
     /// Flows of the scenario.
     pub flows: Flows,
-    /// Capacity upwards, KiB/s; None without uploads.
+    /// Capacity upwards, KiB/s. None without uploads.
     pub up: Option<f64>,
-    /// Capacity downwards, KiB/s; None without downloads.
+    /// Capacity downwards, KiB/s. None without downloads.
     pub down: Option<f64>,
     /// Smoothness: one over the longest gap between data arriving on any flow, in Hz.
     pub smoothness: f64,
@@ -91,7 +91,7 @@ pub struct Overall {
     pub upload_capacity: f64,
     /// Harmonic mean over the scenarios with downloads, KiB/s.
     pub download_capacity: f64,
-    /// The worst scenario's, Hz; None where none was recorded.
+    /// The worst scenario's, Hz. None where none was recorded.
     pub responsiveness: Option<f64>,
     /// The worst scenario's, Hz.
     pub smoothness: f64,

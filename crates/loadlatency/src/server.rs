@@ -53,7 +53,7 @@ pub struct Options {
     pub port: u16,
     /// The secret that clients must know; empty for none.
     pub secret: String,
-    /// Congestion control of downloads; None for the system's.
+    /// Congestion control of downloads. None for the system's.
     pub cc: Option<String>,
     /// End after the first session.
     pub once: bool,
@@ -79,10 +79,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether they make sense here.
+    /// Checks whether the options make sense here.
     ///
     /// # Errors
-    /// The first that makes none.
+    /// The first option that makes none.
     pub fn check(&self) -> Result<(), OptionError> {
         self.cc.as_deref().map_or(Ok(()), crate::check_congestion_control)
     }
@@ -349,8 +349,8 @@ impl Server {
         secret.is_empty() || auth::proves(secret, role, parts, proof)
     }
 
-    /// A session from its beginning to its end. Its connection is closed after it, so that a client that has seen the end of the
-    /// connection can be sure that the next client would be served.
+    /// Carries a session out from its beginning to its end. Its connection is closed after it, so that a client
+    /// that has seen the end of the connection can be sure that the next client would be served.
     fn run(&self, stream: TcpStream, peer: SocketAddr, session: &Session) {
         self.say(format!("session of {peer} begins"));
         let mut link = Link::new(stream, MAX_REQUEST);

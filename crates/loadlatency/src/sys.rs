@@ -1,4 +1,5 @@
-//! What the systems give beyond std: readiness of a socket, what the kernel says of a connection, errors, signals, clocks.
+//! Calls of the systems beyond std: readiness of a socket, what the kernel says of a connection, errors, signals,
+//! clocks.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -177,7 +178,7 @@ mod per_system {
     }
 }
 
-/// macOS, which tells neither through the same options.
+/// Calls of macOS, which tells neither through the same options.
 #[cfg(target_vendor = "apple")]
 mod per_system {
     use std::io;

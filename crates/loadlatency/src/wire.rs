@@ -117,7 +117,7 @@ pub fn read_greeting(bytes: &[u8; GREETING]) -> Result<Role, Status> {
     }
 }
 
-/// Reads a server's answer; None if it is not one.
+/// Reads a server's answer. None if it is not one.
 pub fn read_answer(bytes: &[u8; GREETING]) -> Option<Status> {
     let status = Status::ALL.get(usize::from(bytes[6])).copied();
     match u16::from_be_bytes([bytes[4], bytes[5]]) {
@@ -130,13 +130,13 @@ pub fn read_answer(bytes: &[u8; GREETING]) -> Option<Status> {
 /// Opening of a flow, without its proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The session it belongs to.
+    /// Session of the flow.
     pub session: [u8; SESSION],
     /// Number of the flow, used once in a session.
     pub id: u32,
     /// Direction of the flow's data.
     pub direction: Direction,
-    /// The code point its sender shall use, below 64.
+    /// Code point that the flow's sender shall use, below 64.
     pub dscp: u8,
 }
 
@@ -151,7 +151,7 @@ impl Opening {
         bytes
     }
 
-    /// Reads one; None if a field is out of range.
+    /// Reads an opening. None if a field is out of range.
     pub fn read(bytes: &[u8; SESSION + 6]) -> Option<Opening> {
         let (session, rest) = bytes.split_first_chunk()?;
         let (id, rest) = rest.split_first_chunk()?;
@@ -186,7 +186,7 @@ impl Block {
         bytes
     }
 
-    /// Reads one; None if it is not one.
+    /// Reads a block's header. None if the bytes are none.
     pub fn read(bytes: &[u8; BLOCK]) -> Option<Block> {
         let mut rest = Reader(bytes);
         let length = rest.u32()?;
@@ -214,7 +214,7 @@ impl Note {
         bytes
     }
 
-    /// Reads one.
+    /// Reads a note.
     pub fn read(bytes: &[u8; NOTE]) -> Note {
         let half = |from: usize| u64::from_be_bytes(std::array::from_fn(|k| bytes[from + k]));
         Note { probe: half(0), echo: half(8) }
@@ -245,7 +245,7 @@ impl Request {
         }
     }
 
-    /// Reads one; None if it is not one.
+    /// Reads a request. None if the bytes are none.
     pub fn read(kind: u8, body: &[u8]) -> Option<Request> {
         let mut rest = Reader(body);
         let request = match kind {
@@ -327,7 +327,7 @@ impl Reply {
         }
     }
 
-    /// Reads one; None if it is not one.
+    /// Reads a reply. None if the bytes are none.
     pub fn read(kind: u8, body: &[u8]) -> Option<Reply> {
         let mut rest = Reader(body);
         let reply = match kind {

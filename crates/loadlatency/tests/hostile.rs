@@ -96,7 +96,7 @@ fn ask(stream: &mut TcpStream, bytes: &[u8], enough: impl Fn(&[u8]) -> bool) -> 
     answer
 }
 
-/// Opens a session by hand; its name.
+/// Opens a session by hand; returns its name.
 fn open(port: u16) -> (TcpStream, [u8; wire::SESSION]) {
     let mut stream = connect(port);
     let nonce = [7; NONCE];

@@ -13,11 +13,11 @@ mod tables;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{param}: found {found}; expected {expected}")]
 pub struct ParamError {
-    /// Its key in a Scenario.
+    /// Key of the parameter in a Scenario.
     pub param: String,
-    /// What it is.
+    /// Value that was found.
     pub found: String,
-    /// What is allowed.
+    /// Values that are allowed.
     pub expected: String,
 }
 
@@ -32,11 +32,11 @@ impl ParamError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Kind {
-    /// Its name.
+    /// Name of the kind.
     pub kind: &'static str,
-    /// What it is, in one sentence.
+    /// Description of the kind, in one sentence.
     pub about: &'static str,
-    /// Its parameters.
+    /// Parameters of the kind.
     pub params: &'static [Param],
 }
 
@@ -44,37 +44,37 @@ pub struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Param {
-    /// Its name in the experiment file; of a queue discipline, that of `tc`.
+    /// Name in the experiment file; of a queue discipline, that of `tc`.
     pub name: &'static str,
-    /// Its key in a Scenario; empty if it has none.
+    /// Key in a Scenario; empty if the parameter has none.
     pub field: &'static str,
-    /// What its number counts.
+    /// Unit of the number.
     pub unit: Unit,
     /// Smallest value allowed.
     pub min: u64,
     /// Largest value allowed.
     pub max: u64,
-    /// Its default; null: none, or it follows from others.
+    /// Default. Null: none, or it follows from others.
     pub default: Option<u64>,
-    /// What holds where nothing is given and there is no default.
+    /// Words for what holds where nothing is given and there is no default.
     pub otherwise: &'static str,
-    /// Whether an experiment file has to give it.
+    /// Whether an experiment file has to give the parameter.
     pub required: bool,
     /// The words of a `choice`, in the order of their numbers.
     pub choices: &'static [&'static str],
-    /// Whether an experiment file may give it in packets, in bytes, and as a multiple of the path's BDP.
+    /// Whether an experiment file may give the parameter in packets, in bytes, and as a multiple of the path's BDP.
     pub bdp: bool,
     /// Whether an experiment file may give bytes without a unit, as other tools do for a packet.
     pub bare: bool,
-    /// Who carries it out.
+    /// Who carries the parameter out.
     pub carried: Carried,
-    /// Why the range is what it is, where that is not plain.
+    /// Reason of the range, where it is not plain.
     pub because: &'static str,
-    /// What it is, in one sentence.
+    /// Description of the parameter, in one sentence.
     pub about: &'static str,
 }
 
-/// What the number of a parameter counts, and how an experiment file writes it.
+/// Unit of a parameter's number, and how an experiment file writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -117,7 +117,8 @@ pub enum Carried {
 }
 
 impl Kind {
-    /// What a Scenario says of it, as the experiment file makes it: by field what is `given`, else the default.
+    /// Returns what a Scenario says of the kind, as the experiment file makes it: by field what is `given`, else
+    /// the default.
     pub fn values(&self, mut given: impl FnMut(&Param) -> Option<Json>) -> Map<String, Json> {
         let mut values = Map::from_iter([("kind".to_owned(), self.kind.into())]);
         for param in self.params.iter().filter(|param| !param.field.is_empty()) {
@@ -211,22 +212,22 @@ impl Param {
         Param::new(name, Unit::Bool)
     }
 
-    /// One of some words.
+    /// Creates a parameter that is one of some words.
     pub const fn choice(name: &'static str, choices: &'static [&'static str]) -> Param {
         Param { choices, ..Param::new(name, Unit::Choice).range(0, choices.len() as u64 - 1) }
     }
 
-    /// With another range.
+    /// Sets another range.
     pub const fn range(self, min: u64, max: u64) -> Param {
         Param { min, max, ..self }
     }
 
-    /// Not zero.
+    /// Refuses zero.
     pub const fn above_zero(self) -> Param {
         Param { min: 1, ..self }
     }
 
-    /// With a default.
+    /// Sets a default.
     pub const fn default(self, value: u64) -> Param {
         assert!(self.min <= value && value <= self.max, "a default within the range");
         Param { default: Some(value), ..self }
@@ -237,12 +238,12 @@ impl Param {
         Param { otherwise: what, ..self }
     }
 
-    /// To be given by the experiment file.
+    /// Demands that the experiment file gives the parameter.
     pub const fn required(self) -> Param {
         Param { required: true, ..self }
     }
 
-    /// Why the range is what it is.
+    /// Sets the reason of the range.
     pub const fn because(self, why: &'static str) -> Param {
         Param { because: why, ..self }
     }
@@ -257,7 +258,7 @@ impl Param {
         Param { carried: Carried::Nobody, ..self }
     }
 
-    /// What [`parameters!`] knows besides: the field of the structure, and its documentation.
+    /// Sets what [`parameters!`] knows besides: the field of the structure, and its documentation.
     pub const fn of(self, field: &'static str, about: &'static str) -> Param {
         Param { field, about: about.trim_ascii(), ..self }
     }
@@ -284,7 +285,7 @@ impl Param {
 
 /// A structure that [`parameters!`] made.
 pub trait Table {
-    /// What the catalogue says of it.
+    /// Entry of the structure in the catalogue.
     const KIND: Kind;
 
     /// Checks what parsing cannot: every parameter's range, and what holds between them.
@@ -296,7 +297,7 @@ pub trait Table {
 
 /// The value of a parameter as a number.
 pub trait Value {
-    /// The number; None: the value is null.
+    /// The number. None: the value is null.
     fn number(&self) -> Option<u64>;
 }
 

@@ -1,4 +1,4 @@
-//! What a packet costs on a link: fused, stepped, and under each queue discipline.
+//! Cost of a packet on a link: fused, stepped, and under each queue discipline.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ mod defaults;
 /// Packets of one measurement.
 const PACKETS: u64 = 100_000;
 
-/// As large as the simulator's packets.
+/// Packet as large as the simulator's.
 #[derive(Clone)]
 struct Pkt {
     bytes: u32,

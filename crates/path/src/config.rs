@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why nothing can be made of a loss, a jitter or a shaper.
+/// Reason why nothing can be made of a loss, a jitter or a shaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// [`LossConfig::Nth`] that loses none.
@@ -36,13 +36,13 @@ pub enum LossConfig {
     Nth {
         /// Period, at least 1.
         every: u32,
-        /// Which of the period is lost, below `every`; 0 is the first packet.
+        /// Packet of the period that is lost, below `every`; 0 is the first.
         packet: u32,
         /// Only packets with at least this many payload bytes are counted and dropped.
         min_payload: u32,
-        /// Only packets to this port; null: any.
+        /// Only packets to this port. Null: any.
         dport: Option<u16>,
-        /// Only packets from this port; null: any.
+        /// Only packets from this port. Null: any.
         sport: Option<u16>,
     },
     /// Two-state Gilbert-Elliott chain, as netem's `loss gemodel p r 1-h 1-k`.
@@ -86,7 +86,8 @@ pub struct JitterConfig {
     pub sd_ns: u64,
     /// Let packets overtake each other; if not, one that would waits for its predecessor.
     pub reorder: bool,
-    /// For [`JitterKind::Table`]: equally likely deviations in units of `sd_ns` / 8192, as in netem's .dist files.
+    /// Deviations, equally likely, in units of `sd_ns` / 8192, as in netem's .dist files. For
+    /// [`JitterKind::Table`].
     pub table: Option<Vec<i16>>,
 }
 
@@ -118,7 +119,7 @@ pub enum JitterKind {
     Table,
 }
 
-/// What limits a link besides its rate.
+/// Limit of a link besides its rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ShaperConfig {
@@ -141,9 +142,9 @@ pub enum ShaperConfig {
     Trace {
         /// Times of the opportunities, ascending.
         opportunities_ns: Vec<u64>,
-        /// When the trace starts again: at least the last of them.
+        /// Time when the trace starts again: at least the last of the opportunities.
         period_ns: u64,
-        /// What leaves at each (1504 in mahimahi).
+        /// Bytes that leave at each opportunity (1504 in mahimahi).
         bytes: u32,
     },
 }

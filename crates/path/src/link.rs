@@ -20,7 +20,7 @@ use stepped::Stepped;
 /// The configuration of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// Rate, bits per second; None: a packet takes no time.
+    /// Rate, bits per second. None: a packet takes no time.
     pub rate_bps: Option<u64>,
     /// One-way propagation delay.
     pub delay_ns: Nanos,
@@ -34,7 +34,7 @@ pub struct LinkConfig {
     pub corrupt_ppb: u32,
     /// Variation of the delay.
     pub jitter: Option<JitterConfig>,
-    /// What limits the link besides its rate.
+    /// Limit of the link besides its rate.
     pub shaper: Option<ShaperConfig>,
     /// Bytes added to an IP packet where a rate or a byte limit counts it.
     pub overhead: u32,
@@ -63,7 +63,7 @@ impl Default for LinkConfig {
     }
 }
 
-/// How a link is simulated. All modes give the same results.
+/// Mode of a link's simulation. All modes give the same results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A packet's departure is computed when it arrives, and no event is needed. The link must be fed by one source
@@ -89,13 +89,13 @@ pub struct Counters {
     pub ce_marks: u64,
     /// Packets whose transmission has started.
     pub packets: u64,
-    /// Their bytes, with overhead.
+    /// Bytes of these packets, with overhead.
     pub bytes: u64,
     /// Time spent transmitting so far.
     pub busy_ns: Nanos,
 }
 
-/// A change of a running (stepped) link; None leaves a property as it is.
+/// A change of a running (stepped) link. None leaves a property as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkChange {
     /// New rate; the packet in service is finished at the old one.
@@ -203,7 +203,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
     }
 
     /// [`Link::arrive`] without the packet itself, of which only the number of `bytes` is needed, on a link that
-    /// [`Link::is_plain`]. Returns when it reaches the far end and how long it waited in the queue; None if the queue's limit
+    /// [`Link::is_plain`]. Returns when it reaches the far end and how long it waited in the queue. None if the queue's limit
     /// drops it.
     ///
     /// # Panics
@@ -214,7 +214,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
         fused.pass(at, bytes)
     }
 
-    /// When the link next wants [`Link::on_event`]. A fused link never does.
+    /// Time when the link next wants [`Link::on_event`]. A fused link never does.
     pub fn next_event(&self) -> Option<Nanos> {
         match &self.hop {
             Hop::Fused(_) => None,

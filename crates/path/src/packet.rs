@@ -1,4 +1,4 @@
-//! What a hop needs to know of a packet, and what it tells whoever drives it.
+//! Properties of a packet that a hop needs to know, and reports of the hop to whoever drives it.
 
 /// Time or a length of time, nanoseconds.
 pub type Nanos = u64;
@@ -40,7 +40,7 @@ pub trait Packet: Send {
     fn set_corrupt(&mut self);
 }
 
-/// Why a hop dropped a packet.
+/// Reason why a hop dropped a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
     /// The link's random, periodic or listed loss.
@@ -57,7 +57,7 @@ pub enum DropReason {
     Policer,
 }
 
-/// What a link tells its driver. All times are exact and may lie ahead of the driver's clock.
+/// Receiver of what a link tells its driver. All times are exact and may lie ahead of the driver's clock.
 pub trait Output<P> {
     /// The packet reaches the far end of the link at `at`. It has `waited` in the queue from its arrival to the start of its
     /// transmission. Called when the transmission starts; on a fused link, when the packet arrives. For one link, `at` never

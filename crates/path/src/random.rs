@@ -31,7 +31,7 @@ pub fn stream(seed: u64, repeat: u32, purpose: &str, entity: &str) -> Xoshiro256
 /// A probability, decided by one draw and one comparison of integers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chance {
-    /// Of 2^63.
+    /// Probability as a part of 2^63.
     threshold: u64,
 }
 

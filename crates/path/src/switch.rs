@@ -17,11 +17,11 @@ pub struct SwitchConfig {
     /// Bytes for the packets of all ports, with each port's overhead. A packet holds its place from its arrival, which
     /// is when its last bit is in, until its last bit has left.
     pub buffer_bytes: u64,
-    /// Ask the neighbours to pause; null: packets that find no place are dropped.
+    /// Ask the neighbours to pause. Null: packets that find no place are dropped.
     pub pause: Option<PauseConfig>,
 }
 
-/// When a switch asks its neighbours to pause (IEEE 802.3 annex 31B).
+/// Thresholds at which a switch asks its neighbours to pause (IEEE 802.3 annex 31B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseConfig {
@@ -89,7 +89,7 @@ impl<P: Packet + Clone + 'static> Switch<P> {
         self.update(at, out);
     }
 
-    /// When `port` next wants [`Switch::on_event`].
+    /// Time when `port` next wants [`Switch::on_event`].
     pub fn next_event(&self, port: usize) -> Option<Nanos> {
         self.ports[port].link.next_event()
     }
@@ -104,7 +104,8 @@ impl<P: Packet + Clone + 'static> Switch<P> {
         self.update(now, out);
     }
 
-    /// While the neighbours pause: when the next packet will have left, at which [`Switch::update`] may let them go on.
+    /// Time when the next packet will have left, at which [`Switch::update`] may let the neighbours go on. None
+    /// unless they pause.
     pub fn next_release(&self) -> Option<Nanos> {
         if self.paused { self.buffer.leaving.peek().map(|&Reverse((at, _))| at) } else { None }
     }

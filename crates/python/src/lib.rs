@@ -72,7 +72,7 @@ fn watch_modules(file: PathBuf) -> Result<()> {
 }
 
 /// The last call of a hook by the process that writes `file`: its number, whether it has not returned, and hook and time in
-/// words; None: there was none yet.
+/// words. None: there was none yet.
 #[pyfunction]
 fn watched_module(file: PathBuf) -> Option<(u64, bool, String)> {
     foreign_cc::witness::read(&file).map(|seen| (seen.calls, seen.inside, seen.call))
@@ -347,7 +347,7 @@ impl Emulator {
         Ok(self.get()?.stats()?)
     }
 
-    /// End it; returns record batches (`queue`, `events`) and a report as JSON.
+    /// Ends the emulator; returns record batches (`queue`, `events`) and a report as JSON.
     fn stop(&mut self, py: Python<'_>) -> Result<(Vec<(&'static str, RecordBatch)>, String)> {
         let emulator = self.get()?;
         let (batches, report) = py.detach(|| emulator.stop())?;
@@ -387,7 +387,7 @@ impl TcpSampler {
         Ok(self.get()?.mark_start(t0_ns)?)
     }
 
-    /// End it; returns record batches of `tcp` and a report as JSON.
+    /// Ends the sampler; returns record batches of `tcp` and a report as JSON.
     fn stop(&mut self, py: Python<'_>) -> Result<(Vec<(&'static str, RecordBatch)>, String)> {
         let sampler = self.get()?;
         let (batches, report) = py.detach(|| sampler.stop())?;

@@ -1,4 +1,5 @@
-//! What a script needs that nothing here has: found by its words, so that a collection's scripts can be sorted before any runs.
+//! Features that a script needs and nothing here has: found by its words, so that a collection's scripts can be
+//! sorted before any runs.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +11,9 @@ struct Feature {
     name: &'static str,
     /// Whether this host's kernel has the feature, and only the models do not.
     kernel: bool,
-    /// Any of these words needs it.
+    /// Words of which any needs the feature.
     words: &'static [&'static str],
-    /// Any of these phrases needs it; blanks count as one.
+    /// Phrases of which any needs the feature; blanks count as one.
     phrases: &'static [&'static str],
 }
 

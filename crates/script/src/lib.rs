@@ -47,7 +47,8 @@ pub struct Choices {
 /// Outcome of a script, for command lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// 0: it went as it should. 1: the system did something else. 2: the script or the stack's name is wrong.
+    /// Exit code. 0: the script went as it should. 1: the system did something else. 2: the script or the stack's
+    /// name is wrong.
     pub exit_code: u8,
     /// Message of a failure: a line, and the packets it is about on lines of their own. None if nothing went wrong.
     pub message: Option<String>,

@@ -94,7 +94,7 @@ enum Kind {
 struct Connection {
     endpoint: Endpoint,
     ends: Ends<Ipv4Addr>,
-    /// The listening socket it belongs to until it is accepted.
+    /// Listening socket that the connection belongs to until it is accepted.
     listener: Option<i32>,
     settings: Settings,
     passive: bool,
@@ -102,7 +102,7 @@ struct Connection {
     read_shut: bool,
     /// The application has been told of the failure, or that connect succeeded.
     told: bool,
-    /// The administrator has dropped it: nothing reaches it any more.
+    /// Whether the administrator has dropped the connection: nothing reaches it any more.
     dropped: bool,
     times: Times,
 }

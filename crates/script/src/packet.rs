@@ -28,7 +28,7 @@ pub struct Seen {
     pub packet: Packet,
 }
 
-/// Reads bytes of an IPv4 packet whose whole length is `wire_length`; None: not TCP over IPv4.
+/// Reads bytes of an IPv4 packet whose whole length is `wire_length`. None: not TCP over IPv4.
 pub fn decode(bytes: &[u8], wire_length: u32) -> Option<Seen> {
     let read = codec::parse(bytes, wire_length).ok()?;
     let (IpAddr::V4(src), IpAddr::V4(dst)) = (read.ends.src, read.ends.dst) else { return None };

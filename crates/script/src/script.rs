@@ -1,4 +1,4 @@
-//! What a script says: options, settings and timed events, with everything already checked.
+//! Script as it was read: options, settings and timed events, with everything already checked.
 
 use tcp::Nanos;
 use wire::{Ecn, Flags};
@@ -11,7 +11,7 @@ use crate::errno::Errno;
 pub struct Script {
     /// Name of the file, for messages.
     pub name: String,
-    /// Options at its top.
+    /// Options at the top of the script.
     pub options: Options,
     /// Orders carried out before the clock starts.
     pub init: Vec<Order>,
@@ -27,7 +27,7 @@ pub struct Options {
     /// Greatest distance of an event from its time, in per mille of the time since the event before; the larger of
     /// the two counts.
     pub tolerance_permille: u64,
-    /// Nanoseconds between ticks of the timestamp clock; None: the values of timestamps are not checked.
+    /// Nanoseconds between ticks of the timestamp clock. None: the values of timestamps are not checked.
     pub timestamp_tick: Option<Nanos>,
     /// Check segment boundaries; otherwise one segment of data may arrive as several, and several as one.
     pub strict_segments: bool,
@@ -126,7 +126,7 @@ pub enum When {
     Between(Nanos, Nanos),
     /// Between two times since the event before.
     AfterBetween(Nanos, Nanos),
-    /// Whenever it comes.
+    /// Time of no interest: whenever the event comes.
     Any,
 }
 
@@ -148,7 +148,7 @@ pub enum Action {
 /// A packet as a script writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// ECN field of the IP header; None: any.
+    /// ECN field of the IP header. None: any.
     pub ecn: Option<EcnField>,
     /// TCP flags.
     pub flags: Flags,
@@ -160,9 +160,9 @@ pub struct Packet {
     pub len: u32,
     /// Acknowledgement number.
     pub ack: u32,
-    /// Window field; None: any.
+    /// Window field. None: any.
     pub window: Option<u16>,
-    /// Options in order; None: `<...>`, any.
+    /// Options in order. None: `<...>`, any.
     pub options: Option<Vec<TcpOption>>,
 }
 
@@ -212,7 +212,7 @@ pub struct CallEvent {
     pub until: Option<Nanos>,
     /// Result that the call must have. None for `...`: any result.
     pub result: Option<i64>,
-    /// The error it must fail with.
+    /// Error that the call must fail with.
     pub errno: Option<Errno>,
 }
 
@@ -316,7 +316,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The descriptors it names.
+    /// Descriptors that the call names.
     pub(crate) fn descriptors(&mut self) -> Vec<&mut i32> {
         match self {
             Call::Socket { .. } => Vec::new(),
@@ -337,7 +337,7 @@ impl Call {
         }
     }
 
-    /// Whether it makes a descriptor.
+    /// Whether the call makes a descriptor.
     pub(crate) fn opens(&self) -> bool {
         matches!(self, Call::Socket { .. } | Call::Accept { .. })
     }
@@ -350,7 +350,7 @@ pub struct PollFd {
     pub fd: i32,
     /// Events asked for, Linux's bits.
     pub events: i16,
-    /// Events it must return.
+    /// Events that poll must return.
     pub revents: i16,
 }
 

@@ -1,4 +1,4 @@
-//! What a script runs against: a modelled stack ([`crate::model`]) or anything else that can do the same.
+//! System that a script runs against: a modelled stack ([`crate::model`]) or anything else that can do the same.
 
 use tcp::Nanos;
 
@@ -51,7 +51,7 @@ pub enum SystemError {
     /// The system has no such congestion control.
     #[error("{sysctl}: found {found}; expected one of {}", .known.join(", "))]
     CongestionControl {
-        /// The sysctl that names it.
+        /// Sysctl that names the congestion control.
         sysctl: String,
         /// Name that was asked for.
         found: String,
@@ -68,13 +68,13 @@ pub enum SystemError {
         /// Values that the sysctl takes.
         expected: &'static str,
     },
-    /// The modelled stack does not take it.
+    /// Sysctl that the modelled stack does not take.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// A sysctl that is the whole machine's.
     #[error("sysctl {0}: only settings of a network namespace (net.…) can be made")]
     Machine(String),
-    /// The kernel does not take it.
+    /// Sysctl that the kernel does not take.
     #[error("sysctl {sysctl}: {error}")]
     Kernel {
         /// Name of the sysctl.
@@ -106,7 +106,7 @@ pub trait System {
     /// Lets time pass.
     fn run_until(&mut self, until: Nanos);
 
-    /// The next packet it has sent, and when; lets time pass up to `until` to get one.
+    /// Next packet that the system has sent, and when; lets time pass up to `until` to get one.
     fn next_packet(&mut self, until: Nanos) -> Option<(Nanos, Seen)>;
 
     /// Delivers the bytes of an IPv4 packet to it.

@@ -1,4 +1,4 @@
-//! What the engine knows, as JSON: the one place from which Python takes every name.
+//! Catalogue of what the engine knows, as JSON: the one place from which Python takes every name.
 
 use contract::catalogue::{Catalogue, Stack, Sysctl};
 use contract::scenario::{App, Ecn};

@@ -1,4 +1,4 @@
-//! When the flows of a run start, wherever it is carried out: live testbeds ask here too.
+//! Draws of the times when the flows of a run start, wherever it is carried out: live testbeds ask here too.
 
 use contract::scenario::{Flow, Scenario};
 use path::Nanos;

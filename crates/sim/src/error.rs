@@ -1,4 +1,4 @@
-//! What the engine refuses of a scenario: every refusal is one line.
+//! Refusals of a scenario by the engine: every refusal is one line.
 
 use contract::scenario::{Flow, VERSION};
 use contract::{AppError, NetworkError, ParseError};
@@ -12,7 +12,7 @@ pub enum Error {
     /// Text that is no scenario.
     #[error(transparent)]
     Parse(#[from] ParseError),
-    /// Nobody could carry its network out.
+    /// Network that nobody could carry out.
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// Scenario for another version of the engine.
@@ -43,7 +43,7 @@ pub enum Error {
     LinkEnd {
         /// Name of the link.
         link: String,
-        /// The name of its end.
+        /// Name of the link's end.
         end: String,
     },
     /// A flow.
@@ -100,7 +100,7 @@ pub enum FlowError {
         /// Names that the stack knows.
         known: Vec<String>,
     },
-    /// A constant of its congestion control is out of range.
+    /// Constant of the flow's congestion control that is out of range.
     #[error("cc_params.{0}")]
     Constant(#[from] params::ParamError),
     /// Constants of another congestion control than the flow's, or of one that has none.
@@ -117,9 +117,9 @@ pub enum FlowError {
     /// Flow whose packets, or their acknowledgements, have no way.
     #[error("no path from {from} to {to}")]
     NoPath {
-        /// The host that would send them.
+        /// Host that would send the packets.
         from: String,
-        /// The host that would receive them.
+        /// Host that would receive the packets.
         to: String,
     },
 }

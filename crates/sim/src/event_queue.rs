@@ -1,4 +1,4 @@
-//! When each source of events wants to run next: tournament trees over a fixed set of sources.
+//! Times when each source of events wants to run next: tournament trees over a fixed set of sources.
 //!
 //! Sources are numbered in the total order of simultaneous events, so the leftmost of equal times wins and no key but
 //! the time is compared. Arrivals, which are most events, have a tree of their own, and so have the timers of either end of
@@ -278,7 +278,7 @@ struct Tree {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     keys: [u64; WIDTH],
-    /// The least of them.
+    /// The least of the keys.
     first: u64,
 }
 

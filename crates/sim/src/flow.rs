@@ -1,4 +1,4 @@
-//! One flow of a run: its application, and its metrics over the measurement window.
+//! Flow of a run: its application, and its metrics over the measurement window.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ pub(crate) struct FlowRun {
     pub start: Nanos,
     /// Time when the flow is told to stop.
     pub stop: Option<Nanos>,
-    /// Whether it ends by itself.
+    /// Whether the flow ends by itself.
     pub limited: bool,
     /// Whether the flow has been told to stop.
     pub stopped: bool,
@@ -149,9 +149,9 @@ impl<O: End, A: End> Pair<O, A> {
 
 /// Poisson arrivals of transfers.
 pub(crate) struct Background {
-    /// Draws them.
+    /// Draws of transfers.
     pub draws: Transfers,
-    /// Size of the one whose arrival is the next event; None before the flow begins.
+    /// Size of the one whose arrival is the next event. None before the flow begins.
     pub next: Option<u64>,
     /// Flows for its transfers.
     pub transfers: Vec<FlowId>,
@@ -247,7 +247,7 @@ pub(crate) struct Tally {
     pub slow_start_exit: Option<Nanos>,
     /// Metrics at the start of the window.
     pub before: Option<Snapshot>,
-    /// Metrics at its end.
+    /// Metrics at the end of the window.
     pub after: Option<Snapshot>,
 }
 

@@ -1,4 +1,4 @@
-//! What limited a flow: the times that its sender counted, divided anew round by round.
+//! Limits of a flow: the times that its sender counted, divided anew round by round.
 //!
 //! A sender knows which window, buffer or timer keeps it from sending. It does not know whether more of that would bring more: data that
 //! already waits at a full link or for a busy processor would only wait longer. So at the end of each round, in which a window of data

@@ -1,4 +1,4 @@
-//! What both ends of a loadlatency scenario saw, and the tool's metrics made of it.
+//! Observations of both ends of a loadlatency scenario, and the tool's metrics made of them.
 
 use apps::Ping;
 use contract::ids::FlowId;

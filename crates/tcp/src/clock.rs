@@ -3,11 +3,11 @@
 /// True time, nanoseconds since the start of the run.
 pub type Nanos = u64;
 
-/// One second in nanoseconds.
+/// Second in nanoseconds.
 pub const SECOND: Nanos = 1_000_000_000;
-/// One millisecond in nanoseconds.
+/// Millisecond in nanoseconds.
 pub const MILLISECOND: Nanos = 1_000_000;
-/// One microsecond in nanoseconds.
+/// Microsecond in nanoseconds.
 pub const MICROSECOND: Nanos = 1_000;
 
 /// The earlier of two times, None being never.
@@ -109,7 +109,7 @@ impl HostClock {
         now
     }
 
-    /// When Linux runs a timer that is set now; it is to wait a whole number of ticks.
+    /// Time when Linux runs a timer that is set now; it is to wait a whole number of ticks.
     pub(crate) fn linux_timer(&self, now: Nanos, wait: Nanos) -> Nanos {
         self.time_of_tick(linux_wheel(self.ticks(now), wait / self.tick))
     }

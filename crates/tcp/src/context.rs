@@ -1,4 +1,4 @@
-//! What the endpoint hands to its sender and its receiver.
+//! Context that the endpoint hands to its sender and its receiver.
 
 use crate::clock::{HostClock, Nanos};
 use crate::event::Events;
@@ -10,16 +10,16 @@ pub struct Context<'a> {
     pub now: Nanos,
     /// The host's clock; a stack sees time only through it, except where the system uses high-resolution timers.
     pub clock: &'a HostClock,
-    /// Where to report.
+    /// Reports of what happens.
     pub events: &'a mut Events,
 }
 
-/// What the ECN fields of a segment say (RFC 3168).
+/// ECN fields of a segment (RFC 3168).
 #[derive(Clone, Copy, Debug)]
 pub struct EcnSegment {
-    /// It may be marked.
+    /// Whether the segment may be marked.
     pub capable: bool,
-    /// It is marked.
+    /// Whether the segment is marked.
     pub ce: bool,
     /// The sender says that it has reduced.
     pub cwr: bool,

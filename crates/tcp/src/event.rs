@@ -1,6 +1,6 @@
-//! What an endpoint reports while it works: entries into recovery, timeouts, changes of state.
+//! Reports of an endpoint while it works: entries into recovery, timeouts, changes of state.
 
-/// What happened. `seq` of the [`Event`] is payload bytes since the start of the stream.
+/// Kind of an event. `seq` of the [`Event`] is payload bytes since the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Fast recovery (or Linux's Recovery state) begins; value = cwnd in bytes before it.
@@ -37,14 +37,14 @@ impl EventKind {
     }
 }
 
-/// One report.
+/// Report of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
     /// Payload bytes since the start of the stream that it concerns (snd_una, the lost byte …).
     pub seq: u64,
-    /// As said at the kind.
+    /// Value, which means what the kind says.
     pub value: i64,
 }
 

@@ -1,38 +1,40 @@
-//! What distinguishes one Linux from another for sender, receiver and congestion control: sysctls and, by era, choices.
+//! Differences between Linux versions for sender, receiver and congestion control: sysctls and, by era, choices.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::clock::linux_wheel;
 
-/// What congestion window growth counts.
+/// Unit that congestion window growth counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// ACKs, whatever they cover (3.9).
+    /// ACKs, whatever they cover (Linux 3.9).
     Acks,
     /// Packets acknowledged.
     Packets,
 }
 
-/// How a sender decides that a packet is lost, and what surrounds that decision.
+/// Rule by which a sender decides that a packet is lost, and what surrounds that decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
-    /// Forward acknowledgement with a packet threshold, early retransmit, F-RTO after RFC 4138 (3.9).
+    /// Forward acknowledgement with a packet threshold, early retransmit, F-RTO after RFC 4138 (Linux 3.9).
     Fack,
     /// RACK and TLP (RFC 8985), F-RTO after RFC 5682.
     Rack,
 }
 
-/// How the receive buffer follows the application (dynamic right-sizing).
+/// Rule by which the receive buffer follows the application (dynamic right-sizing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drs {
-    /// Twice what was copied in a round trip, when that exceeds the present space (3.9).
+    /// Twice what was copied in a round trip, when that exceeds the present space (Linux 3.9).
     Doubling,
-    /// Twice what was copied, 16 packets and the growth of the last round trip (6.8).
+    /// Twice what was copied, 16 packets and the growth of the last round trip (Linux 6.8).
     Growth,
-    /// The same; data still queued does not count (6.12).
+    /// Twice what was copied, 16 packets and the growth of the last round trip; data still queued does not count (Linux
+    /// 6.12).
     GrowthRead,
-    /// That without the 16 packets; out-of-order data counts (6.18).
+    /// Twice what was copied, and the growth of the last round trip; data still queued does not count, out-of-order
+    /// data does (Linux 6.18).
     GrowthOutOfOrder,
 }
 
@@ -41,7 +43,7 @@ pub enum Drs {
 pub struct BufferSizes {
     /// Smallest.
     pub min: u64,
-    /// At the start.
+    /// Size at the start.
     pub default: u64,
     /// Largest that autotuning reaches.
     pub max: u64,
@@ -54,30 +56,34 @@ pub struct Config {
     pub counting: Counting,
     /// Era: loss detection.
     pub detection: Detection,
-    /// Era: timers wait for the next slot of a wheel (4.8); before, they ran in their tick.
+    /// Era: timers wait for the next slot of a wheel (Linux 4.8); before, they ran in their tick.
     pub timer_wheel: bool,
-    /// Era: RACK whatever `tcp_recovery` says (6.18); before, its bit 1 chooses between RACK and the duplicate threshold.
+    /// Era: RACK whatever `tcp_recovery` says (Linux 6.18); before, its bit 1 chooses between RACK and the
+    /// duplicate threshold.
     pub rack_always: bool,
     /// Era: receive buffer autotuning.
     pub drs: Drs,
-    /// Era: out-of-order data opens the receive window too (3.12), if the peer uses SACK (5.8; before, always).
+    /// Era: out-of-order data opens the receive window too (Linux 3.12), if the peer uses SACK (Linux 5.8; before,
+    /// always).
     pub ooo_grows_window: bool,
-    /// Era: the receiver's round-trip estimate falls at once and rises smoothly (6.16, and 6.12 since 6.12.35).
+    /// Era: the receiver's round-trip estimate falls at once and rises smoothly (Linux 6.16, and 6.12 since 6.12.35).
     pub rcv_rtt_seeks_minimum: bool,
-    /// Era: HyStart rounds are tracked below its low window too (6.12).
+    /// Era: HyStart rounds are tracked below its low window too (Linux 6.12).
     pub hystart_rounds_at_any_window: bool,
-    /// Era: the deferral of a partial burst looks at the next expected ACK (6.12), not at the head's age (6.8).
+    /// Era: the deferral of a partial burst looks at the next expected ACK (Linux 6.12), not at the head's age (Linux
+    /// 6.8).
     pub defer_by_next_ack: bool,
-    /// Era: congestion control is told of an ACK once what it acknowledges is taken off the queue (6.16, and 6.12 since 6.12.32); before, ahead of that.
+    /// Era: congestion control is told of an ACK once what it acknowledges is taken off the queue (Linux 6.16, and 6.12
+    /// since 6.12.32); before, ahead of that.
     pub ack_event_after_cleaning: bool,
-    /// Era: TSQ's limit always applies (6.18), not only to unpaced connections (6.8).
+    /// Era: TSQ's limit always applies (Linux 6.18), not only to unpaced connections (Linux 6.8).
     pub limit_output_always: bool,
     /// Era: a burst of several packets ends with PSH, so that a receiver's GRO lets it go (5.5).
     pub pushes_bursts: bool,
-    /// Era: a full segment with PSH is acknowledged as soon as all is read (6.7, and stable releases of then).
+    /// Era: a full segment with PSH is acknowledged as soon as all is read (Linux 6.7, and stable releases of then).
     pub answers_full_push: bool,
     /// Era: a tail loss probe counts among the retransmissions that D-SACKs have to report before a reduction is undone
-    /// (6.10).
+    /// (Linux 6.10).
     pub undo_counts_probe: bool,
     /// Era: duplicate ACKs are compressed.
     pub compresses_sacks: bool,
@@ -97,7 +103,7 @@ pub struct Config {
     pub wmem_max: u64,
     /// net.ipv4.tcp_moderate_rcvbuf.
     pub moderate_rcvbuf: bool,
-    /// net.ipv4.tcp_adv_win_scale (3.9).
+    /// net.ipv4.tcp_adv_win_scale (Linux 3.9).
     pub adv_win_scale: i32,
     /// net.ipv4.tcp_dsack.
     pub dsack: bool,
@@ -105,7 +111,7 @@ pub struct Config {
     pub reordering: u32,
     /// net.ipv4.tcp_max_reordering, packets.
     pub max_reordering: u32,
-    /// net.ipv4.tcp_fack (3.9).
+    /// net.ipv4.tcp_fack (Linux 3.9).
     pub fack: bool,
     /// net.ipv4.tcp_early_retrans.
     pub early_retrans: u32,
@@ -113,11 +119,11 @@ pub struct Config {
     pub recovery: u32,
     /// net.ipv4.tcp_frto.
     pub frto: u32,
-    /// net.ipv4.tcp_frto_response (3.9): 0 halve by CWR, 1 conservative, 2 full undo.
+    /// net.ipv4.tcp_frto_response (Linux 3.9): 0 halve by CWR, 1 conservative, 2 full undo.
     pub frto_response: u32,
     /// net.ipv4.tcp_slow_start_after_idle.
     pub slow_start_after_idle: bool,
-    /// net.ipv4.tcp_max_ssthresh (3.9), packets; 0: off.
+    /// net.ipv4.tcp_max_ssthresh (Linux 3.9), packets; 0: off.
     pub max_ssthresh: u32,
     /// net.ipv4.tcp_limit_output_bytes.
     pub limit_output_bytes: u64,
@@ -131,9 +137,9 @@ pub struct Config {
     pub pacing_ss_ratio: u32,
     /// net.ipv4.tcp_pacing_ca_ratio, per cent.
     pub pacing_ca_ratio: u32,
-    /// net.ipv4.tcp_rto_min_us (6.18); 200 ms before.
+    /// net.ipv4.tcp_rto_min_us (Linux 6.18); 200 ms before.
     pub rto_min_us: u64,
-    /// net.ipv4.tcp_rto_max_ms (6.18); 120 s before.
+    /// net.ipv4.tcp_rto_max_ms (Linux 6.18); 120 s before.
     pub rto_max_ms: u64,
     /// net.ipv4.tcp_retries2: timeouts in a row before the connection fails.
     pub retries2: u32,
@@ -145,7 +151,7 @@ pub struct Config {
     pub comp_sack_nr: u32,
     /// Largest burst handed to the interface, bytes (GSO_MAX_SIZE).
     pub gso_max_size: u64,
-    /// Most segments in it (GSO_MAX_SEGS).
+    /// Largest number of segments in a burst (GSO_MAX_SEGS).
     pub gso_max_segs: u32,
 }
 

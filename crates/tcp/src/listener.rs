@@ -12,13 +12,13 @@ pub struct Listener<'a> {
     profile: &'a dyn Profile,
 }
 
-/// What a listener makes of a segment that belongs to no connection.
+/// Outcome of a segment for a listener that belongs to no connection.
 pub enum SynOutcome {
     /// A connection that answers the SYN.
     Connection(Box<Endpoint>),
     /// A reset to send back (RFC 9293 sections 3.10.7.1 and 3.10.7.2).
     Reset(Segment),
-    /// Nothing.
+    /// No answer.
     Silence,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Listener<'a> {
     }
 }
 
-/// What a host answers to a segment for which it has neither a connection nor a listener (RFC 9293 section 3.10.7.1).
+/// Answers a segment for which the host has neither a connection nor a listener (RFC 9293 section 3.10.7.1).
 pub fn refusal(segment: &Segment) -> SynOutcome {
     match reset_for(segment) {
         None => SynOutcome::Silence,

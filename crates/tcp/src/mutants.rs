@@ -28,14 +28,14 @@ pub use planted::{Mutant, awake, wake};
 mod planted {
     use std::cell::Cell;
 
-    /// What is wrong while it is awake.
+    /// Fault that is there while the mutant is awake.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Mutant {
         /// Reassembly takes a hole of one byte for none.
         HoleOfOneByte,
         /// Sequence numbers are extended as if they never wrapped.
         NoWrap,
-        /// Nothing probes a closed window, and nothing is sent again into one.
+        /// Closed windows are not probed, and nothing is sent again into one.
         NoPersist,
         /// Data that arrives twice is handed to the application twice.
         DeliveredTwice,
@@ -53,11 +53,11 @@ mod planted {
         NoTimestampUndo,
         /// RACK waits for no reordering.
         NoReorderingWindow,
-        /// It takes four SACKed packets, not three, to see a loss.
+        /// Four SACKed packets, not three, are needed to see a loss.
         FourDuplicates,
         /// RACK does not look at retransmissions.
         LostRetransmissionStays,
-        /// Nothing probes a tail.
+        /// Tails are not probed.
         NoTailLossProbe,
         /// The timeout of Linux and Windows does not double.
         NoBackoff,
@@ -113,7 +113,7 @@ mod planted {
         OffersAll,
         /// Slow start of FreeBSD and Windows has no limit per ACK.
         StretchAcksCount,
-        /// cwnd of 9.x does not fall to one segment in recovery.
+        /// cwnd of FreeBSD 9.x does not fall to one segment in recovery.
         NoDip,
         /// The backed-off timeout of FreeBSD has nothing added.
         NoSlop,
@@ -152,7 +152,7 @@ mod planted {
         AWAKE.set(mutant);
     }
 
-    /// Whether it is awake on this thread.
+    /// Whether the mutant is awake on this thread.
     pub fn awake(mutant: Mutant) -> bool {
         AWAKE.get() == Some(mutant)
     }

@@ -1,4 +1,4 @@
-//! What congestion controls draw from.
+//! Random numbers that congestion controls draw.
 
 /// The next number of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[inline]

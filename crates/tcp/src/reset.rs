@@ -2,7 +2,7 @@
 
 use wire::{Flags, Segment};
 
-/// Sequence number and acknowledgement of the reset that refuses a segment; None: a reset is not answered.
+/// Sequence number and acknowledgement of the reset that refuses a segment. None: a reset is not answered.
 pub(crate) fn reset_for(segment: &Segment) -> Option<(u32, Option<u32>)> {
     if segment.flags.has(Flags::RST) {
         None

@@ -1,4 +1,4 @@
-//! What an endpoint knows of a stack: its constants and choices, and how it makes senders and receivers.
+//! Properties of a stack that an endpoint knows: its constants and choices, and how it makes senders and receivers.
 
 use wire::codec::SynLayout;
 
@@ -30,7 +30,7 @@ impl Family {
         }
     }
 
-    /// How its systems lay out the options of a SYN.
+    /// Layout of the options of a SYN.
     pub fn syn_layout(self) -> SynLayout {
         match self {
             Family::FreeBsd | Family::FreeBsdRack => SynLayout::FreeBsd,
@@ -54,14 +54,14 @@ pub enum EcnMode {
 /// A buffer of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// Of what is not acknowledged, or not sent yet.
+    /// Buffer of what is not acknowledged, or not sent yet.
     Send,
-    /// Of what the application has not read.
+    /// Buffer of what the application has not read.
     Receive,
 }
 
 impl Buffer {
-    /// What the application asked for.
+    /// Size that the application asked for.
     pub fn asked(self, socket: &SocketOptions) -> Option<u64> {
         match self {
             Buffer::Send => socket.sndbuf,
@@ -69,7 +69,7 @@ impl Buffer {
         }
     }
 
-    /// The socket option that asks for it (setsockopt(2)).
+    /// Socket option that asks for the buffer's size (setsockopt(2)).
     pub fn option(self) -> &'static str {
         match self {
             Buffer::Send => "SO_SNDBUF",
@@ -78,18 +78,18 @@ impl Buffer {
     }
 }
 
-/// What the endpoint itself needs to know of a system: handshake, close, options.
+/// Properties of a system that the endpoint itself needs to know: handshake, close, options.
 #[derive(Clone, Debug)]
 pub struct StackSpec {
     /// The stack's name, such as `freebsd-9.2`.
     pub name: &'static str,
-    /// Its family.
+    /// Family of the system.
     pub family: Family,
     /// No recording of the real system stands behind it.
     pub inferred: bool,
     /// Congestion controls by the system's own names; the first is the default.
     pub cc: &'static [&'static str],
-    /// Other names accepted for them: (accepted, meant).
+    /// Names accepted for congestion controls besides the system's own: (accepted, meant).
     pub cc_alias: &'static [(&'static str, &'static str)],
     /// Ticks per second unless the experiment sets them.
     pub hz: u32,
@@ -103,25 +103,25 @@ pub struct StackSpec {
     pub sack: bool,
     /// Gaps between transmissions of the SYN; after the last one the attempt has failed.
     pub syn_timeouts: Vec<Nanos>,
-    /// Gaps between transmissions of the SYN-ACK, likewise.
+    /// Gaps between transmissions of the SYN-ACK, the last one before the attempt is given up.
     pub synack_timeouts: Vec<Nanos>,
     /// Timers of the handshake and of TIME-WAIT wait for the next slot of Linux's timer wheel.
     pub timer_wheel: bool,
     /// Least time between two ACKs that answer segments without data outside the window. It keeps two peers from
     /// answering each other for ever. 0: each is answered.
     pub invalid_ratelimit: Nanos,
-    /// The first SYN is sent again after so many ticks when the peer acknowledged something else; None: at its own
+    /// The first SYN is sent again after so many ticks when the peer acknowledged something else. None: at its own
     /// time.
     pub syn_retry_ticks: Option<u64>,
     /// Closing with unread data resets the connection (RFC 2525 section 2.17), and does not send a FIN all the same.
     pub unread_resets: bool,
     /// Time spent in TIME-WAIT.
     pub time_wait: Nanos,
-    /// What connections do in their less usual states.
+    /// Rules of connections in their less usual states.
     pub rules: StateRules,
 }
 
-/// Where systems differ in how a connection opens, closes and takes resets.
+/// Rules by which a connection opens, closes and takes resets, where systems differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateRules {
     /// Every ACK repeats our FIN until it is acknowledged (FreeBSD's tcp_output).
@@ -144,7 +144,8 @@ pub struct StateRules {
     pub resets_lie_in_window: bool,
     /// The data of a SYN that crosses ours waits until the connection is open (RFC 9293 section 3.10.7.3).
     pub syn_data_waits: bool,
-    /// How often a SYN is sent again that asks for ECN (net.inet.tcp.ecn.maxretries); then it asks no more.
+    /// Number of times that a SYN is sent again that asks for ECN (net.inet.tcp.ecn.maxretries); then it asks no
+    /// more.
     pub ecn_syn_retries: u8,
     /// A reset that the application causes carries timestamps (tcp_send_active_reset); one that answers a segment does not.
     pub resets_carry_timestamps: bool,
@@ -193,12 +194,12 @@ impl StateRules {
     };
 }
 
-/// What an application (or an experiment file) sets on a socket.
+/// Options that an application (or an experiment file) sets on a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// SO_SNDBUF in bytes; None: autotuning.
+    /// SO_SNDBUF in bytes. None: autotuning.
     pub sndbuf: Option<u64>,
-    /// SO_RCVBUF in bytes; None: autotuning.
+    /// SO_RCVBUF in bytes. None: autotuning.
     pub rcvbuf: Option<u64>,
 }
 
@@ -213,21 +214,21 @@ pub struct Sysctl {
     pub min: i64,
     /// Largest value allowed.
     pub max: i64,
-    /// What it does and its unit, in a few words.
+    /// Purpose and unit of the sysctl, in a few words.
     pub about: &'static str,
 }
 
-/// Why a stack cannot be set up as asked.
+/// Reason why a stack cannot be set up as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The stack does not carry such a sysctl out.
     #[error("sysctl {name}: not known to {stack}{}", did_you_mean(.nearest))]
     UnknownSysctl {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
         /// The stack's name.
         stack: &'static str,
-        /// Up to three that it has with names like that one.
+        /// Names of up to three sysctls of the stack that are like that one.
         nearest: Vec<&'static str>,
     },
     /// The value of a sysctl is out of range.
@@ -266,7 +267,7 @@ pub(crate) fn not_of_this_family(name: &str, spec: &StackSpec) -> ProfileError {
 
 /// A stack, with its sysctls set.
 pub trait Profile: Send + Sync {
-    /// What the endpoint needs to know.
+    /// Properties that the endpoint needs to know.
     fn spec(&self) -> &StackSpec;
 
     /// Every sysctl the model carries out, with this system's defaults.
@@ -278,10 +279,12 @@ pub trait Profile: Send + Sync {
     /// The send and receive buffers of a new socket and whether they autotune: (bytes, automatic).
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool));
 
-    /// What keeps a buffer of `size` bytes from growing: the sysctl's name, or the socket option's; None: autotuning could go on.
+    /// Name of what keeps a buffer of `size` bytes from growing: the sysctl's, or the socket option's. None:
+    /// autotuning could go on.
     fn holds_buffer(&self, buffer: Buffer, socket: &SocketOptions, size: u64) -> Option<&'static str>;
 
-    /// The names of its congestion controls, the default first: those of [`StackSpec::cc`] and what was registered since.
+    /// Names of the stack's congestion controls, the default first: those of [`StackSpec::cc`] and what was
+    /// registered since.
     fn congestion_controls(&self) -> Vec<&str> {
         self.spec().cc.to_vec()
     }

@@ -127,7 +127,7 @@ fn a_reset_ends_the_connection() {
 
 const MS: Nanos = 1_000_000;
 
-/// Both ends of a connection of two systems of one kind that has just opened, each `prepared` before its handshake, and the
+/// Opens a connection of two systems of one kind, each `prepared` before its handshake; returns both ends, and the
 /// time.
 fn opened(stack: &str, config: &Config<'_>, prepare: impl Fn(&mut Endpoint)) -> (Endpoint, Endpoint, Nanos) {
     let stack = profile::find(stack).expect("a stack");

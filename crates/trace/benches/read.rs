@@ -1,4 +1,5 @@
-//! How fast captures are read: records alone, into connections, and into series; bytes of the file per second.
+//! Speed at which captures are read: records alone, into connections, and into series; bytes of the file per
+//! second.
 
 use std::hint::black_box;
 use std::io::Cursor;

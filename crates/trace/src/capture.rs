@@ -142,7 +142,7 @@ impl Capture {
         }
     }
 
-    /// The data of a direction of a connection, and the acknowledgements for them; None if there is no such connection.
+    /// The data of a direction of a connection, and the acknowledgements for them. None if there is no such connection.
     pub fn series(&self, stream: Stream) -> Option<&Series> {
         self.held.get(stream.connection).map(|held| &held.series[stream.direction as usize])
     }

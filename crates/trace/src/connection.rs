@@ -13,7 +13,7 @@ pub enum Direction {
     /// Packets from the side that opened the connection (or, if the capture does not hold the beginning, that sent
     /// the first packet seen).
     Forward,
-    /// Towards it.
+    /// Packets towards the side that opened the connection.
     Backward,
 }
 
@@ -34,14 +34,14 @@ pub struct Seen<'a> {
     pub t_ns: u64,
     /// Length of the frame on the wire, bytes.
     pub frame_bytes: u32,
-    /// Index of its connection.
+    /// Index of the packet's connection.
     pub connection: usize,
     /// Direction of the packet.
     pub direction: Direction,
     /// The first payload byte, counted from the start of the stream (or, if the capture does not hold the beginning,
     /// from the first byte seen; bytes before that are negative).
     pub offset: i64,
-    /// The acknowledgement, counted likewise in the opposite stream: how many bytes have arrived. None without one.
+    /// Number of bytes that have arrived of the opposite stream, by the packet's acknowledgement. None without one.
     pub acked: Option<i64>,
     /// Payload bytes below the highest one that was sent before: a retransmission if the capture is the sender's, an
     /// arrival out of order otherwise. Keep-alive and window probes are among them.
@@ -123,7 +123,7 @@ pub struct Half {
 }
 
 impl Half {
-    /// The sequence number of the first payload byte, or of the first one seen; None before any.
+    /// The sequence number of the first payload byte, or of the first one seen. None before any.
     pub fn first_seq(&self) -> Option<u32> {
         (self.base != 0).then_some(self.base as u32)
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a capture, or with what is asked of it.
+//! Errors of a capture, or of what is asked of it.
 
 /// The most TCP packets of one capture: some 6 GB of columns.
 pub const MAX_PACKETS: u64 = 1 << 26;

@@ -7,7 +7,7 @@ use wire::capture::{Error, LinkType, Reader, Record};
 
 /// Source of packets.
 pub(crate) trait Records {
-    /// The next packet; None at the end.
+    /// The next packet. None at the end.
     fn next(&mut self) -> Result<Option<Record<'_>>, Error>;
 }
 

@@ -1,4 +1,5 @@
-//! What acknowledgements say at one capture point: round-trip samples, segments per acknowledgement, flight per round trip.
+//! Metrics from acknowledgements at one capture point: round-trip samples, segments per acknowledgement, flight per
+//! round trip.
 //!
 //! Many segments per acknowledgement and a flight that grows by little per round trip are how stretch acknowledgements
 //! show (RFC 2525 section 2.13; aggregation at the receiver makes them).

@@ -36,9 +36,9 @@ pub struct Acks {
     pub acked: Vec<i64>,
     /// The receive window announced, bytes.
     pub window_bytes: Vec<u64>,
-    /// Whether it is a duplicate.
+    /// Whether the acknowledgement is a duplicate.
     pub duplicate: Vec<bool>,
-    /// Payload bytes still in flight after it.
+    /// Payload bytes still in flight after the acknowledgement.
     pub flight_bytes: Vec<u64>,
 }
 
@@ -85,7 +85,7 @@ pub struct Series {
     stream: Stream,
     /// Data segments of the stream.
     pub data: Data,
-    /// The acknowledgements for it.
+    /// Acknowledgements for this data.
     pub acks: Acks,
     /// SACK blocks of these acknowledgements.
     pub sacks: Sacks,

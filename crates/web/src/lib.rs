@@ -82,7 +82,7 @@ impl Run {
 /// Reason why a Scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The engine refuses it.
+    /// Scenario that the engine refuses.
     #[error(transparent)]
     Engine(#[from] sim::Error),
     /// Text that is no JSON.
@@ -94,7 +94,6 @@ impl Run {
     /// Creates a run as [`Run::new`] does, outside a browser.
     ///
     /// # Errors
-    ///
     /// What the engine refuses.
     pub fn of(scenario: &str) -> Result<Run, Refusal> {
         let simulation = sim::Simulation::new(scenario, 0)?;

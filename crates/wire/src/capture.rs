@@ -1,4 +1,4 @@
-//! What pcap and pcapng files have in common: records, link types, errors, and a reader that tells the formats apart.
+//! Common parts of pcap and pcapng files: records, link types, errors, and a reader that tells the formats apart.
 
 mod layers;
 pub mod pcap;
@@ -132,7 +132,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next packet; None at the end of the file. (Not an iterator: the record borrows the reader's buffer.)
+    /// The next packet. None at the end of the file. (Not an iterator: the record borrows the reader's buffer.)
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
         match self {
@@ -163,7 +163,7 @@ impl<R: Read> Input<R> {
         Input { source, buffer: vec![0; Self::READ_AHEAD], start: 0, end: 0, offset: 0 }
     }
 
-    /// The next `count` bytes without consuming them; None if the file ends right here.
+    /// The next `count` bytes without consuming them. None if the file ends right here.
     #[inline]
     pub(crate) fn get(&mut self, count: usize) -> Result<Option<&[u8]>, Error> {
         if self.end - self.start < count && !self.fill(count)? {

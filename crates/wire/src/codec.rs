@@ -90,7 +90,7 @@ impl Packet<'_> {
         self.tcp
     }
 
-    /// Whether the TCP checksum is right; None when not the whole packet is present.
+    /// Whether the TCP checksum is right. None when not the whole packet is present.
     pub fn checksum_ok(&self) -> Option<bool> {
         if self.tcp.len() as u32 != self.tcp_length {
             return None;

@@ -1,4 +1,4 @@
-//! What tshark and tcptrace make of the captures written here, and what is read of those tshark writes.
+//! Readings by tshark and tcptrace of captures written here, and ours of captures that tshark writes.
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;

@@ -10,13 +10,13 @@ class AppBulk(TypedDict):
 
     kind: Literal["bulk"]
     bytes: int | None
-    """Bytes to send, after which it closes; null: no limit."""
+    """Bytes to send, after which it closes. Null: no limit."""
     write_bytes: int
     """Size of one write."""
 
 
 class AppFixed(TypedDict):
-    """One transfer of a fixed size, whose completion time counts."""
+    """Sends one transfer of a fixed size, whose completion time counts."""
 
     kind: Literal["fixed"]
     size_bytes: int
@@ -92,7 +92,7 @@ class AppUdpCbr(TypedDict):
     payload_bytes: int
     """Payload of a datagram."""
     ecn: EcnField
-    """What its IP header says of ECN."""
+    """ECN field of the IP header."""
 
 
 class AppVoip(TypedDict):
@@ -104,7 +104,7 @@ class AppVoip(TypedDict):
     payload_bytes: int
     """Payload of a datagram."""
     ecn: EcnField
-    """What its IP header says of ECN."""
+    """ECN field of the IP header."""
 
 
 class AppUdpVbr(TypedDict):
@@ -114,13 +114,13 @@ class AppUdpVbr(TypedDict):
     size: Draws
     """Payload of a datagram."""
     interval: Draws
-    """From one datagram to the next."""
+    """Time from one datagram to the next."""
     least_bytes: int
     """Payload of the smallest; what is drawn below it is as large."""
     payload_bytes: int
     """Payload of the largest; what is drawn above it is as large."""
     ecn: EcnField
-    """What its IP header says of ECN."""
+    """ECN field of the IP header."""
 
 
 class AppPing(TypedDict):
@@ -168,17 +168,17 @@ class AppLoadlatency(TypedDict):
 
     kind: Literal["loadlatency"]
     group: str
-    """The flow of the experiment it belongs to, which is the name of its pinger."""
+    """Name of the experiment's flow, which is that of its pinger."""
     part: LoadPart
-    """What it does there."""
+    """Part of the flow in the scenario."""
     scenario: int
-    """Which of the tool's scenarios, counted from 1."""
+    """Number of the tool's scenario, counted from 1."""
     write_bytes: int
     """Size of one write of a flow of data."""
     ping_bytes: int
     """Payload of a ping, and of its answer."""
     interval_ns: int
-    """From one ping to the next at least; one at a time."""
+    """Least time from one ping to the next; one at a time."""
 
 
 class DrawsConstant(TypedDict):
@@ -190,7 +190,7 @@ class DrawsConstant(TypedDict):
 
 
 class DrawsUniform(TypedDict):
-    """As likely at every number between two."""
+    """Uniform: every number between two is as likely."""
 
     kind: Literal["uniform"]
     low: int
@@ -224,7 +224,7 @@ class DrawsLognormal(TypedDict):
     mean: int
     """The mean, of the numbers and not of their logarithms."""
     deviation: int
-    """The standard deviation, likewise."""
+    """The standard deviation, of the numbers and not of their logarithms."""
 
 
 class DrawsPareto(TypedDict):
@@ -248,7 +248,7 @@ class DrawsExtreme(TypedDict):
 
 
 class DrawsList(TypedDict):
-    """These, one after the other, and again from the first."""
+    """Numbers of a list, one after the other, and again from the first."""
 
     kind: Literal["list"]
     values: list[int]
@@ -269,7 +269,7 @@ Draws: TypeAlias = (
     | DrawsExtreme
     | DrawsList
 )
-"""What bytes or nanoseconds follow."""
+"""Distribution of bytes or nanoseconds."""
 EcnField: TypeAlias = Literal["off", "ect0", "ect1"]
 """The ECN field of a datagram as it is sent; nobody reacts to its marks. `off`: not ECN-capable. `ect0`:
 ECT(0), classic ECN (RFC 3168). `ect1`: ECT(1), L4S (RFC 9331).
@@ -291,4 +291,4 @@ App: TypeAlias = (
     | AppBackground
     | AppLoadlatency
 )
-"""What a flow's application does."""
+"""Application of a flow."""

@@ -32,51 +32,53 @@ class Kind(TypedDict):
     """A queue discipline or an application."""
 
     kind: str
-    """Its name."""
+    """Name of the kind."""
     about: str
-    """What it is, in one sentence."""
+    """Description of the kind, in one sentence."""
     params: list[Param]
-    """Its parameters."""
+    """Parameters of the kind."""
 
 
 class Param(TypedDict):
     """A parameter of a queue discipline or an application."""
 
     name: str
-    """Its name in the experiment file; of a queue discipline, that of `tc`."""
+    """Name in the experiment file; of a queue discipline, that of `tc`."""
     field: str
-    """Its key in a Scenario; empty if it has none."""
+    """Key in a Scenario; empty if the parameter has none."""
     unit: Unit
-    """What its number counts."""
+    """Unit of the number."""
     min: int
     """Smallest value allowed."""
     max: int
     """Largest value allowed."""
     default: int | None
-    """Its default; null: none, or it follows from others."""
+    """Default. Null: none, or it follows from others."""
     otherwise: str
-    """What holds where nothing is given and there is no default."""
+    """Words for what holds where nothing is given and there is no default."""
     required: bool
-    """Whether an experiment file has to give it."""
+    """Whether an experiment file has to give the parameter."""
     choices: list[str]
     """The words of a `choice`, in the order of their numbers."""
     bdp: bool
-    """Whether an experiment file may give it in packets, in bytes, and as a multiple of the path's BDP."""
+    """Whether an experiment file may give the parameter in packets, in bytes, and as a multiple of the
+    path's BDP.
+    """
     bare: bool
     """Whether an experiment file may give bytes without a unit, as other tools do for a packet."""
     carried: Carried
-    """Who carries it out."""
+    """Who carries the parameter out."""
     because: str
-    """Why the range is what it is, where that is not plain."""
+    """Reason of the range, where it is not plain."""
     about: str
-    """What it is, in one sentence."""
+    """Description of the parameter, in one sentence."""
 
 
 class Stack(TypedDict):
     """The TCP of an operating system."""
 
     name: str
-    """Its name, such as `freebsd-9.2`."""
+    """Name of the stack, such as `freebsd-9.2`."""
     family: str
     """`freebsd`, `linux` or `windows`."""
     inferred: bool
@@ -86,13 +88,13 @@ class Stack(TypedDict):
     cc: list[str]
     """Congestion controls by the system's own names."""
     cc_alias: dict[str, str]
-    """Other names accepted for them, with those meant."""
+    """Names accepted for congestion controls besides the system's own, with those meant."""
     hz: int
     """Clock ticks per second unless the experiment sets them."""
     ecn: Ecn
     """ECN unless the experiment sets it."""
     sysctls: list[Sysctl]
-    """The sysctls it knows."""
+    """Sysctls that the stack knows."""
 
 
 class Sysctl(TypedDict):
@@ -107,7 +109,7 @@ class Sysctl(TypedDict):
     max: int
     """Largest value allowed."""
     about: str
-    """What it does and its unit, in a few words."""
+    """Purpose and unit of the sysctl, in a few words."""
 
 
 Unit: TypeAlias = Literal[
@@ -124,11 +126,11 @@ Unit: TypeAlias = Literal[
     "bytes-drawn",
     "ns-drawn",
 ]
-"""What the number of a parameter counts, and how an experiment file writes it. `packets`: packets: `90p`.
-`bytes`: bytes: `125KB`. `ns`: nanoseconds: `40ms`. `bps`: bits per second: `10mbit`. `ppb`: parts per
-billion: `1%`. `nano`: billionths: `0.16`. `milli`: thousandths: `1.5`. `count`: a number of something.
-`bool`: 0 or 1: `true`. `choice`: a place in `choices`, from 0. `bytes-drawn`: bytes that are drawn:
-`exp(200B)`. `ns-drawn`: nanoseconds that are drawn: `exp(20ms)`.
+"""Unit of a parameter's number, and how an experiment file writes it. `packets`: packets: `90p`. `bytes`:
+bytes: `125KB`. `ns`: nanoseconds: `40ms`. `bps`: bits per second: `10mbit`. `ppb`: parts per billion:
+`1%`. `nano`: billionths: `0.16`. `milli`: thousandths: `1.5`. `count`: a number of something. `bool`: 0 or
+1: `true`. `choice`: a place in `choices`, from 0. `bytes-drawn`: bytes that are drawn: `exp(200B)`.
+`ns-drawn`: nanoseconds that are drawn: `exp(20ms)`.
 """
 Carried: TypeAlias = Literal["engine", "live", "nobody"]
 """Who carries a parameter out. `engine`: the engine; it is in a Scenario. `live`: live testbeds; to a

@@ -44,7 +44,7 @@ class QueueRed(TypedDict):
     harddrop: bool
     """Drop ECN-capable packets too when the average is at max."""
     nodrop: bool
-    """With ecn: packets that cannot be marked pass where they would be dropped."""
+    """Let packets that cannot be marked pass where they would be dropped, with `ecn`."""
     adaptive: bool
     """Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001)."""
 
@@ -154,7 +154,7 @@ class QueueCake(TypedDict):
     rtt_ns: int
     """Round trip time: COBALT's interval; its target is a twentieth."""
     flow_mode: FlowMode
-    """Who gets a fair share."""
+    """Rule by which shares are fair."""
     memlimit_bytes: int
     """Memory of all packets, as Linux accounts for it."""
 
@@ -178,7 +178,7 @@ class QueueDualpi2(TypedDict):
     coupling_factor: int
     """L4S packets are marked with so many times the base probability."""
     drop_on_overload: bool
-    """When L4S marking saturates, drop from both queues (tc: `overflow` keeps marking and lets the limit
+    """Drop from both queues when L4S marking saturates (tc: `overflow` keeps marking and lets the limit
     drop).
     """
     classic_protection: int
@@ -207,7 +207,8 @@ FlowMode: TypeAlias = Literal[
 ]
 """Between whom CAKE shares the link. `flowblind`: nobody: one queue. `srchost`: sending hosts. `dsthost`:
 receiving hosts. `hosts`: pairs of hosts. `flows`: flows. `dual-srchost`: sending hosts, and each one's
-flows. `dual-dsthost`: receiving hosts, and each one's flows. `triple-isolate`: both, and flows.
+flows. `dual-dsthost`: receiving hosts, and each one's flows. `triple-isolate`: fair shares for hosts of
+both ends, and flows.
 """
 Queue: TypeAlias = (
     QueuePfifo

@@ -9,7 +9,7 @@ from cwndlab.contract.queue import Queue
 
 
 class Scenario(TypedDict):
-    """One run."""
+    """Run of an experiment."""
 
     version: int
     """Always `VERSION`."""
@@ -18,7 +18,7 @@ class Scenario(TypedDict):
     seed: int
     """Seed of every random stream, with `repeat`."""
     repeat: int
-    """Which repeat of its cell this run is, from 0."""
+    """Number of the run among the repeats of its cell, from 0."""
     duration_ns: int
     """Length of the run."""
     start_jitter_ns: int
@@ -26,7 +26,7 @@ class Scenario(TypedDict):
     measure: Measure
     """The part of the run that summaries cover."""
     record: Record
-    """What is recorded."""
+    """Records to write."""
     hosts: list[Host]
     """End hosts, in the experiment's order, which is also the order of simultaneous events."""
     nodes: list[Node]
@@ -46,26 +46,26 @@ _FlowFrom = TypedDict("_FlowFrom", {"from": str})
 
 
 class Flow(_FlowFrom):
-    """One flow."""
+    """Flow of an experiment."""
 
     name: str
     """Unique among flows."""
     to: str
     """Host that accepts and receives."""
     app: App
-    """What it does."""
+    """Application of the flow."""
     start_ns: int
-    """When the connection is opened, before `start_jitter_ns`."""
+    """Time when the connection is opened, before `start_jitter_ns`."""
     stop_ns: int | None
-    """When it stops sending and closes; null: at the end of the run."""
+    """Time when the flow stops sending and closes. Null: the end of the run."""
     cc: str
     """Congestion control of the sender."""
     sndbuf: int | None
-    """Sender's SO_SNDBUF; null: autotuning."""
+    """Sender's SO_SNDBUF. Null: autotuning."""
     rcvbuf: int | None
-    """Receiver's SO_RCVBUF; null: autotuning."""
+    """Receiver's SO_RCVBUF. Null: autotuning."""
     cc_params: NotRequired[CcParams | None]
-    """Constants of it that the experiment changes; absent: none."""
+    """Constants of the congestion control that the experiment changes. Absent: none."""
 
 
 class CcParamsCubic(TypedDict):
@@ -73,7 +73,7 @@ class CcParamsCubic(TypedDict):
 
     kind: Literal["cubic"]
     beta: int | None
-    """What a loss leaves of the window; K, fast convergence and the Reno-friendly window follow it."""
+    """Part of the window that a loss leaves; K, fast convergence and the Reno-friendly window follow it."""
     c: int | None
     """C, which scales the cubic, in packets/s^3."""
     fast_convergence: bool | None
@@ -85,7 +85,7 @@ class CcParamsNewreno(TypedDict):
 
     kind: Literal["newreno"]
     beta: int | None
-    """What a loss leaves of the window, to a hundredth."""
+    """Part of the window that a loss leaves, to a hundredth."""
 
 
 class CcParamsReno(TypedDict):
@@ -93,7 +93,7 @@ class CcParamsReno(TypedDict):
 
     kind: Literal["reno"]
     beta: int | None
-    """What a loss leaves of the window."""
+    """Part of the window that a loss leaves."""
 
 
 class Host(TypedDict):
@@ -118,10 +118,10 @@ class Host(TypedDict):
     says; the next one is waited for as long as `nic.coalesce` says. Null: no.
     """
     noise: Noise | None
-    """Time the host takes; null: none."""
+    """Time the host takes. Null: none."""
     egress: Egress | None
-    """What `tc netem` does at the host's egress, where it sees segments before segmentation offload; null:
-    nothing.
+    """Impairments by `tc netem` at the host's egress, where it sees segments before segmentation offload.
+    Null: none.
     """
     ingress: Ingress
     """Impairments at the host's ingress."""
@@ -143,7 +143,7 @@ class Egress(TypedDict):
     corrupt_ppb: int
     """Probability that a segment is damaged."""
     rate_bps: int | None
-    """Rate, behind the delay; null: none."""
+    """Rate, behind the delay. Null: none."""
 
 
 class Jitter(TypedDict):
@@ -158,8 +158,8 @@ class Jitter(TypedDict):
     reorder: bool
     """Let packets overtake each other; if not, one that would waits for its predecessor."""
     table: list[int] | None
-    """For `JitterKind::Table`: equally likely deviations in units of `sd_ns` / 8192, as in netem's .dist
-    files.
+    """Deviations, equally likely, in units of `sd_ns` / 8192, as in netem's .dist files. For
+    `JitterKind::Table`.
     """
 
 
@@ -178,13 +178,13 @@ class LossNth(TypedDict):
     every: int
     """Period, at least 1."""
     packet: int
-    """Which of the period is lost, below `every`; 0 is the first packet."""
+    """Packet of the period that is lost, below `every`; 0 is the first."""
     min_payload: int
     """Only packets with at least this many payload bytes are counted and dropped."""
     dport: int | None
-    """Only packets to this port; null: any."""
+    """Only packets to this port. Null: any."""
     sport: int | None
-    """Only packets from this port; null: any."""
+    """Only packets from this port. Null: any."""
 
 
 class LossGilbert(TypedDict):
@@ -213,9 +213,9 @@ class Ingress(TypedDict):
     """Impairments at a host's ingress."""
 
     before_gro: IngressStage | None
-    """On the wire; null: none."""
+    """Impairments on the wire. Null: none."""
     after_gro: IngressStage | None
-    """Behind receive aggregation, as a rule in the INPUT chain; null: none."""
+    """Behind receive aggregation, as a rule in the INPUT chain. Null: none."""
 
 
 class IngressStage(TypedDict):
@@ -228,9 +228,9 @@ class IngressStage(TypedDict):
     corrupt_ppb: int
     """Probability that a packet is damaged."""
     dport: int | None
-    """Only packets to this port; null: any."""
+    """Only packets to this port. Null: any."""
     sport: int | None
-    """Only packets from this port; null: any."""
+    """Only packets from this port. Null: any."""
     min_payload: int
     """Only packets with at least this many payload bytes."""
 
@@ -241,17 +241,17 @@ class Nic(TypedDict):
     tx_queue: int
     """Transmit queue, packets waiting. Applies to the host's outgoing link."""
     full: WhenFull
-    """What a full transmit queue does."""
+    """Reaction of a full transmit queue."""
     tso: bool
     """Segmentation offload."""
     tso_max: int | None
-    """Largest payload of a segment handed to the interface; null: what an IP packet holds."""
+    """Largest payload of a segment handed to the interface. Null: what an IP packet holds."""
     gro: bool
     """Receive aggregation by the stack (Linux GRO)."""
     lro: bool
     """Receive aggregation by the driver (FreeBSD LRO)."""
     coalesce: Coalesce | None
-    """Interrupt moderation; null: every frame interrupts, so that only what arrives at the same moment is
+    """Interrupt moderation. Null: every frame interrupts, so that only what arrives at the same moment is
     aggregated.
     """
 
@@ -273,9 +273,9 @@ class Noise(TypedDict):
     """Processing-time and stall noise."""
 
     processing: Processing | None
-    """Time for what is handed to the stack, one after the other; null: none."""
+    """Time for what is handed to the stack, one after the other. Null: none."""
     stall: Stall | None
-    """Moments in which the host does nothing; null: none."""
+    """Moments in which the host does nothing. Null: none."""
 
 
 class Processing(TypedDict):
@@ -301,14 +301,14 @@ _LinkFrom = TypedDict("_LinkFrom", {"from": str})
 
 
 class Link(_LinkFrom):
-    """One direction of a cable: loss, duplication, corruption, then queue, rate, delay and jitter."""
+    """Direction of a cable: loss, duplication, corruption, then queue, rate, delay and jitter."""
 
     name: str
     """Unique among links."""
     to: str
     """Host or node at the receiving end."""
     rate_bps: int | None
-    """Rate; null: a packet takes no time."""
+    """Rate. Null: a packet takes no time."""
     delay_ns: int
     """One-way propagation delay."""
     queue: Queue
@@ -322,7 +322,7 @@ class Link(_LinkFrom):
     jitter: Jitter | None
     """Variation of the delay."""
     shaper: Shaper | None
-    """What limits the link besides its rate."""
+    """Limit of the link besides its rate."""
     mtu: int
     """Largest IP packet."""
     overhead: int
@@ -362,9 +362,9 @@ class ShaperTrace(TypedDict):
     opportunities_ns: list[int]
     """Times of the opportunities, ascending."""
     period_ns: int
-    """When the trace starts again: at least the last of them."""
+    """Time when the trace starts again: at least the last of the opportunities."""
     bytes: int
-    """What leaves at each (1504 in mahimahi)."""
+    """Bytes that leave at each opportunity (1504 in mahimahi)."""
 
 
 class Measure(TypedDict):
@@ -384,7 +384,9 @@ class Node(TypedDict):
     name: str
     """Unique among hosts and nodes."""
     switch: Switch | None
-    """Memory that its outgoing links share, besides the limits of their queues; null: no such limit."""
+    """Memory that the node's outgoing links share, besides the limits of their queues. Null: no such
+    limit.
+    """
 
 
 class Switch(TypedDict):
@@ -395,11 +397,11 @@ class Switch(TypedDict):
     arrival, which is when its last bit is in, until its last bit has left.
     """
     pause: Pause | None
-    """Ask the neighbours to pause; null: packets that find no place are dropped."""
+    """Ask the neighbours to pause. Null: packets that find no place are dropped."""
 
 
 class Pause(TypedDict):
-    """When a switch asks its neighbours to pause (IEEE 802.3 annex 31B)."""
+    """Thresholds at which a switch asks its neighbours to pause (IEEE 802.3 annex 31B)."""
 
     stop_bytes: int
     """Bytes in the buffer from which neighbours are to stop. What is on its way must find room above."""
@@ -408,7 +410,7 @@ class Pause(TypedDict):
 
 
 class Record(TypedDict):
-    """What is recorded of a run, besides events and samples, which always are."""
+    """Records of a run, besides events and samples, which are always written."""
 
     tcp: Sampling
     """Rows of the `tcp` table."""
@@ -419,7 +421,7 @@ class Record(TypedDict):
 
 
 class Capture(TypedDict):
-    """One capture file."""
+    """Capture file."""
 
     at: str
     """A host's name (both directions, below segmentation, at its NIC) or a link's name (packets entering
@@ -442,7 +444,7 @@ class SamplingPerAck(TypedDict):
 
 
 class SamplingInterval(TypedDict):
-    """At multiples of an interval."""
+    """Multiples of an interval."""
 
     kind: Literal["interval"]
     interval_ns: int
@@ -453,28 +455,28 @@ class Change(TypedDict):
     """A change of a link at a given time."""
 
     at_ns: int
-    """When."""
+    """Time of the change."""
     link: str
     """The link's name."""
     rate_bps: int | None
-    """New rate; null: unchanged."""
+    """New rate. Null: unchanged."""
     delay_ns: int | None
-    """New delay; null: unchanged."""
+    """New delay. Null: unchanged."""
     loss: Loss | None
-    """New loss; null: unchanged."""
+    """New loss. Null: unchanged."""
     queue: Queue | None
-    """New queue discipline, which takes over the packets that wait; null: unchanged."""
+    """New queue discipline, which takes over the packets that wait. Null: unchanged."""
     down: bool | None
-    """Outage: packets entering while down are lost; null: unchanged."""
+    """Outage: packets entering while down are lost. Null: unchanged."""
 
 
 Sampling: TypeAlias = SamplingOff | SamplingPerAck | SamplingInterval
-"""When a row is written."""
+"""Times at which a row is written."""
 Shaper: TypeAlias = ShaperTokenBucket | ShaperPolicer | ShaperTrace
-"""What limits a link besides its rate."""
+"""Limit of a link besides its rate."""
 WhenFull: TypeAlias = Literal["drop", "enobufs"]
-"""What a full transmit queue does with a packet. `drop`: drops it, and the stack does not know. `enobufs`:
-refuses it: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+"""Reaction of a full transmit queue to a packet. `drop`: drops the packet, and the stack does not know.
+`enobufs`: refuses the packet: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
 """
 Loss: TypeAlias = LossRandom | LossNth | LossGilbert | LossList
 """Loss of packets before the queue."""
@@ -487,4 +489,4 @@ Ecn: TypeAlias = Literal["off", "accept", "on"]
 (the default of most systems). `on`: asked for on outgoing connections, and accepted.
 """
 CcParams: TypeAlias = CcParamsCubic | CcParamsNewreno | CcParamsReno
-"""What an experiment changes of a built-in congestion control."""
+"""Constants of a built-in congestion control that an experiment changes."""

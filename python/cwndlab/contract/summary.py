@@ -13,7 +13,7 @@ class Summary(TypedDict):
     links: list[LinkSummary]
     """Links whose queues are observed."""
     events: int | None
-    """Events of the engine; null where no engine ran."""
+    """Events of the engine. Null where no engine ran."""
     packets: int
     """Packets that entered a link; of a real testbed, those in `links`."""
 
@@ -22,19 +22,19 @@ class FlowSummary(TypedDict):
     """The metrics of a flow. One of background traffic stands for all its transfers."""
 
     flow: str
-    """Its name."""
+    """Name of the flow."""
     status: Status
-    """How it ended."""
+    """Status of the flow at the end."""
     goodput_bytes: int
     """Payload read by the receiving application; of datagrams, the payload that arrived."""
     unacknowledged_bytes: int | None
-    """Payload written and not acknowledged at the end; null without a connection."""
+    """Payload written and not acknowledged at the end. Null without a connection."""
     wire_bytes: int | None
-    """What the sender's packets occupied at the bottleneck, with its overhead."""
+    """Bytes that the sender's packets occupied at the bottleneck, with its overhead."""
     segments_sent: int | None
     """Data segments sent; of datagrams, those sent."""
     retransmits: int
-    """Of those, sent again."""
+    """Data segments that were sent again."""
     drops: int | None
     """Packets lost on the way, data and acknowledgements."""
     ce_marks: int | None
@@ -44,52 +44,52 @@ class FlowSummary(TypedDict):
     fast_recoveries: int
     """Entries into fast recovery."""
     recovery_entries_ns: list[int]
-    """Their times in the run."""
+    """Times in the run of entries into fast recovery."""
     slow_start_exit_ns: int | None
-    """When slow start first ended, inside the window or not; null: never."""
+    """Time when slow start first ended, inside the window or not. Null if it never did."""
     goodput_seconds: GoodputSeconds
     """Payload read in each second of the whole run."""
     rtt: Times
     """Packet-pair round trips of every acknowledgement: on the path, from interface to interface."""
     srtt_mean_ns: int | None
-    """Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active; null without
+    """Mean of the smoothed RTT as the sender's TCP holds it, over the time it was active. Null without
     one.
     """
     queue_delay: Times
     """Time that each data packet spent in queues, summed over the hops."""
     cwnd_mean_bytes: int | None
-    """Mean congestion window over the time it was active; null without one."""
+    """Mean congestion window over the time it was active. Null without one."""
     cwnd_max_bytes: int | None
     """Largest congestion window."""
     limited_ns: Limited
-    """What limited the flow, and for how long."""
+    """Limits of the flow, and for how long each held."""
     send_buffer: SocketBuffer | None
-    """The send buffer of its sender; null where nobody tells."""
+    """Send buffer of the flow's sender. Null where nobody tells."""
     receive_buffer: SocketBuffer | None
-    """The receive buffer of its receiver; null where nobody tells."""
+    """Receive buffer of the flow's receiver. Null where nobody tells."""
     completion: Times
-    """From opening to the last byte read."""
+    """Time from opening to the last byte read."""
     response: Times
-    """From a request to the last byte of its response."""
+    """Time from a request to the last byte of its response."""
     round: Times
     """Rounds of an incast, at the flow that answers last."""
     one_way: Times
     """One-way delays of datagrams."""
     stalls: int
-    """How often a player had nothing to show."""
+    """Number of times that a player had nothing to show."""
     stalled_ns: int
-    """For how long in all."""
+    """Time in all that a player had nothing to show."""
     active_ns: int
-    """How much of the window the flow was active."""
+    """Time of the window in which the flow was active."""
     completion_ns: int | None
-    """From its start to the last byte read; null: not complete."""
+    """Time from the flow's start to the last byte read. Null if it is not complete."""
     start_ns: int | None
-    """When it was opened."""
+    """Time when the flow was opened."""
     load: NotRequired[Load]
-    """Of a connection of a loadlatency scenario only."""
+    """Observations of a loadlatency scenario. Absent for other flows."""
     one_way_error_ns: NotRequired[int]
-    """How far the clocks of its two machines may let those be off; absent where one clock stamps both
-    ends.
+    """Error that the clocks of the two machines may bring into one-way delays. Absent where one clock
+    stamps both ends.
     """
 
 
@@ -97,11 +97,11 @@ class Times(TypedDict):
     """A distribution of times."""
 
     count: int
-    """How many; with none there is nothing else."""
+    """Number of values; with none there is nothing else."""
     max_ns: NotRequired[int]
     """The largest."""
     mean_ns: NotRequired[int]
-    """Their mean."""
+    """Mean."""
     min_ns: NotRequired[int]
     """The smallest."""
     p50_ns: NotRequired[int]
@@ -114,13 +114,13 @@ class GoodputSeconds(TypedDict):
     """Payload read in each whole second of a flow's life."""
 
     from_ns: int
-    """Where the first of them begins."""
+    """Beginning of the first second."""
     bytes: list[int]
     """Bytes, a number for each."""
 
 
 class Limited(TypedDict):
-    """How long each limit held, ns; null where the system does not tell. In the spirit of RFC 4898
+    """Time that each limit held, in ns. Null where the system does not tell. In the spirit of RFC 4898
     (section 3.2, SndLimTime), but a window, a buffer or pacing counts only while more of it would bring
     more.
     """
@@ -142,43 +142,45 @@ class Limited(TypedDict):
 
 
 class PingerLoad(TypedDict):
-    """Of a pinger, the whole scenario and its metrics, with the idle round trips, whose times count from
-    the first of them.
+    """Observations of a pinger: the whole scenario and its metrics, with the idle round trips, whose times
+    count from the first of them.
     """
 
     observed: LoadScenario
-    """What was observed."""
+    """Observations of the scenario."""
     metrics: LoadMetrics
-    """The metrics made of it."""
+    """Metrics of the observations."""
 
 
 class LoadMetrics(TypedDict):
     """The metrics of one scenario."""
 
     up_kib_s: float | None
-    """n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads."""
+    """n times the harmonic mean of the uploads' mean goodputs, KiB/s. None without uploads."""
     down_kib_s: float | None
-    """The same downwards."""
+    """n times the harmonic mean of the downloads' mean goodputs, KiB/s; None without downloads."""
     smoothness_hz: float
-    """One over the longest gap between data arriving on any flow, Hz; 0 if a flow was killed."""
+    """Smoothness: one over the longest gap between data arriving on any flow, in Hz; 0 if a flow was
+    killed.
+    """
     responsiveness_hz: float | None
-    """One over the pinger's longest round trip, Hz; None without a ping."""
+    """Responsiveness: one over the pinger's longest round trip, in Hz. None without a ping."""
     goodput: list[GoodputOf]
     """Each flow's own mean goodput."""
     jain_up: float | None
-    """Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984); None for fewer than two."""
+    """Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984). None for fewer than two."""
     jain_down: float | None
-    """The same of the downloads."""
+    """Jain's index of the downloads."""
     loaded: Latency | None
-    """The pinger's round trips under load; None without a ping."""
+    """The pinger's round trips under load. None without a ping."""
     idle: Latency | None
-    """Those of the idle link it is compared with: just before the scenario, else before the first."""
+    """Latency of the idle link to compare with: just before the scenario, else before the first."""
     one_way: OneWayChange | None
-    """How the two ways changed against that; None without the server's clock."""
+    """Change of the two ways against the idle link. None without the server's clock."""
     rpm: Rpm | None
-    """Round trips per minute; None where a kind of probe is missing."""
+    """Round trips per minute. None where a kind of probe is missing."""
     bufferbloat: Bufferbloat | None
-    """How much longer round trips took under load."""
+    """Additional time of round trips under load."""
 
 
 class Bufferbloat(TypedDict):
@@ -203,11 +205,11 @@ class Latency(TypedDict):
     """A distribution of round trips or of changes of a one-way delay, ms. Percentiles are nearest ranks."""
 
     count: int
-    """How many."""
+    """Number of samples."""
     min_ms: float
     """The smallest."""
     mean_ms: float
-    """Their mean."""
+    """Mean, in ms."""
     p50_ms: float
     """The median."""
     p90_ms: float
@@ -221,14 +223,14 @@ class Latency(TypedDict):
 
 
 class OneWayChange(TypedDict):
-    """How much longer either way took than at the smallest round trip of the idle link. The clocks' offset
-    cancels out; what they drift apart during the scenario is in it.
+    """Additional time of either way over the smallest round trip of the idle link. The clocks' offset
+    cancels out; their drift during the scenario does not.
     """
 
     up: Latency
-    """From the client to the server."""
+    """Way from the client to the server."""
     down: Latency
-    """From the server to the client."""
+    """Way from the server to the client."""
     off_ms: NotRequired[float]
     """How far both may be off, ms: what the clocks of two machines may drift apart in that time. None
     where one clock is at both ends, as in virtual time.
@@ -256,22 +258,22 @@ class Rpm(TypedDict):
 
 
 class LoadScenario(TypedDict):
-    """One mix of flows, carried out."""
+    """Scenario that was carried out: one mix of flows."""
 
     number: int
-    """Its place among the nineteen, from 1; 0 for any other mix."""
+    """Place of the scenario among the nineteen, from 1; 0 for any other mix."""
     uploads: int
-    """From the client to the server."""
+    """Number of flows from the client to the server."""
     downloads: int
-    """From the server to the client."""
+    """Number of flows from the server to the client."""
     start_ns: int
-    """When it began, ns after the first idle ping."""
+    """Time when the scenario began, in ns after the first idle ping."""
     duration_ns: int
-    """How long it ran."""
+    """Duration of the scenario, in ns."""
     forced: bool
-    """Whether it had to be ended, after `MAX_NS`, without having become stable."""
+    """Whether the scenario had to be ended, after `MAX_NS`, without having become stable."""
     interrupted: bool
-    """Whether it was cut short, by its user or because an end was lost."""
+    """Whether the scenario was cut short, by its user or because an end was lost."""
     transfers: list[LoadTransfer]
     """A row per flow."""
     idle_pings: list[LoadPing]
@@ -279,30 +281,32 @@ class LoadScenario(TypedDict):
     pings: list[LoadPing]
     """Round trips of the pinger while the flows ran, in order of their sending."""
     connects: list[LoadProbe]
-    """How long it took to open a new connection while the flows ran (`tcp_f` of the responsiveness draft)."""
+    """Times that it took to open a new connection while the flows ran (`tcp_f` of the responsiveness
+    draft).
+    """
     in_band: list[LoadProbe]
     """Round trips within the flows' own connections (`http_l` of the responsiveness draft)."""
 
 
 class LoadTransfer(TypedDict):
-    """One flow."""
+    """Flow of a scenario."""
 
     name: str
-    """Its name in tables and plots, such as `up1`."""
+    """Name of the flow in tables and plots, such as `up1`."""
     direction: Direction
-    """Which way the data went."""
+    """Direction of the data."""
     dscp: int
-    """The differentiated services code point it was sent with."""
+    """Differentiated services code point that the flow was sent with."""
     start_ns: int
-    """When it was asked to begin: the first gap counts from here."""
+    """Time when the flow was asked to begin, in ns: the first gap counts from here."""
     end_ns: int
-    """When it was told to stop, or died."""
+    """Time when the flow was told to stop, or died, in ns."""
     bytes: int
     """Payload bytes the receiver read in between."""
     longest_gap_ns: int
     """The longest time without data, that before the first and that after the last byte included."""
     killed: str | None
-    """Why the stack ended it before it was told to stop; None if it did not."""
+    """Reason why the stack ended the flow before it was told to stop. None if it did not."""
     bins: list[int]
     """Payload bytes in each `BIN_NS` from `start_ns`."""
     sender: LoadEnd
@@ -312,31 +316,31 @@ class LoadTransfer(TypedDict):
 
 
 class LoadEnd(TypedDict):
-    """What a system says of its end of a connection; None where it does not."""
+    """Properties of an end of a connection, as the system says. None where it does not."""
 
     cc: str | None
-    """Its congestion control, by the system's own name (TCP_CONGESTION)."""
+    """Congestion control, by the system's own name (TCP_CONGESTION)."""
     ecn: bool | None
     """Whether ECN was negotiated (TCP_INFO, tcpi_options)."""
 
 
 class DataLoad(TypedDict):
-    """Of a flow of data, what it saw."""
+    """Observations of a flow of data."""
 
     longest_gap_ns: int
     """The longest time without data."""
     killed: str | None
-    """Why the stack ended it before it was told to stop; null: it did not."""
+    """Reason why the stack ended the flow before it was told to stop. Null if it did not."""
 
 
 class SocketBuffer(TypedDict):
     """A buffer of a socket at the end of the window."""
 
     bytes: int
-    """Its size as the system counts: payload, of Linux memory."""
+    """Size as the system counts: payload, of Linux memory."""
     held_by: str | None
-    """What keeps it from growing: a sysctl, or the socket option that set it; null: nothing does, or
-    nobody tells.
+    """Limit of the buffer's growth: a sysctl, or the socket option that set the size. Null: nothing limits
+    it, or nobody tells.
     """
 
 
@@ -344,31 +348,29 @@ class LinkSummary(TypedDict):
     """The counters of a link."""
 
     link: str
-    """Its name."""
+    """Name of the link."""
     packets: int
     """Packets sent."""
     bytes: int
-    """Their bytes, with the link's overhead."""
+    """Bytes of these packets, with the link's overhead."""
     drops: int
     """Packets dropped."""
     ce_marks: int | None
-    """Packets marked; null where the kernel carries the link."""
+    """Packets marked. Null where the kernel carries the link."""
     busy_ns: int | None
-    """Time in which it was sending; null where the kernel carries the link."""
+    """Time in which it was sending. Null where the kernel carries the link."""
 
 
 Status: TypeAlias = Literal["complete", "unfinished", "failed", "not-started", "unreliable"]
-"""How a flow ended. `complete`: it did what it was asked to. `unfinished`: the run ended first. `failed`:
-the connection broke. `not-started`: its start lies after the end. `unreliable`: in real time only: the
-path was not the one described.
+"""Status of a flow at the end. `complete`: flow that did what it was asked to. `unfinished`: the run ended
+first. `failed`: the connection broke. `not-started`: flow whose start lies after the end. `unreliable`:
+flow whose path was not the one described, in real time only.
 """
 Direction: TypeAlias = Literal["up", "down"]
-"""From where to where data goes. `up`: from the client to the server. `down`: from the server to the
-client.
-"""
+"""Direction of data. `up`: data from the client to the server. `down`: data from the server to the client."""
 LoadPing: TypeAlias = list[int | bool | None]
 """A round trip of the pinger."""
 LoadProbe: TypeAlias = list[int]
 """A probe that knows only how long it took."""
 Load: TypeAlias = PingerLoad | DataLoad
-"""What a connection of a loadlatency scenario saw."""
+"""Observations of a connection of a loadlatency scenario."""

@@ -50,7 +50,6 @@ pub(super) fn write() -> Result<()> {
 /// Version that the kernel states.
 ///
 /// # Errors
-///
 /// As the system says.
 pub(super) fn version() -> io::Result<String> {
     Ok(fs::read_to_string(VERSION)?.trim().to_string())

@@ -1,4 +1,4 @@
-//! What a guest is told, and what it answers.
+//! Plan that a guest is told, and its answer.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     /// Time between two looks, ns.
     #[serde(default)]
     pub queue_interval_ns: u64,
-    /// Taps, which see every packet; None: there are none.
+    /// Taps, which see every packet. None: there are none.
     #[serde(default)]
     pub taps: Option<Taps>,
     /// Settings of links that change in mid-run, in order of time.
@@ -55,7 +55,7 @@ pub(crate) struct Plan {
 pub(crate) enum Step {
     /// Write a file of /proc or /sys.
     Write {
-        /// The node; None: outside of all.
+        /// The node. None: outside of all.
         node: Option<usize>,
         /// Path of the file.
         path: String,
@@ -103,15 +103,15 @@ pub(crate) struct Change {
 pub(crate) struct Link {
     /// Name of the link.
     pub name: String,
-    /// The node from which it leads.
+    /// Node from which the link leads.
     pub node: usize,
-    /// Number of its interface there.
+    /// Number of the link's interface at that node.
     pub interface: i32,
     /// Handle of the queue discipline whose queue it is.
     pub queue: u32,
-    /// Handle of the queue discipline in which loss is made; None: nowhere.
+    /// Handle of the queue discipline in which loss is made. None: nowhere.
     pub netem: Option<u32>,
-    /// Whether the run records its queue.
+    /// Whether the run records the link's queue.
     pub observe: bool,
 }
 
@@ -145,10 +145,10 @@ pub(crate) struct Counters {
     pub backlog_bytes: u64,
     /// Packets in the queue.
     pub backlog_packets: u64,
-    /// Bytes that have left it.
+    /// Bytes that have left the queue.
     pub bytes: u64,
-    /// Packets that have left it.
+    /// Packets that have left the queue.
     pub packets: u64,
-    /// Packets marked so far; None where the discipline does not tell.
+    /// Packets marked so far. None where the discipline does not tell.
     pub marks: Option<u64>,
 }

@@ -27,7 +27,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// The links, by their number, that lead from the node in whose thread this is called.
+    /// Opens the links, by their number, that lead from the node in whose thread this is called.
     ///
     /// # Errors
     /// As the system says.

@@ -54,7 +54,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// One of so many bytes that arrived then. One that is too small to say so does not.
+    /// Creates a transfer of `bytes` that arrived then. One that is too small to hold the time does not say it.
     pub fn new(bytes: u64, arrived: Nanos) -> Transfer {
         let (_, header) = Message::Transfer { arrived }.encode();
         Transfer {

@@ -5,7 +5,7 @@ use crate::{End, Metric, Nanos, Socket};
 /// Writes as fast as the socket takes it, up to a number of bytes or until told to stop, then closes.
 #[derive(Clone, Debug)]
 pub struct Bulk {
-    /// Bytes still to write; None: no limit.
+    /// Bytes still to write. None: no limit.
     left: Option<u64>,
     /// Size of one write call.
     write_bytes: u64,
@@ -53,7 +53,7 @@ impl Bulk {
         }
     }
 
-    /// Whether it may still write: the connection is not being closed.
+    /// Whether the end may still write: the connection is not being closed.
     #[inline]
     pub fn is_open(&self) -> bool {
         !self.closed

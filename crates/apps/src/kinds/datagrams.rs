@@ -7,13 +7,13 @@ use crate::{Draws, EcnField, Nanos};
 /// Headers of IPv4 and UDP (RFC 791, RFC 768), or of IPv4 and an ICMP echo (RFC 792), bytes.
 pub const HEADERS: u32 = 28;
 
-/// On live hosts a payload begins with the datagram's number and the time when it was sent: so many bytes.
+/// Bytes of the datagram's number and the time when it was sent, with which a payload begins on live hosts.
 pub const STAMP: usize = 16;
 
 /// The source of a flow of datagrams, numbered from 0.
 #[derive(Clone, Debug)]
 pub struct Datagrams {
-    /// Of each, or of the largest where sizes are drawn.
+    /// Payload of each datagram, or of the largest where sizes are drawn, in bytes.
     payload: u32,
     ecn: EcnField,
     pace: Pace,
@@ -55,11 +55,11 @@ impl Drawn {
 /// A datagram that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Its number.
+    /// Number of the datagram.
     pub number: u64,
-    /// Its payload, bytes.
+    /// Payload of the datagram, in bytes.
     pub payload: u32,
-    /// When the one after it is due.
+    /// Time when the datagram after this one is due.
     pub next: Nanos,
 }
 
@@ -95,12 +95,12 @@ impl Datagrams {
         Datagrams { payload, ecn: EcnField::Off, pace, echoed, started: None, sent: 0 }
     }
 
-    /// The same, with this in the IP header.
+    /// Sets the ECN field of the IP header.
     pub fn with_ecn(self, ecn: EcnField) -> Datagrams {
         Datagrams { ecn, ..self }
     }
 
-    /// What the IP header says of ECN.
+    /// ECN field of the IP header.
     pub fn ecn(&self) -> EcnField {
         self.ecn
     }
@@ -110,7 +110,7 @@ impl Datagrams {
         self.payload
     }
 
-    /// Whether the receiver sends them back.
+    /// Whether the receiver sends the datagrams back.
     pub fn is_echoed(&self) -> bool {
         self.echoed
     }

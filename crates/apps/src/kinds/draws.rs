@@ -1,4 +1,4 @@
-//! What the sizes and intervals of datagrams follow: a distribution, or the numbers of a file.
+//! Rule of the sizes and intervals of datagrams: a distribution, or the numbers of a file.
 
 use params::{ParamError, Value};
 use path::{exponential, pareto, uniform};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Numbers of a file at most.
 const MAX_LISTED: usize = 1_000_000;
 
-/// What bytes or nanoseconds follow.
+/// Distribution of bytes or nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Draws {
@@ -18,7 +18,7 @@ pub enum Draws {
         /// The number.
         value: u64,
     },
-    /// As likely at every number between two.
+    /// Uniform: every number between two is as likely.
     Uniform {
         /// The smallest.
         low: u64,
@@ -41,7 +41,7 @@ pub enum Draws {
     Lognormal {
         /// The mean, of the numbers and not of their logarithms.
         mean: u64,
-        /// The standard deviation, likewise.
+        /// The standard deviation, of the numbers and not of their logarithms.
         deviation: u64,
     },
     /// Pareto.
@@ -58,7 +58,7 @@ pub enum Draws {
         /// The scale.
         scale: u64,
     },
-    /// These, one after the other, and again from the first.
+    /// Numbers of a list, one after the other, and again from the first.
     List {
         /// The numbers.
         values: Vec<u64>,

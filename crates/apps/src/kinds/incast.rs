@@ -7,9 +7,9 @@ use crate::{End, Metric, Nanos, Socket};
 #[derive(Clone, Debug)]
 pub struct Incast {
     asker: Asker,
-    /// Requests still to make; None: until stopped.
+    /// Requests still to make. None: until stopped.
     left: Option<u64>,
-    /// It asks when it acts next.
+    /// Whether the client asks when it acts next.
     released: bool,
     stopping: bool,
 }
@@ -23,7 +23,7 @@ impl Incast {
         Incast { asker: Asker::new(request, response), left: rounds, released: false, stopping: false }
     }
 
-    /// A round begins: it asks when it acts next.
+    /// Begins a round: the client asks when it acts next.
     pub fn release(&mut self) {
         self.released = true;
     }
@@ -79,7 +79,7 @@ impl Rounds {
         self.on_ready(now + self.think);
     }
 
-    /// When the next round begins.
+    /// Time when the next round begins.
     pub fn due(&self) -> Option<Nanos> {
         self.due
     }

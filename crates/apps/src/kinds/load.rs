@@ -5,12 +5,12 @@ use loadlatency::measure::BIN_NS;
 use crate::exchange::Asker;
 use crate::{End, Message, Metric, Nanos, Socket};
 
-/// When data arrived at the receiving application of a flow.
+/// Record of when data arrived at the receiving application of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
-    /// When the flow was opened: its first interval begins.
+    /// Time when the flow was opened: the first interval begins.
     opened: Nanos,
-    /// When data was read first; None: never.
+    /// Time when data was read first. None if it never was.
     first: Option<Nanos>,
     last: Nanos,
     /// Longest time between two readings.
@@ -20,12 +20,12 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Those of a flow that is opened then.
+    /// Creates the record of a flow that is opened then.
     pub fn new(opened: Nanos) -> Arrivals {
         Arrivals { opened, ..Arrivals::default() }
     }
 
-    /// So many bytes are read at `now`.
+    /// Notes that `bytes` are read at `now`.
     #[inline]
     pub fn note(&mut self, now: Nanos, bytes: u64) {
         if self.first.is_none() {
@@ -70,11 +70,11 @@ impl End for Arrivals {
 /// A request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
-    /// When the request was written.
+    /// Time when the request was written.
     pub sent: Nanos,
-    /// From then until the other end had read it, and wrote the answer.
+    /// Time from then until the other end had read the request, and wrote the answer.
     pub there: Nanos,
-    /// From then until the last byte of the answer was read.
+    /// Time from then until the last byte of the answer was read.
     pub took: Nanos,
 }
 
@@ -84,9 +84,9 @@ pub struct Ping {
 pub struct Pinger {
     asker: Asker,
     interval: Nanos,
-    /// When the newest request was written.
+    /// Time when the newest request was written.
     asked: Option<Nanos>,
-    /// When the other end had read it, once its answer begins.
+    /// Time when the other end had read the request. None before the answer begins.
     request_read: Option<Nanos>,
     pings: Vec<Ping>,
     stopping: bool,
@@ -108,12 +108,12 @@ impl Pinger {
         }
     }
 
-    /// All that were answered, in order.
+    /// Pings that were answered, in order.
     pub fn pings(&self) -> &[Ping] {
         &self.pings
     }
 
-    /// When the request was written that waits for its answer.
+    /// Time when the request was written that waits for its answer.
     pub fn waiting_since(&self) -> Option<Nanos> {
         self.asked.filter(|_| self.asker.is_waiting())
     }

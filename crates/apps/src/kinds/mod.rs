@@ -29,22 +29,22 @@ pub use request_response::Requests;
 pub use video::{Player, chunk_bytes};
 
 params::kinds! {
-    /// What a flow's application does.
+    /// Application of a flow.
     pub enum App {
         /// Writes as fast as the socket takes it.
         Bulk: "bulk" {
             /// Size of one write.
             write_bytes: u64 = write(),
         } with {
-            /// Bytes to send, after which it closes; null: no limit.
+            /// Bytes to send, after which it closes. Null: no limit.
             bytes: Option<u64>,
         } besides {
             /// Interval of the tool's own report.
             Param::time("report").above_zero().default(1_000_000_000).live(),
-            /// What sends on live testbeds.
+            /// Program that sends on live testbeds.
             Param::choice("tool", &["iperf3", "iperf2", "own"]).otherwise("iperf3 where it can do what is asked").live(),
         }
-        /// One transfer of a fixed size, whose completion time counts.
+        /// Sends one transfer of a fixed size, whose completion time counts.
         Fixed: "fixed" {
             /// Bytes of the transfer.
             size_bytes: u64 = Param::bytes("size").above_zero().required(),
@@ -102,7 +102,7 @@ params::kinds! {
             rate_bps: u64 = Param::rate("rate").required(),
             /// Payload of a datagram.
             payload_bytes: u32 = payload(1).default(1472),
-            /// What its IP header says of ECN.
+            /// ECN field of the IP header.
             ecn: EcnField = ecn(),
         }
         /// Datagrams as of a voice call (G.711).
@@ -111,20 +111,20 @@ params::kinds! {
             frame_ns: u64 = Param::time("frame").above_zero().default(20_000_000),
             /// Payload of a datagram.
             payload_bytes: u32 = payload(1).default(172),
-            /// What its IP header says of ECN.
+            /// ECN field of the IP header.
             ecn: EcnField = ecn(),
         }
         /// Datagrams whose sizes and intervals follow distributions, or are those of a file.
         UdpVbr: "udp-vbr" {
             /// Payload of a datagram.
             size: Draws = Param::new("size", Unit::BytesDrawn).required(),
-            /// From one datagram to the next.
+            /// Time from one datagram to the next.
             interval: Draws = Param::new("interval", Unit::NsDrawn).required(),
             /// Payload of the smallest; what is drawn below it is as large.
             least_bytes: u32 = Param::packet_bytes("least", 1, LARGEST_DATAGRAM).default(16),
             /// Payload of the largest; what is drawn above it is as large.
             payload_bytes: u32 = payload(1).default(1472),
-            /// What its IP header says of ECN.
+            /// ECN field of the IP header.
             ecn: EcnField = ecn(),
         }
         /// A probe that the receiver sends back.
@@ -159,21 +159,21 @@ params::kinds! {
         }
         /// A scenario of the loadlatency tool: uploads and downloads at once, and a pinger beside them.
         Loadlatency: "loadlatency" {
-            /// Which of the tool's scenarios, counted from 1.
+            /// Number of the tool's scenario, counted from 1.
             scenario: u32 = Param::count("scenario", 1, loadlatency::SCENARIOS.len() as u64).required(),
             /// Size of one write of a flow of data.
             write_bytes: u64 = write(),
             /// Payload of a ping, and of its answer.
             ping_bytes: u64 = Param::bytes("ping").above_zero().default(16),
-            /// From one ping to the next at least; one at a time.
+            /// Least time from one ping to the next; one at a time.
             interval_ns: u64 = Param::time("interval").above_zero().default(20_000_000),
         } with {
-            /// The flow of the experiment it belongs to, which is the name of its pinger.
+            /// Name of the experiment's flow, which is that of its pinger.
             group: String,
-            /// What it does there.
+            /// Part of the flow in the scenario.
             part: LoadPart,
         } besides {
-            /// How long the pinger is alone, before the load.
+            /// Time that the pinger is alone, before the load.
             Param::time("idle").above_zero().default(2_000_000_000),
         }
     }
@@ -182,7 +182,7 @@ params::kinds! {
 /// Payload of the largest UDP datagram, bytes (RFC 768 over RFC 791).
 const LARGEST_DATAGRAM: u64 = 65_507;
 
-/// What an application hands to its socket at a time.
+/// Parameter for the bytes that an application hands to its socket at a time.
 const fn write() -> Param {
     Param::bytes("write").above_zero().default(131_072)
 }
@@ -233,24 +233,24 @@ params::words! {
     }
 }
 
-/// What carries out a flow. Most applications are a [`Traffic::Connection`], which is all that drivers know of them.
+/// Traffic of a flow. Most applications are a [`Traffic::Connection`], which is all that drivers know of them.
 pub enum Traffic {
     /// A bulk transfer to an end that reads what comes.
     Bulk(Bulk),
     /// Two ends of one connection.
     Connection {
-        /// The end that opens it.
+        /// End that opens the connection.
         opening: Box<dyn End>,
-        /// The end that accepts it.
+        /// End that accepts the connection.
         accepting: Box<dyn End>,
-        /// Which of them is told to stop: the accepting one, which asks, or the opening one. The other learns of it.
+        /// Whether the accepting end, which asks, is told to stop, and not the opening one. The other learns of it.
         accepting_stops: bool,
     },
     /// The client's end of a connection to one [`Server`] of an incast, and the rounds of its group.
     Incast {
         /// The end that accepts.
         client: Incast,
-        /// Their number; None: until stopped.
+        /// Number of rounds. None: until stopped.
         rounds: Option<u64>,
         /// Time between two.
         think: Nanos,
@@ -277,7 +277,7 @@ impl Traffic {
 }
 
 impl App {
-    /// What carries out a flow of this application that is told to stop at `stop`, ns of the run; `streams` gives the
+    /// Traffic of a flow of this application that is told to stop at `stop`, in ns of the run; `streams` gives the
     /// random stream of a purpose.
     pub fn traffic(&self, stop: Nanos, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Traffic {
         match *self {
@@ -324,7 +324,7 @@ impl App {
         }
     }
 
-    /// Whether it ends by itself.
+    /// Whether the application ends by itself.
     pub fn is_limited(&self) -> bool {
         match self {
             App::Fixed { .. } => true,
@@ -335,7 +335,8 @@ impl App {
         }
     }
 
-    /// Bytes of its smallest message, and how many of them what it says takes on a real connection; None: it says nothing.
+    /// Bytes of the application's smallest message, and how many of them what it says takes on a real connection.
+    /// None: it says nothing.
     pub fn message(&self) -> Option<(u64, usize)> {
         let asks = |bytes, response| (bytes, Message::Request { bytes, response, last: true }.encode().1);
         match *self {

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::{Bulk, End, Metric, Nanos, Paced, Socket};
 
-/// How long it sends and rests, in turns.
+/// Lengths of the times in which an application sends and rests, in turns.
 #[derive(Clone, Debug)]
 pub struct Lengths {
     on: Nanos,
@@ -43,7 +43,7 @@ impl Lengths {
 pub struct OnOff {
     lengths: Lengths,
     source: Source,
-    /// When that changes; None before the first turn.
+    /// Time when sending or resting ends. None before the first turn.
     until: Option<Nanos>,
     stopping: bool,
     closed: bool,

@@ -16,13 +16,13 @@ pub fn sent_in(length: Nanos, rate_bps: u64) -> u64 {
 pub struct Paced {
     rate_bps: u64,
     write_bytes: u64,
-    /// When it stops for good.
+    /// Time when the application stops for good.
     ends: Nanos,
-    /// When it began to send; None while it does not.
+    /// Time when the application began to send. None while it does not.
     started: Option<Nanos>,
-    /// Bytes that it may send from then on.
+    /// Number of bytes that the application may send from `started` on.
     budget: u64,
-    /// What earlier times were too short for, in parts of a byte ([`BIT_NANOS`] make one).
+    /// Remainder of earlier times that was too short for a byte, in parts of a byte ([`BIT_NANOS`] make one).
     rest: u128,
     written: u64,
     due: Option<Nanos>,
@@ -57,7 +57,7 @@ impl Paced {
         (blocks * u128::from(self.write_bytes)).min(u128::from(self.budget)) as u64
     }
 
-    /// When so many bytes are scheduled, after the start.
+    /// Time after the start when such a number of bytes is scheduled.
     fn time_of(&self, bytes: u64) -> Nanos {
         let time = (u128::from(bytes) * BIT_NANOS).div_ceil(u128::from(self.rate_bps));
         Nanos::try_from(time).unwrap_or(Nanos::MAX)
@@ -78,7 +78,7 @@ impl Paced {
         taken > 0
     }
 
-    /// Starts its schedule again at `now`, to send until then.
+    /// Starts the schedule again at `now`, to send until then.
     pub(super) fn begin(&mut self, now: Nanos, until: Nanos) {
         let parts =
             u128::from(until.min(self.ends).saturating_sub(now)) * u128::from(self.rate_bps) + self.rest;

@@ -7,10 +7,10 @@ use crate::{End, Metric, Nanos, Socket};
 #[derive(Clone, Debug)]
 pub struct Requests {
     asker: Asker,
-    /// Requests still to make; None: until stopped.
+    /// Requests still to make. None: until stopped.
     left: Option<u64>,
     think: Nanos,
-    /// When the next request is made; None: as soon as possible.
+    /// Time when the next request is made. None: as soon as possible.
     next: Option<Nanos>,
     stopping: bool,
 }

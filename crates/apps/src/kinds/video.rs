@@ -17,7 +17,7 @@ pub struct Player {
     chunk: Nanos,
     /// Play time held at most.
     buffer: Nanos,
-    /// When everything fetched will have been played, were there no stall; None before the first chunk.
+    /// Time when everything fetched will have been played, were there no stall. None before the first chunk.
     played_out: Option<Nanos>,
     next: Option<Nanos>,
     stopping: bool,

@@ -80,7 +80,7 @@ impl Event {
 
 /// The controller of one connection.
 pub trait Controller: Send {
-    /// Tells it of an event; what it set is in `flow` then.
+    /// Tells the controller of an event; what it set is in `flow` then.
     ///
     /// # Errors
     /// How it failed, as the rest of a sentence that begins with the event.
@@ -92,7 +92,6 @@ pub trait Maker: Send + Sync {
     /// Makes the controller of a new connection.
     ///
     /// # Errors
-    ///
     /// How that failed.
     fn connect(&self, flow: &mut Flow) -> Result<Box<dyn Controller>, Failure>;
 }
@@ -106,7 +105,7 @@ pub struct Plain {
     pub name: String,
     /// The family that it is for here.
     pub family: String,
-    /// Makes it.
+    /// Load that makes the maker.
     pub load: Box<Load>,
 }
 
@@ -153,7 +152,7 @@ struct Seat {
 /// A controller at work: its window, to fractions of a byte, and whether it has failed.
 struct Running {
     seat: Arc<Seat>,
-    /// None: it could not be made, and the run has failed.
+    /// Controller. None: it could not be made, and the run has failed.
     controller: Option<Box<dyn Controller>>,
     /// The window as the controller left it.
     cwnd: f64,

@@ -1,4 +1,4 @@
-//! From a configuration to the threads that carry it out: which links go together, sockets, memory.
+//! Makes the threads that carry a configuration out: which links go together, sockets, memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What the emulator is told: a Scenario, and which interfaces are the ends of its links.
+//! Configuration of the emulator: a Scenario, and which interfaces are the ends of its links.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::ConfigError;
 pub struct Config {
     /// Identifier of the run in the records.
     pub run_id: u32,
-    /// The network namespace that holds the interfaces: a name under /run/netns, or a path; null: the caller's.
+    /// The network namespace that holds the interfaces: a name under /run/netns, or a path. Null: the caller's.
     pub netns: Option<String>,
     /// The run, whole. Used are its seed, repeat, record, measure, nodes, links and schedule, the names of its flows,
     /// and of its hosts egress and `ingress.before_gro`. Records name all links, as the simulator's do.
@@ -42,9 +42,9 @@ pub struct Cable {
     pub a: String,
     /// Interface at the other end.
     pub b: String,
-    /// Link of the Scenario that takes packets from `a` to `b`; null: they cross at once.
+    /// Link of the Scenario that takes packets from `a` to `b`. Null: they cross at once.
     pub forward: Option<String>,
-    /// Link of the Scenario that takes packets from `b` to `a`; null: they cross at once.
+    /// Link of the Scenario that takes packets from `b` to `a`. Null: they cross at once.
     pub reverse: Option<String>,
 }
 
@@ -58,9 +58,9 @@ pub struct FlowKey {
     pub src: IpAddr,
     /// Address of the flow's `to`.
     pub dst: IpAddr,
-    /// Port at `src`; null: any.
+    /// Port at `src`. Null: any.
     pub sport: Option<u16>,
-    /// Port at `dst`; null: packets without ports, such as ICMP's, alone.
+    /// Port at `dst`. Null: packets without ports, such as ICMP's, alone.
     pub dport: Option<u16>,
 }
 

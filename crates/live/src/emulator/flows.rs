@@ -1,4 +1,4 @@
-//! Which packet belongs to which flow, and where in its stream.
+//! Flow of each packet, and its place in the stream.
 
 use super::config::FlowKey;
 use super::frame::{self, Headers, SYN};
@@ -22,7 +22,7 @@ struct Connection {
     /// Hash of the packets' headers; 0: none.
     hash: u64,
     owner: Option<Owner>,
-    /// Sequence number of the first byte; None before a SYN.
+    /// Sequence number of the first byte. None before a SYN.
     first: Option<u32>,
     /// Offset of the newest packet, for streams beyond 4 GB.
     newest: u64,
@@ -44,7 +44,7 @@ impl Flows {
         Flows { keys, connections: vec![Connection::default(); if active { PLACES } else { 0 }], active }
     }
 
-    /// Whose packet it is, and how many payload bytes of the stream came before it, if it has payload.
+    /// Owner of a packet, and how many payload bytes of the stream came before it, if it has payload.
     #[inline]
     pub(crate) fn find(&mut self, headers: &Headers, bytes: &[u8]) -> (Option<Owner>, Option<u64>) {
         if !self.active {

@@ -42,11 +42,11 @@ pub(crate) struct Frame {
     pub(crate) slot: u32,
     /// Number of bytes, with the virtio header.
     pub(crate) length: u32,
-    /// Index of its flow; None: nobody's.
+    /// Index of the frame's flow. None: nobody's.
     pub(crate) flow: Option<u16>,
     /// Whether the frame goes from the flow's sender to its receiver.
     pub(crate) forward: bool,
-    /// Payload bytes since the start of the stream; None if not known.
+    /// Payload bytes since the start of the stream. None if not known.
     pub(crate) offset: Option<u64>,
     /// The ECN field was changed to CE.
     pub(crate) marked: bool,

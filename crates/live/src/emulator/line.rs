@@ -1,4 +1,4 @@
-//! What a link puts out, on its way to the far end, and what becomes of packets that never get there.
+//! Line of what a link puts out, on its way to the far end, and what becomes of packets that never get there.
 
 use std::collections::{HashSet, VecDeque};
 

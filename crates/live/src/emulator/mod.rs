@@ -184,7 +184,7 @@ impl Emulator {
         .to_string())
     }
 
-    /// Ends it; returns the records (table, batch) and a report as JSON.
+    /// Ends the emulator; returns the records (table, batch) and a report as JSON.
     ///
     /// # Errors
     /// It does not run, a thread of its failed, or a capture could not be written.

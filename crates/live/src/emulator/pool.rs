@@ -29,7 +29,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// A slot for so many bytes; None if there is no more memory, or it is more than an IP packet with its headers.
+    /// A slot for so many bytes. None if there is no more memory, or it is more than an IP packet with its headers.
     pub(super) fn take(&mut self, bytes: usize) -> Option<u32> {
         if bytes <= SMALL {
             self.small.take()

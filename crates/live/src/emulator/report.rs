@@ -1,4 +1,4 @@
-//! What an emulator tells when it ends: records, the metrics of links and flows, and whether to believe them.
+//! Report of an emulator when it ends: records, the metrics of links and flows, and whether to believe them.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -106,7 +106,7 @@ pub(super) fn finish(
     (recorder.take(), json!({"health": health, "links": links, "flows": flows}).to_string())
 }
 
-/// A link over the measurement window, as the simulator's summary has it; null where the run ended before the window.
+/// A link over the measurement window, as the simulator's summary has it. Null where the run ended before the window.
 fn metrics(name: &str, window: [Option<Counters>; 2]) -> Value {
     let [Some(before), Some(after)] = window else { return json!({"link": name, "packets": null}) };
     json!({

@@ -54,7 +54,7 @@ pub(super) struct Worker {
     /// Changes in order of time, and how many were made.
     pub(super) schedule: Vec<Change>,
     pub(super) changed: usize,
-    /// Between samples of queues; None: none are taken.
+    /// Between samples of queues. None: none are taken.
     pub(super) sampling: Option<Nanos>,
     pub(super) next_sample: Nanos,
     /// The measurement window relative to t = 0, and how many of its two ends have been reached.

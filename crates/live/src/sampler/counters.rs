@@ -20,7 +20,7 @@ pub(super) struct Counters {
 const MOST: usize = 1 << 16;
 
 impl Counters {
-    /// Opens those of a namespace: a name under /run/netns, or a path; None: the caller's.
+    /// Opens the counters of a namespace: a name under /run/netns, or a path. None: the caller's.
     ///
     /// # Errors
     /// None such, not enough rights, or no /proc.

@@ -74,7 +74,7 @@ pub(super) struct Diag {
 }
 
 impl Diag {
-    /// Opens the way to a namespace: a name under /run/netns, or a path; None: the caller's.
+    /// Opens the way to a namespace: a name under /run/netns, or a path. None: the caller's.
     ///
     /// # Errors
     /// None such, or not enough rights; with its name.
@@ -170,7 +170,7 @@ impl Diag {
     }
 }
 
-/// A socket from the body of an answer; None if the kernel tells nothing of it.
+/// A socket from the body of an answer. None if the kernel tells nothing of it.
 fn parse(body: &[u8]) -> Option<Found> {
     let mut identity = Identity { family: *body.first()?, bytes: [0; IDENTITY] };
     identity.bytes.copy_from_slice(body.get(4..4 + IDENTITY)?);

@@ -58,11 +58,11 @@ pub struct Config {
 pub struct SocketKey {
     /// Name of the flow.
     pub flow: String,
-    /// Network namespace: a name under /run/netns, or a path; null: the caller's.
+    /// Network namespace: a name under /run/netns, or a path. Null: the caller's.
     pub netns: Option<String>,
-    /// Port at this end; null: any.
+    /// Port at this end. Null: any.
     pub local_port: Option<u16>,
-    /// Port at the other end; null: any.
+    /// Port at the other end. Null: any.
     pub remote_port: Option<u16>,
 }
 
@@ -145,7 +145,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Ends it; returns the records (table, batch) and a report as JSON.
+    /// Ends the sampler; returns the records (table, batch) and a report as JSON.
     ///
     /// # Errors
     /// It does not run, or its thread failed.

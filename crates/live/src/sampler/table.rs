@@ -142,7 +142,7 @@ fn time(info: &TcpInfo<'_>, name: &str) -> Option<u64> {
     info.get(name).map(|us| us.saturating_mul(1000))
 }
 
-/// A rate that the kernel gives in bytes per second, in bits per second; None: unlimited.
+/// A rate that the kernel gives in bytes per second, in bits per second. None: unlimited.
 fn rate(info: &TcpInfo<'_>, name: &str) -> Option<u64> {
     info.get(name).and_then(|bytes| bytes.checked_mul(8))
 }

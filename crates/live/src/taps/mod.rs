@@ -46,13 +46,13 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// Addresses and ports by which its packets are known.
+    /// Addresses and ports by which the flow's packets are known.
     pub key: FlowKey,
-    /// Node from which it sends.
+    /// Node from which the flow sends.
     pub from: usize,
-    /// Node to which it sends.
+    /// Node to which the flow sends.
     pub to: usize,
-    /// Bytes that its bottleneck counts a packet as longer.
+    /// Bytes that the flow's bottleneck counts a packet as longer.
     pub overhead: u32,
 }
 
@@ -64,9 +64,9 @@ pub struct Queue {
     pub link: u32,
     /// The node.
     pub node: usize,
-    /// Number of its interface there.
+    /// Number of the link's interface at the node.
     pub interface: i32,
-    /// Hardware address of that, in hexadecimal.
+    /// Hardware address of the interface, in hexadecimal.
     pub address: String,
     /// Delays of a packet in the link besides waiting in the queue, each with the time of the run from which on it
     /// holds. None where nobody knows.
@@ -79,9 +79,9 @@ pub struct Queue {
 pub struct Capture {
     /// The node.
     pub node: usize,
-    /// Number of its interface there.
+    /// Number of the interface at the node.
     pub interface: i32,
-    /// Packets that leave by it, or those that come in.
+    /// Whether packets that leave by the interface are taken, and not those that come in.
     pub leaving: bool,
     /// Bytes of each packet kept, from the IP header on.
     pub snaplen: u32,
@@ -94,7 +94,7 @@ pub struct Capture {
 pub struct Dropped {
     /// Time of the drop (CLOCK_REALTIME).
     pub at: Nanos,
-    /// The beginning of its Ethernet frame.
+    /// Beginning of the packet's Ethernet frame.
     pub frame: Vec<u8>,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Event {
     /// See [`Headers::identity`].
     pub(super) identity: u64,
     pub(super) owner: Option<Owner>,
-    /// Payload bytes of its stream before it.
+    /// Number of payload bytes in the stream before the packet.
     pub(super) offset: Option<u64>,
     pub(super) interface: i32,
     pub(super) leaving: bool,
@@ -94,7 +94,7 @@ pub(super) fn lane(owner: Option<Owner>, flows: usize) -> usize {
 /// A node.
 pub(super) struct Node {
     pub(super) number: usize,
-    /// Whether a flow ends there.
+    /// Whether a flow ends at the node.
     pub(super) is_host: bool,
     /// Packets that came in and have not left, by `lane`; nothing where the node has no queue.
     pub(super) inside: Vec<Between>,

@@ -1,4 +1,4 @@
-//! What becomes of the packets that taps see: events of links, and metrics of flows.
+//! Fates of the packets that taps see: events of links, and metrics of flows.
 
 use contract::histogram::Histogram;
 use contract::kinds::{EVENT_DROP, EVENT_MARK};

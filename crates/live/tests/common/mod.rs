@@ -37,7 +37,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Makes it, and removes what killed tests have left.
+    /// Makes the net, and removes what killed tests have left.
     pub(crate) fn new() -> Net {
         sweep();
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -124,7 +124,7 @@ impl Net {
         (a, b)
     }
 
-    /// The configuration of an emulator between them.
+    /// The configuration of an emulator between the hosts.
     pub(crate) fn config(
         &self,
         change: impl FnOnce(&mut Value),
@@ -146,12 +146,12 @@ impl Net {
         config.to_string()
     }
 
-    /// An emulator between them, started. `change` makes its Scenario of one without any limits.
+    /// Starts an emulator between the hosts. `change` makes its Scenario of one without any limits.
     pub(crate) fn emulator(&self, change: impl FnOnce(&mut Value)) -> Emulator {
         self.emulator_with(change, |_| ())
     }
 
-    /// Starts an emulator between them; `change` makes its Scenario, `configure` changes the rest.
+    /// Starts an emulator between the hosts; `change` makes its Scenario, `configure` changes the rest.
     pub(crate) fn emulator_with(
         &self,
         change: impl FnOnce(&mut Value),
@@ -163,7 +163,7 @@ impl Net {
         emulator
     }
 
-    /// Starts an emulator between them whose run has not begun.
+    /// Starts an emulator between the hosts; the run has not begun.
     pub(crate) fn started(
         &self,
         change: impl FnOnce(&mut Value),

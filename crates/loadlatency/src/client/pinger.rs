@@ -69,7 +69,7 @@ impl Pinger {
         }
     }
 
-    /// Pings, if it is time to and `pinging`, and takes what comes within `wait`; a report is handed out.
+    /// Sends a ping, if one is due and `pinging`, and takes what comes within `wait`; a report is handed out.
     pub(super) fn turn(&mut self, wait: Duration, pinging: bool) -> Result<Option<Report>, Lost> {
         let now = sys::now_ns();
         let mut wait = wait.min(Duration::from_millis(100));

@@ -24,7 +24,7 @@ use crate::{GreetingError, locked};
 /// Time from one connection that is opened to time it to the next.
 const CONNECT_EVERY: Duration = Duration::from_millis(250);
 
-/// A flow that ended so long before the server was lost, ns, or less may have ended for the same reason.
+/// Time before the loss of the server, in ns, within which a flow's end may have the same reason.
 const SAME_LOSS_NS: u64 = 2_000_000_000;
 
 /// Most intervals of a flow.

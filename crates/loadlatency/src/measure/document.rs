@@ -54,7 +54,7 @@ pub struct Conditions {
 /// Latency and goodput while flows joined one by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Staircase {
-    /// Index of its scenario in `observed`.
+    /// Index of the staircase's scenario in `observed`.
     pub scenario: usize,
     /// Steps, from each change of the number of flows to the next.
     pub steps: Vec<Step>,
@@ -77,7 +77,7 @@ pub struct Step {
     pub up_kib_s: f64,
     /// Goodput of the downloads together, in KiB/s.
     pub down_kib_s: f64,
-    /// Round trips sent in it; None if there was none.
+    /// Round trips sent in the step. None if there was none.
     pub loaded: Option<Latency>,
 }
 
@@ -86,7 +86,7 @@ pub struct Step {
 pub struct Class {
     /// The differentiated services code point.
     pub dscp: u8,
-    /// Sum of its uploads' mean goodputs, KiB/s.
+    /// Sum of the mean goodputs of the uploads with this code point, in KiB/s.
     pub up_kib_s: f64,
     /// Goodput of the downloads with this code point, in KiB/s.
     pub down_kib_s: f64,

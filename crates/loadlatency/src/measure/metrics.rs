@@ -10,9 +10,9 @@ use super::{Measured, Overall, capacity, overall};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LoadMetrics")]
 pub struct Metrics {
-    /// n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads.
+    /// n times the harmonic mean of the uploads' mean goodputs, KiB/s. None without uploads.
     pub up_kib_s: Option<f64>,
-    /// n times the harmonic mean of the downloads' mean goodputs, KiB/s; None without downloads.
+    /// n times the harmonic mean of the downloads' mean goodputs, KiB/s. None without downloads.
     pub down_kib_s: Option<f64>,
     /// Smoothness: one over the longest gap between data arriving on any flow, in Hz; 0 if a flow was killed.
     pub smoothness_hz: f64,
@@ -20,17 +20,17 @@ pub struct Metrics {
     pub responsiveness_hz: Option<f64>,
     /// Each flow's own mean goodput.
     pub goodput: Vec<GoodputOf>,
-    /// Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984); None for fewer than two.
+    /// Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984). None for fewer than two.
     pub jain_up: Option<f64>,
     /// Jain's index of the downloads.
     pub jain_down: Option<f64>,
-    /// The pinger's round trips under load; None without a ping.
+    /// The pinger's round trips under load. None without a ping.
     pub loaded: Option<Latency>,
     /// Latency of the idle link to compare with: just before the scenario, else before the first.
     pub idle: Option<Latency>,
     /// Change of the two ways against the idle link. None without the server's clock.
     pub one_way: Option<OneWayChange>,
-    /// Round trips per minute; None where a kind of probe is missing.
+    /// Round trips per minute. None where a kind of probe is missing.
     pub rpm: Option<Rpm>,
     /// Additional time of round trips under load.
     pub bufferbloat: Option<Bufferbloat>,
@@ -48,7 +48,7 @@ pub struct GoodputOf {
 /// A distribution of round trips or of changes of a one-way delay, ms. Percentiles are nearest ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Number of round trips.
+    /// Number of samples.
     pub count: u64,
     /// The smallest.
     pub min_ms: f64,
@@ -112,15 +112,15 @@ pub struct Bufferbloat {
 /// The metrics of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// Smallest round trip of the idle link, ns; None without a ping.
+    /// Smallest round trip of the idle link, ns. None without a ping.
     pub min_rtt_ns: Option<u64>,
-    /// Harmonic mean over the scenarios with uploads, KiB/s; None if there was none.
+    /// Harmonic mean over the scenarios with uploads, KiB/s. None if there was none.
     pub upload_capacity_kib_s: Option<f64>,
-    /// Harmonic mean over the scenarios with downloads, KiB/s; None if there was none.
+    /// Harmonic mean over the scenarios with downloads, KiB/s. None if there was none.
     pub download_capacity_kib_s: Option<f64>,
     /// The worst scenario's, Hz.
     pub responsiveness_hz: Option<f64>,
-    /// The worst scenario's, Hz; None before the first scenario.
+    /// The worst scenario's, Hz. None before the first scenario.
     pub smoothness_hz: Option<f64>,
     /// The lowest of the scenarios, round trips per minute.
     pub rpm: Option<f64>,
@@ -212,7 +212,7 @@ pub fn summary(observed: &Observed) -> Summary {
     }
 }
 
-/// The distribution of some times in ns; None of none.
+/// The distribution of some times in ns. None without any.
 pub fn latency(values_ns: impl IntoIterator<Item = i64>) -> Option<Latency> {
     let mut sorted: Vec<i64> = values_ns.into_iter().collect();
     sorted.sort_unstable();
@@ -232,7 +232,7 @@ pub fn latency(values_ns: impl IntoIterator<Item = i64>) -> Option<Latency> {
     })
 }
 
-/// Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1; None for fewer than two values or none above 0.
+/// Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1. None for fewer than two values or none above 0.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     (values.len() > 1 && squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
@@ -269,7 +269,7 @@ fn bloat(increase_ms: f64) -> Bufferbloat {
     Bufferbloat { increase_ms, grade: bufferbloat_grade(increase_ms).to_owned() }
 }
 
-/// The distribution of round trips; None of none.
+/// The distribution of round trips. None without any.
 pub(super) fn round_trips<'a>(pings: impl IntoIterator<Item = &'a Ping>) -> Option<Latency> {
     latency(pings.into_iter().map(|p| signed(p.rtt_ns)))
 }
@@ -337,7 +337,7 @@ fn rpm(scenario: &Scenario) -> Option<Rpm> {
     Some(Rpm { rpm: f64::midpoint(foreign, loaded), foreign, loaded, tcp_f_ms, http_f_ms, http_l_ms })
 }
 
-/// Mean of the smallest 95 %, at least one, in ms; None of none.
+/// Mean of the smallest 95 %, at least one, in ms. None without round trips.
 fn trimmed_mean_ms(mut values_ns: Vec<u64>) -> Option<f64> {
     values_ns.sort_unstable();
     let kept = ((values_ns.len() as f64 * TRIMMED_TO) as usize).max(1);

@@ -1,4 +1,4 @@
-//! What either end saw of a run, before any metric is made of it.
+//! Observations of a run at either end, before any metric is made of them.
 //!
 //! Times are nanoseconds. Within a scenario they count from its start on the client's clock; those of the server are moved
 //! to that clock with the offset of the idle pings.
@@ -35,10 +35,10 @@ pub struct Scenario {
     pub start_ns: u64,
     /// Duration of the scenario, in ns.
     pub duration_ns: u64,
-    /// Whether it had to be ended, after `MAX_NS`, without having become stable.
+    /// Whether the scenario had to be ended, after `MAX_NS`, without having become stable.
     #[serde(default)]
     pub forced: bool,
-    /// Whether it was cut short, by its user or because an end was lost.
+    /// Whether the scenario was cut short, by its user or because an end was lost.
     #[serde(default)]
     pub interrupted: bool,
     /// A row per flow.
@@ -65,7 +65,7 @@ pub struct Transfer {
     pub name: String,
     /// Direction of the data.
     pub direction: Direction,
-    /// The differentiated services code point it was sent with.
+    /// Differentiated services code point that the flow was sent with.
     #[serde(default)]
     pub dscp: u8,
     /// Time when the flow was asked to begin, in ns: the first gap counts from here.

@@ -1,4 +1,4 @@
-//! When the metrics of a scenario are stable, so that it may end.
+//! Stability of a scenario's metrics, which lets it end.
 
 use std::collections::VecDeque;
 

@@ -39,7 +39,7 @@ impl TestServer {
         TestServer { port, said, cancel, thread: Some(thread) }
     }
 
-    /// Options of a client for it.
+    /// Options of a client for this server.
     pub(crate) fn client(&self, host: &str, scenarios: &[u32], duration_s: f64) -> client::Options {
         client::Options {
             host: host.to_owned(),

@@ -48,7 +48,7 @@ impl Fused {
         }
     }
 
-    /// When a packet of `bytes` reaches the far end and how long it waits; None if it is dropped.
+    /// Returns when a packet of `bytes` reaches the far end and how long it waits. None if it is dropped.
     #[inline(always)]
     pub(super) fn pass(&mut self, at: Nanos, bytes: u32) -> Option<(Nanos, Nanos)> {
         let len = bytes + self.overhead;
@@ -186,7 +186,7 @@ impl WaitingBytes {
     }
 }
 
-/// What happened at times for which [`Fused::counters`] may still be asked.
+/// Record of what happened at times for which [`Fused::counters`] may still be asked.
 #[derive(Default)]
 struct History {
     /// Nobody asks for an earlier time.
@@ -198,7 +198,7 @@ struct History {
     last_depart: Nanos,
     /// Packets that start later, in order.
     sent: VecDeque<Sent>,
-    /// How many of `sent` are counted as arrived.
+    /// Number of packets in `sent` that are counted as arrived.
     arrived: usize,
     /// Times of later drops, in order.
     drops: VecDeque<Nanos>,

@@ -12,7 +12,7 @@ pub(super) struct Server {
     rate_bps: u64,
     /// Departure of the last packet, rounded up.
     free_at: Nanos,
-    /// By how much it was rounded up, in units of 1 / rate nanoseconds.
+    /// Amount by which that time was rounded up, in units of 1 / rate nanoseconds.
     slack: u64,
     /// Service times of the last two sizes seen, newest first: data and ACKs.
     sizes: [Service; 2],
@@ -62,7 +62,7 @@ impl Server {
         self.free_at
     }
 
-    /// [`Server::begin`] for a packet that finds the server idle and has the size of the last one; None, and nothing done, otherwise.
+    /// [`Server::begin`] for a packet that finds the server idle and has the size of the last one. None, and nothing done, otherwise.
     #[inline(always)]
     pub(super) fn begin_idle(&mut self, start: Nanos, len: u32) -> Option<Nanos> {
         let service = &self.sizes[0];

@@ -30,7 +30,7 @@ impl TokenBucket {
         u128::from(len) * BYTE <= self.capacity
     }
 
-    /// When there will be tokens for `len` bytes that [`TokenBucket::fits`], not before `now`.
+    /// Time when there will be tokens for `len` bytes that [`TokenBucket::fits`], not before `now`.
     pub(super) fn ready(&self, now: Nanos, len: u32) -> Nanos {
         let missing = (u128::from(len) * BYTE).saturating_sub(self.tokens_at(now));
         let time = missing.div_ceil(u128::from(self.rate_bps));
@@ -84,7 +84,7 @@ impl Trace {
         self.time().max(from)
     }
 
-    /// When the last of `len` bytes leaves that start at the current opportunity, at `start`.
+    /// Takes `len` bytes that start at the current opportunity, at `start`; returns when the last of them leaves.
     pub(super) fn take(&mut self, start: Nanos, mut len: u32) -> Nanos {
         while len > self.left && self.time() < NEVER {
             len -= self.left;

@@ -20,7 +20,8 @@ pub(super) struct Stepped<P> {
     overhead: u32,
     mtu: u32,
     report_changes: bool,
-    /// Nothing but the discipline and the rate decides when a packet leaves, and nobody follows changes: the short paths apply.
+    /// Whether nothing but the discipline and the rate decides when a packet leaves, and nobody follows changes:
+    /// the short paths apply.
     bare: bool,
     /// The discipline has a rate of its own.
     queue_shapes: bool,
@@ -32,15 +33,16 @@ pub(super) struct Stepped<P> {
     waiting_since: Nanos,
     /// Without backlogs, which are read from the queue.
     counters: Counters,
-    /// When the next transmission is due; [`Nanos::MAX`]: none is.
+    /// Time when the next transmission is due. [`Nanos::MAX`]: none is.
     next: Nanos,
-    /// On an early link: each time after `query` at which something happened, with the state just before it.
+    /// Times after `query` at which something happened, each with the state just before it. On an early link only.
     history: VecDeque<(Nanos, State)>,
     /// Nobody will ask for the counters of an earlier time.
     query: Nanos,
 }
 
-/// What [`Stepped::counters`] needs. The service time of a packet is counted as a whole when its transmission starts.
+/// State that [`Stepped::counters`] needs. The service time of a packet is counted as a whole when its transmission
+/// starts.
 #[derive(Clone, Copy)]
 struct State {
     counters: Counters,
@@ -49,8 +51,8 @@ struct State {
 
 enum Shaper<P> {
     None,
-    /// With the packet that waits for tokens and the time at which they will be there, where the discipline could not tell the size
-    /// of its next packet without dequeuing it.
+    /// Token bucket, with the packet that waits for tokens and the time at which they will be there, where the
+    /// discipline could not tell the size of its next packet without dequeuing it.
     TokenBucket(TokenBucket, Option<(Nanos, Queued<P>)>),
     Policer(TokenBucket),
     Trace(Trace),
@@ -202,7 +204,7 @@ impl<P: Packet + 'static> Stepped<P> {
         (self.next < Nanos::MAX).then_some(self.next)
     }
 
-    /// When the next transmission is due; [`Nanos::MAX`]: none is.
+    /// Time when the next transmission is due. [`Nanos::MAX`]: none is.
     #[inline]
     fn due(&self) -> Nanos {
         if self.paused {
@@ -214,7 +216,7 @@ impl<P: Packet + 'static> Stepped<P> {
         if self.waiting == 0 { Nanos::MAX } else { self.due_in_queue() }
     }
 
-    /// When the discipline, which has packets, may be asked for one.
+    /// Time when the discipline, which has packets, may be asked for one.
     #[inline]
     fn due_in_queue(&self) -> Nanos {
         let free = self.server.free_at().max(self.waiting_since);
@@ -237,7 +239,7 @@ impl<P: Packet + 'static> Stepped<P> {
         }
     }
 
-    /// To be called before something happens at `at`: keeps the state, if somebody may ask for it.
+    /// Keeps the state, if somebody may ask for it: call it before something happens at `at`.
     #[inline]
     fn remember(&mut self, at: Nanos) {
         if at > self.query && self.history.back().is_none_or(|&(last, _)| last < at) {

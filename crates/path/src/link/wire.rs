@@ -32,7 +32,7 @@ impl Wire {
         depart + self.delay
     }
 
-    /// When a packet that departs at `depart` arrives.
+    /// Time when a packet that departs at `depart` arrives.
     #[inline]
     pub(super) fn carry(&mut self, depart: Nanos) -> Nanos {
         let at = match &mut self.jitter {
@@ -70,7 +70,7 @@ impl Jitter {
         Jitter { sd: config.sd_ns as i64, reorder: config.reorder, table, random }
     }
 
-    /// What to add to the delay.
+    /// Draws what to add to the delay.
     fn draw(&mut self) -> i64 {
         let draw = self.random.next_u64();
         match &self.table {

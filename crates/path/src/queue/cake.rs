@@ -33,7 +33,7 @@ params::parameters! {
         bandwidth_bps: Option<u64> = Param::rate("bandwidth").otherwise("none"),
         /// Round trip time: COBALT's interval; its target is a twentieth.
         rtt_ns: u64 = Param::time("rtt").above_zero().default(100_000_000),
-        /// Who gets a fair share.
+        /// Rule by which shares are fair.
         flow_mode: FlowMode = Param::choice("flow_mode", FlowMode::WORDS).default(FlowMode::TripleIsolate as u64),
         /// Memory of all packets, as Linux accounts for it.
         memlimit_bytes: u32 = Param::bytes("memlimit").range(0, u32::MAX as u64).because("tc has 32 bits for it")
@@ -66,7 +66,7 @@ params::words! {
         DualSrchost = "dual-srchost",
         /// Receiving hosts, and each one's flows.
         DualDsthost = "dual-dsthost",
-        /// Both, and flows.
+        /// Fair shares for hosts of both ends, and flows.
         TripleIsolate = "triple-isolate",
     }
 }
@@ -79,7 +79,7 @@ const WAYS: usize = 8;
 pub(super) struct Cake {
     mode: FlowMode,
     cobalt: Params,
-    /// What a flow may send in a round, by the number of bulk flows its busier host has.
+    /// Credit that a flow may send in a round, by the number of bulk flows its busier host has.
     shares: Box<[Credit]>,
     /// Nanoseconds for each byte, times 2^`shift`; 0: no shaper (Linux tin_rate_ns and tin_rate_shft).
     per_byte: u64,
@@ -114,14 +114,14 @@ pub(super) struct Cake {
 struct Flow {
     items: Chain,
     cobalt: Cobalt,
-    /// Bytes waiting. They fit: the limit of memory, which counts more, has as many bits.
+    /// Bytes waiting. The type has room: the limit of memory, which counts more, has as many bits.
     bytes: u32,
     /// Hash of the flow that uses the queue.
     tag: u32,
     hosts: Hosts,
-    /// What a new flow may still send; the rotation has the deficits of its own flows.
+    /// Credit that a new flow may still send; the rotation has the deficits of its own flows.
     deficit: Credit,
-    /// Its neighbours in the ring of decaying flows.
+    /// Neighbours of the flow in the ring of decaying flows.
     before: u16,
     after: u16,
     set: Set,
@@ -129,7 +129,7 @@ struct Flow {
 
 const _: () = assert!(size_of::<Flow>() == 64);
 
-/// What sending so many bytes subtracts from a deficit.
+/// Credit that sending `bytes` takes.
 fn cost(bytes: u32) -> Credit {
     bytes.saturating_mul(1 << 14).min(i32::MAX as u32) as Credit
 }
@@ -148,9 +148,9 @@ enum Set {
     None,
     /// Among the new flows.
     Sparse,
-    /// In the rotation to work off its deficit, but it had no packets when it got there.
+    /// Flows in the rotation to work off their deficit, which had no packets when they got there.
     SparseWait,
-    /// In the rotation.
+    /// Flows in the rotation.
     Bulk,
     /// No packets, but COBALT still has a count or a probability that has to decay.
     Decaying,
@@ -273,7 +273,7 @@ impl Cake {
         self.rotation.stale = true;
     }
 
-    /// What a flow may send in a round: less, the more bulk flows its busier host has.
+    /// Credit that a flow may send in a round: less, the more bulk flows its busier host has.
     fn share(&self, Hosts { src, dst }: Hosts) -> Credit {
         let count = |counts: &Vec<u32>, host: u16| counts.get(usize::from(host)).copied().unwrap_or(0);
         let mut load = 1;
@@ -371,7 +371,7 @@ impl Cake {
         }
     }
 
-    /// To be called when a flow has been taken off its list because it had nothing to send.
+    /// Puts away a flow that has been taken off its list because it had nothing to send.
     fn flow_emptied(&mut self, index: usize, now: Nanos) {
         let flow = &mut self.flows[index];
         flow.cobalt.queue_empty(&self.cobalt, now);
@@ -492,8 +492,8 @@ impl<P: Packet> Qdisc<P> for Cake {
         None
     }
 
-    /// For the usual packet, such as an acknowledgement on a link with little else: the only packet, of a flow that may send and in
-    /// whose queue COBALT has nothing to do.
+    /// Passes the usual packet, such as an acknowledgement on a link with little else: the only packet, of a flow
+    /// that may send and in whose queue COBALT has nothing to do.
     fn pass(&mut self, now: Nanos, item: &Queued<P>) -> bool {
         let before = match self.new_flows.len() {
             0 => None,

@@ -72,7 +72,7 @@ impl<P: Packet> Qdisc<P> for Codel {
 pub(super) struct Params {
     /// Acceptable standing sojourn time.
     pub(super) target: Nanos,
-    /// How long the sojourn time must stay above it.
+    /// Time that the sojourn time must stay above the target.
     pub(super) interval: Nanos,
     /// Mark instead of dropping where possible.
     pub(super) ecn: bool,
@@ -92,7 +92,7 @@ pub(super) struct State {
     dropping: bool,
     /// 1 / sqrt(count), of 2^16.
     inverse_sqrt: u16,
-    /// When the sojourn time will have been above the target for an interval.
+    /// Time when the sojourn time will have been above the target for an interval.
     first_above: Option<Nanos>,
     /// Time of the next drop.
     drop_next: Nanos,
@@ -208,8 +208,9 @@ impl State {
         time + ((params.interval * u64::from(self.inverse_sqrt)) >> 16)
     }
 
-    /// One step of Newton's method, x (3 - count x^2) / 2, with x of 2^32 and the result cut to 16 bits. When an
-    /// overflow of FQ-CoDel has made `count` jump, the bracket is negative and the result has no meaning; it is what Linux computes.
+    /// Takes a step of Newton's method, x (3 - count x^2) / 2, with x of 2^32 and the result cut to 16 bits. When
+    /// an overflow of FQ-CoDel has made `count` jump, the bracket is negative and the result has no meaning; it is
+    /// what Linux computes.
     fn newton_step(&mut self) {
         let x = u64::from(self.inverse_sqrt) << 16;
         let squared = (x * x) >> 32;

@@ -39,7 +39,8 @@ pub(super) const fn quantum() -> Param {
     Param::packet_bytes("quantum", 1, 1 << 20).otherwise("MTU + overhead")
 }
 
-/// How many turns ahead a flow's first packet and its controller are prefetched; the flow itself is one turn earlier.
+/// Number of turns ahead at which a flow's first packet and its controller are prefetched; the flow itself is one
+/// turn earlier.
 const PREFETCH_TURNS: usize = 2;
 
 /// A flow whose turn it is.
@@ -139,8 +140,8 @@ impl Flows {
         self.flows[turn.flow].deficit -= i64::from(len);
     }
 
-    /// To be called when the flow whose turn it is had nothing to send. A new flow then goes to the end of the old ones, so that it
-    /// cannot starve them by becoming new again.
+    /// Ends the turn of a flow that had nothing to send. A new flow then goes to the end of the old ones, so that
+    /// it cannot starve them by becoming new again.
     pub(super) fn empty(&mut self, turn: Turn) {
         let list = if turn.is_new { &mut self.new } else { &mut self.old };
         list.pop_front();

@@ -26,7 +26,7 @@ params::parameters! {
         step_thresh_ns: u64 = Param::time("step_thresh").default(1_000_000),
         /// L4S packets are marked with so many times the base probability.
         coupling_factor: u32 = Param::count("coupling_factor", 1, 255).default(2),
-        /// When L4S marking saturates, drop from both queues (tc: `overflow` keeps marking and lets the limit drop).
+        /// Drop from both queues when L4S marking saturates (tc: `overflow` keeps marking and lets the limit drop).
         drop_on_overload: bool = Param::flag("drop_on_overload").default(1),
         /// Share of the classic queue while both have packets, percent.
         classic_protection: u32 = Param::count("classic_protection", 0, 100).default(10),

@@ -28,7 +28,7 @@ pub use store::{Place, Store};
 pub trait Qdisc<P>: Send {
     /// Takes in a packet of `store`, or drops it, or drops others to make room.
     fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>);
-    /// The packet whose transmission starts now; None only if the queue is empty, or emptied by drops.
+    /// The packet whose transmission starts now. None only if the queue is empty, or emptied by drops.
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place>;
     /// Bytes waiting, with the link's overhead.
     fn backlog_bytes(&self) -> u64;
@@ -43,7 +43,7 @@ pub trait Qdisc<P>: Send {
     fn pass(&mut self, _now: Nanos, _item: &Queued<P>) -> bool {
         self.can_bypass()
     }
-    /// Bytes of the packet that `dequeue` would give; None if the discipline cannot tell before it dequeues.
+    /// Bytes of the packet that `dequeue` would give. None if the discipline cannot tell before it dequeues.
     fn head_len(&self, _store: &Store<P>) -> Option<u32> {
         None
     }
@@ -62,13 +62,13 @@ pub trait Qdisc<P>: Send {
 pub struct Queued<P> {
     /// The packet.
     pub packet: P,
-    /// When it arrived at the queue.
+    /// Time when the packet arrived at the queue.
     pub arrived: Nanos,
-    /// Its bytes with the link's overhead: what rates and byte limits count.
+    /// Bytes of the packet with the link's overhead: what rates and byte limits count.
     pub len: u32,
 }
 
-/// Where a queue discipline reports what it did to a packet.
+/// Receiver of what a queue discipline did to packets.
 pub trait Sink<P> {
     /// The packet was dropped.
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason);
@@ -76,7 +76,7 @@ pub trait Sink<P> {
     fn marked(&mut self, at: Nanos, packet: &P);
 }
 
-/// What a discipline is told of its link.
+/// Context that a discipline has of its link.
 pub struct LinkContext {
     /// The link's rate, bits per second.
     pub rate_bps: Option<u64>,
@@ -147,8 +147,8 @@ impl<P> Source<P> for ByteQueue {
     }
 }
 
-/// Of a line for each discipline (its variant, its module and configuration there, what carries it out): the configuration as it
-/// stands in a Scenario, the catalogue, and what makes a discipline of a configuration.
+/// Makes, of a line for each discipline (its variant, its module and configuration there, what carries it out): the
+/// configuration as it stands in a Scenario, the catalogue, and what makes a discipline of a configuration.
 macro_rules! disciplines {
     ( $( $variant:ident = $module:ident::$config:ident => $make:path, )+ ) => {
         /// The configurations of the disciplines.

@@ -121,7 +121,7 @@ pub(super) const fn percent(percent: u64) -> u64 {
     ONE / 100 * percent
 }
 
-/// For so long after a time without congestion nothing is dropped early, ns (RFC 8033 section 4.4).
+/// Time after one without congestion in which nothing is dropped early, in ns (RFC 8033 section 4.4).
 const MAX_BURST: Nanos = 150_000_000;
 
 /// The parameters of a controller.
@@ -136,9 +136,9 @@ pub(super) struct Params {
     pub(super) mtu: u32,
 }
 
-/// What an arriving packet finds.
+/// State that an arriving packet finds.
 pub(super) struct Admission {
-    /// When it arrives.
+    /// Time when the packet arrives.
     pub(super) now: Nanos,
     /// The limit allows one more.
     pub(super) room: bool,
@@ -157,11 +157,11 @@ pub(super) struct State {
     /// Sojourn time of the last packet that left; 0 if it left an empty queue.
     delay: Nanos,
     delay_old: Nanos,
-    /// What is left of the burst allowance.
+    /// Rest of the burst allowance.
     burst: Nanos,
-    /// When the last packet left; with the estimator, when the present measurement began.
+    /// Time when the last packet left; with the estimator, when the present measurement began.
     departed: Option<Nanos>,
-    /// With the estimator: bytes that have left in the present measurement.
+    /// Bytes that have left in the present measurement, with the estimator.
     counted: Option<u64>,
     /// Average departure rate, bytes per nanosecond times 2^32; 0: none yet.
     rate: u64,
@@ -288,7 +288,7 @@ impl State {
         drop
     }
 
-    /// One step of the control loop (RFC 8033 section 4.2).
+    /// Takes a step of the control loop (RFC 8033 section 4.2).
     fn update(&mut self, params: &Params, backlog: u64) {
         if params.estimates {
             self.delay = (backlog << 32).checked_div(self.rate).unwrap_or(0);

@@ -32,14 +32,14 @@ params::parameters! {
         ecn: bool = Param::flag("ecn").default(0),
         /// Drop ECN-capable packets too when the average is at max.
         harddrop: bool = Param::flag("harddrop").default(0),
-        /// With ecn: packets that cannot be marked pass where they would be dropped.
+        /// Let packets that cannot be marked pass where they would be dropped, with `ecn`.
         nodrop: bool = Param::flag("nodrop").default(0),
         /// Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001).
         adaptive: bool = Param::flag("adaptive").default(0),
     }
 }
 
-/// What has to hold between the parameters.
+/// Checks what has to hold between the parameters.
 fn thresholds(red: &RedConfig) -> Result<(), ParamError> {
     if red.min_bytes >= red.max_bytes {
         let (min, max) = (red.min_bytes, red.max_bytes);
@@ -65,11 +65,11 @@ pub(super) struct Red {
     weight_log: u32,
     /// Average queue in bytes, times 2^`weight_log`.
     average: u64,
-    /// When the queue became empty.
+    /// Time when the queue became empty.
     idle_since: Option<Nanos>,
     /// Time in which an average packet is sent at `bandwidth_bps`.
     packet_time: Nanos,
-    /// Packets since the last drop while the average is between the thresholds; None: below, or above.
+    /// Packets since the last drop while the average is between the thresholds. None: below, or above.
     count: Option<u64>,
     /// Uniform draw of 2^32 that decides after how many packets the next one is dropped.
     draw: u64,

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Which of four queues, and whether a packet goes into it or comes out.
+    /// Draws one of four queues, and whether a packet goes into it or comes out.
     fn steps() -> impl Strategy<Value = Vec<(usize, bool)>> {
         prop::collection::vec((0..4_usize, any::<bool>()), 1..400)
     }

@@ -89,7 +89,7 @@ impl Output<Pkt> for Log {
     }
 }
 
-/// What enters a link, and when its counters are read: both in order of time.
+/// Packets that enter a link, and times when its counters are read: both in order of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     pub arrivals: Vec<(u64, Pkt)>,
@@ -167,7 +167,7 @@ pub(crate) fn run_early(config: &LinkConfig, feed: &Feed, ahead: u64, promise: b
     log
 }
 
-/// Runs a fused link whose packets stay where they are, asked at no time or after everything; None if it cannot.
+/// Runs a fused link whose packets stay where they are, asked at no time or after everything. None if it cannot.
 pub(crate) fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Option<Log> {
     let mut link = link(config, Mode::Fused);
     if !link.is_plain() {
@@ -198,15 +198,15 @@ fn catch_up(link: &mut Link<Pkt>, until: u64, log: &mut Log) {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bug {
     None,
-    /// One packet vanishes.
+    /// Link that loses a packet.
     Swallow,
     /// Two packets change places.
     Overtake,
     /// A packet leaves a nanosecond too early.
     Hasty,
-    /// One more packet may wait.
+    /// Queue that has room for one packet more.
     Roomy,
-    /// One packet fewer may wait.
+    /// Queue that has room for one packet less.
     Narrow,
     /// Simultaneous arrivals come before the departure of the same time.
     LateTie,

@@ -3,7 +3,7 @@
 use crate::common::Pkt;
 use path::{DropReason, Ecn, Link, LinkConfig, Mode, Output, QueueConfig, stream};
 
-/// One vector: the link, what enters it, and the lines of what should happen.
+/// Vector of a test: the link, what enters it, and the lines of what should happen.
 struct Vector {
     config: LinkConfig,
     arrivals: Vec<(u64, Pkt)>,
@@ -79,7 +79,7 @@ fn cake() {
     check(include_str!("vectors/cake-unlimited.txt"));
 }
 
-/// What happens, in the words of the vectors.
+/// Lines of what happens, in the words of the vectors.
 struct Lines {
     arrived: Vec<u64>,
     lines: Vec<String>,

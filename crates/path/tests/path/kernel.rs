@@ -13,12 +13,13 @@ fn tbf_with_bfifo() {
     check(include_str!("vectors/kernel-tbf-bfifo.txt"));
 }
 
-/// How late a busy machine may be: half the time that 1000 bytes take at the recordings' 200 kbit/s.
+/// Lateness that a busy machine may have: half the time that 1000 bytes take at the recordings' 200 kbit/s.
 const LATE: u64 = 20_000_000;
-/// How early: `tc` rounds a packet's time to ticks of 64 ns, and a time is noted before the packet is handed over.
+/// Time by which a packet may be early: `tc` rounds a packet's time to ticks of 64 ns, and a time is noted before
+/// the packet is handed over.
 const EARLY: u64 = 100_000;
 
-/// The same packets pass and are dropped, and those that pass do so at the recorded times.
+/// Checks that the same packets pass and are dropped, and that those that pass do so at the recorded times.
 #[track_caller]
 fn check(text: &str) {
     // tc counts the Ethernet header of a veth device.

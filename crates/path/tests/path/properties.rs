@@ -1,4 +1,4 @@
-//! What holds for every link and every arrival pattern; each property is shown to catch a planted bug.
+//! Properties of every link and every arrival pattern; each property is shown to catch a planted bug.
 
 use crate::common::{self, Bug, Feed, Log, Pkt, equal, run_fused, run_passing, run_stepped};
 use path::{

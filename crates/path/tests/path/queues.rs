@@ -1,4 +1,4 @@
-//! What holds for every queue discipline; each property is shown to catch planted bugs in each of them.
+//! Properties of every queue discipline; each property is shown to catch planted bugs in each of them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -80,7 +80,7 @@ fn packets_are_conserved() {
     check("conservation", property, &[Bug::Swallow, Bug::Stale]);
 }
 
-/// What waits is what went in and neither left nor was dropped.
+/// Packets that wait are those that went in and neither left nor were dropped.
 #[test]
 fn the_backlog_is_what_waits() {
     let property = |case: &Case, bug| {
@@ -143,8 +143,8 @@ fn no_limit_is_exceeded() {
     check("limit", property, &[Bug::Roomy, Bug::Hoard]);
 }
 
-/// When each packet came and when it was no longer waiting: known from what entered the link, left it and was dropped,
-/// whatever the discipline says.
+/// Times when each packet came and when it was no longer waiting: known from what entered the link, left it and was
+/// dropped, whatever the discipline says.
 struct Waiting(Vec<Stay>);
 
 struct Stay {
@@ -176,7 +176,7 @@ impl Waiting {
         Waiting(stays)
     }
 
-    /// What waits when everything of the moment `t` has happened.
+    /// Returns what waits when everything of the moment `t` has happened.
     fn at(&self, t: u64) -> Backlog {
         let there = self.0.iter().filter(|stay| stay.from <= t && stay.to > t);
         there.fold(Backlog::default(), |sum, stay| Backlog {
@@ -197,8 +197,8 @@ fn truesize(bytes: u32) -> u64 {
     256 + data.unwrap()
 }
 
-/// One packet after the other, and no pause while any waits. CAKE's own shaper has no bursts: after each packet comes a
-/// pause of the packet's time at its bandwidth.
+/// Packets leave one after the other, and without a pause while any waits. CAKE's own shaper has no bursts: after
+/// each packet comes a pause of the packet's time at its bandwidth.
 #[test]
 fn the_link_is_neither_overbooked_nor_idle() {
     let property = |case: &Case, bug| {
@@ -282,7 +282,7 @@ fn the_same_draws_give_the_same_run() {
     check("repetition", property, &[Bug::Swallow, Bug::Roomy, Bug::Hoard]);
 }
 
-/// Where nobody follows its changes, a packet that finds the link idle may take a shorter way through the discipline.
+/// Packets that find the link idle may take a shorter way through the discipline, where nobody follows its changes.
 #[test]
 fn a_queue_that_nobody_follows_does_the_same() {
     let property = |case: &Case, bug| {

@@ -68,7 +68,7 @@ fn a_token_bucket_keeps_its_rate() {
     check("token bucket", cases, property, &[Bug::Fast, Bug::Slow, Bug::Roomy, Bug::Hasty]);
 }
 
-/// In parts of a bit: 10^9 to the bit, so that a nanosecond brings as many of them as a second brings bits.
+/// Bytes in parts of a bit: 10^9 to the bit, so that a nanosecond brings as many of them as a second brings bits.
 fn parts(bytes: u32) -> u128 {
     u128::from(bytes) * 8_000_000_000
 }
@@ -180,7 +180,7 @@ fn a_trace_gives_what_its_opportunities_carry() {
     check("trace", cases, property, &[Bug::Slow, Bug::Roomy, Bug::Hasty]);
 }
 
-/// When each packet has left, opportunity by opportunity.
+/// Times when each packet has left, opportunity by opportunity.
 fn deliveries(times: &[u64], period: u64, bytes: u32, arrivals: &[(u64, Pkt)]) -> Vec<(u64, u32)> {
     let mut delivered = Vec::new();
     // What has left of the first packet that waits.
@@ -222,7 +222,7 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
     })
 }
 
-/// One opportunity of 1500 bytes at 5 ms, two at 7 ms, each 10 ms.
+/// Delivers at one opportunity of 1500 bytes at 5 ms, and two at 7 ms, each 10 ms.
 #[test]
 fn a_trace_delivers_at_its_opportunities() {
     let opportunities_ns = vec![5 * MS, 7 * MS, 7 * MS];

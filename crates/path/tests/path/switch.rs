@@ -166,7 +166,7 @@ struct TwoToOne {
     most: u64,
 }
 
-/// What comes out of the switch.
+/// Counts of what comes out of the switch.
 #[derive(Default)]
 struct Behind {
     forwarded: usize,

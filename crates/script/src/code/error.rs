@@ -1,4 +1,4 @@
-//! What can be wrong with code, read or evaluated.
+//! Errors of code, read or evaluated.
 
 use thiserror::Error;
 
@@ -19,7 +19,7 @@ pub enum CodeError {
         /// Words that may stand there.
         expected: String,
     },
-    /// No statement begins so.
+    /// Word that begins no statement.
     #[error("found `{0}`; only `assert`, `print` and NAME = … are allowed")]
     NoStatement(String),
     /// A statement ends too early.
@@ -61,7 +61,7 @@ pub enum EvalError {
         text: String,
         /// The message of the script, behind a colon; or nothing.
         message: String,
-        /// The names in it with their values, in parentheses; or nothing.
+        /// Names in the assertion with their values, in parentheses; or nothing.
         names: String,
     },
     /// Name that nothing has given a value.

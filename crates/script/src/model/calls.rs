@@ -15,7 +15,7 @@ const EPHEMERAL: u16 = 32_768;
 const INVALID: i16 = 0x20;
 
 impl Model {
-    /// Tries a call; None: it blocks.
+    /// Tries a call. None: the call blocks.
     pub(super) fn attempt(&mut self, waiting: &mut Waiting, first: bool) -> Option<Returned> {
         let result = match waiting.call.clone() {
             Call::Socket { nonblocking } => Ok(i64::from(self.open(Socket {

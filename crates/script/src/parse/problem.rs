@@ -1,4 +1,4 @@
-//! What can be wrong with a line of a script.
+//! Problems of a line of a script.
 
 use thiserror::Error;
 
@@ -33,7 +33,7 @@ pub enum Problem {
         /// Reason of the refusal.
         why: &'static str,
     },
-    /// packetdrill has it, and we do not.
+    /// Word that packetdrill has, and this crate has not.
     #[error("{0} is not supported")]
     NotSupported(String),
     /// A rule of the language is not kept.

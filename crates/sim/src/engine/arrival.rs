@@ -1,4 +1,4 @@
-//! What comes to a host from the network, up to its stack; and timers.
+//! Arrivals at a host from the network, up to its stack; and timers.
 
 use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use host::nic::TransmitRing;

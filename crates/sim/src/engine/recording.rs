@@ -1,4 +1,4 @@
-//! What a run leaves behind: samples of connections and queues, and what is counted in the measurement window.
+//! Records of a run: samples of connections and queues, and what is counted in the measurement window.
 
 use contract::ids::{FlowId, LinkId};
 use contract::kinds::sample;

@@ -42,7 +42,6 @@ impl Simulation {
     /// Sets up a run as [`Simulation::new`] does, with congestion controls from outside.
     ///
     /// # Errors
-    ///
     /// What in the scenario the engine refuses, or why a module does not begin.
     pub fn with_modules(
         scenario: &str,
@@ -61,7 +60,6 @@ impl Simulation {
     /// events: slower, and equal in every result.
     ///
     /// # Errors
-    ///
     /// What in the scenario the engine refuses.
     pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, Error> {
         let mut profiles = check::check(&scenario, &[])?;

@@ -63,7 +63,7 @@ pub(crate) struct LinkMeta {
     plain: bool,
     /// Whether the link's packets may overtake each other.
     reorders: bool,
-    /// Packets that enter it are captured.
+    /// Whether packets that enter the link are captured.
     captured: bool,
     delay: Nanos,
     /// The host whose interface it is.

@@ -1,4 +1,4 @@
-//! How each link is carried out: with as few events as what is asked of it allows.
+//! Mode in which each link is carried out: with as few events as what is asked of it allows.
 
 use path::{Link, LinkConfig, Nanos};
 
@@ -12,7 +12,7 @@ pub(crate) enum LinkMode {
     /// Transmissions have to be started, but nobody can tell if one is started up to `start_slack` late: no packet reaches
     /// the far end sooner. So packets enter many at a time, and one event starts what is due on all such links.
     Batched {
-        /// Time by which a transmission may be started late.
+        /// Longest time by which a transmission may start late.
         start_slack: Nanos,
     },
     /// Packets may enter ahead of the clock. The start of each transmission is an event.
@@ -27,15 +27,15 @@ pub(crate) struct ModeCriteria<'a> {
     pub config: &'a LinkConfig,
     /// Every hop is to wait for events, for comparison.
     pub force_stepped: bool,
-    /// All its packets come from one host or link, and so in order of time.
+    /// Whether all packets of the link come from one host or link, and so in order of time.
     pub single_fed: bool,
-    /// The schedule changes it.
+    /// Whether the schedule changes the link.
     pub changes: bool,
-    /// Packets that enter it are captured.
+    /// Whether packets that enter the link are captured.
     pub captured: bool,
     /// Whether the link is a port of a switch, whose ports share memory.
     pub is_switch_port: bool,
-    /// The switch at its far end may pause it.
+    /// Whether the switch at the link's far end may pause it.
     pub may_be_paused: bool,
     /// Whether the link is a host's network interface.
     pub fed_by_host: bool,

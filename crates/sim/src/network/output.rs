@@ -1,4 +1,4 @@
-//! What links put out: packets that go on, and reports of those that do not.
+//! Output of links: packets that go on, and reports of those that do not.
 
 use contract::ids::{ConnectionId, LinkId};
 use host::nic::TransmitRing;

@@ -1,4 +1,4 @@
-//! What applications finish is an event: when, after how long, and how much their receiver had read by then.
+//! Milestones of applications are events: when, after how long, and how much their receiver had read by then.
 
 use crate::support::{MS, Outcome, carry_out, column, dumbbell};
 use contract::scenario::App;

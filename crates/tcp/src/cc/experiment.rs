@@ -10,11 +10,11 @@ use super::{Lifecycle, Module};
 use crate::linux_config::Shared;
 
 params::kinds! {
-    /// What an experiment changes of a built-in congestion control.
+    /// Constants of a built-in congestion control that an experiment changes.
     pub enum CcParams {
         /// CUBIC, of FreeBSD and of Linux.
         Cubic: "cubic" {
-            /// What a loss leaves of the window; K, fast convergence and the Reno-friendly window follow it.
+            /// Part of the window that a loss leaves; K, fast convergence and the Reno-friendly window follow it.
             beta: Option<u64> = beta(),
             /// C, which scales the cubic, in packets/s^3.
             c: Option<u64> = Param::new("c", Unit::Milli).range(1, 10_000).otherwise("the system's: 0.4"),
@@ -23,12 +23,12 @@ params::kinds! {
         }
         /// NewReno of FreeBSD.
         NewReno: "newreno" {
-            /// What a loss leaves of the window, to a hundredth.
+            /// Part of the window that a loss leaves, to a hundredth.
             beta: Option<u64> = beta(),
         }
         /// Reno of Linux.
         Reno: "reno" {
-            /// What a loss leaves of the window.
+            /// Part of the window that a loss leaves.
             beta: Option<u64> = beta(),
         }
     }
@@ -39,7 +39,7 @@ const fn beta() -> Param {
 }
 
 impl CcParams {
-    /// The built-in congestion control `cc` of a family, by its word in the catalogue, with these constants; None: it has none
+    /// The built-in congestion control `cc` of a family, by its word in the catalogue, with these constants. None: it has none
     /// such.
     pub fn module(&self, cc: &str, family: &str) -> Option<Module> {
         if cc != self.kind() {

@@ -9,13 +9,13 @@ use crate::clock::Nanos;
 
 /// A congestion control from outside, as a run is given it. Each host that uses it gets a copy of its own.
 pub trait Foreign: Send + Sync {
-    /// What flows call it.
+    /// Name by which flows choose the congestion control.
     fn name(&self) -> &str;
 
     /// The family whose hooks it has, by the word of [`crate::stack::Family::as_str`].
     fn family(&self) -> &str;
 
-    /// What can be set, as sysctls of a host.
+    /// Knobs that can be set, as sysctls of a host.
     fn knobs(&self) -> &[Knob];
 
     /// A copy for one host: as compiled, its knobs set, its initialisation called.
@@ -25,50 +25,51 @@ pub trait Foreign: Send + Sync {
     fn load(&self, host: &Host<'_>) -> Result<Module, Failure>;
 }
 
-/// How a congestion control from outside failed: one line, the rest of a sentence that begins with its name or its hook's.
+/// Failure of a congestion control from outside: one line, the rest of a sentence that begins with its name or its
+/// hook's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// Its file cannot be read or loaded.
+    /// File that cannot be read or loaded.
     #[error("{file}: {why}")]
     File {
-        /// Which.
+        /// Name of the file.
         file: String,
-        /// What the system says.
+        /// Error of the system.
         why: String,
     },
-    /// It is for a family that runs nothing from outside.
+    /// Family that runs nothing from outside.
     #[error("no controller from outside runs on {0}")]
     Family(String),
-    /// It used more processor time than it has.
+    /// Module that used more processor time than it has.
     #[error("used more than 0.2 s of processor time")]
     TooLong,
-    /// Its hook returned an error.
+    /// Hook that returned an error.
     #[error("refused")]
     Refused,
-    /// It complained, in these words.
+    /// Module that complained, in these words.
     #[error("stopped: {0}")]
     Stopped(String),
-    /// The processor stopped it: the signal's name.
+    /// Module that the processor stopped: the signal's name.
     #[error("crashed ({0})")]
     Crashed(String),
-    /// It made a copy of the process that it runs in.
+    /// Module that made a copy of the process that it runs in.
     #[error("forked: what it made of its process was ended")]
     Forked,
-    /// It raised an exception, in these words.
+    /// Module that raised an exception, in these words.
     #[error("{0}")]
     Raised(String),
-    /// It failed at this.
+    /// Failure with where it happened.
     #[error("{what}: {why}")]
     At {
         /// A hook, or a setting.
         what: String,
-        /// How.
+        /// Failure that happened.
         why: Box<Failure>,
     },
 }
 
 impl Failure {
-    /// That it failed at `what`.
+    /// Adds that the module failed at `what`.
     pub fn at(self, what: impl Into<String>) -> Failure {
         Failure::At { what: what.into(), why: Box::new(self) }
     }
@@ -77,9 +78,9 @@ impl Failure {
 /// A variable of a module that can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knob {
-    /// As an experiment calls it.
+    /// Name by which an experiment sets the knob.
     pub name: String,
-    /// As compiled.
+    /// Value that was compiled in.
     pub default: i64,
     /// Smallest value.
     pub min: i64,
@@ -98,11 +99,11 @@ pub struct Host<'a> {
     pub hz: u32,
     /// Seeds what its initialisation draws.
     pub random: u64,
-    /// Where it says that it has failed.
+    /// Trouble, where the module says that it has failed.
     pub trouble: Trouble,
 }
 
-/// Why a run has failed: what a congestion control from outside did, once it has. The first counts.
+/// Reason why a run has failed: what a congestion control from outside did, once it has. The first counts.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble(Arc<OnceLock<String>>);
 
@@ -113,7 +114,7 @@ impl Trouble {
         let _ = self.0.set(why);
     }
 
-    /// One line; None: nothing has.
+    /// Returns the reason, one line. None if nothing has failed.
     pub fn get(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }

@@ -20,7 +20,7 @@ pub enum Module {
     Linux(Arc<dyn linux::Module>),
 }
 
-/// Where congestion control stands, told alike for all families.
+/// Phase of congestion control, told alike for all families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// cwnd grows exponentially.
@@ -29,7 +29,7 @@ pub enum Phase {
     Avoidance,
     /// Fast recovery.
     Recovery,
-    /// After a timeout, until repaired.
+    /// Loss recovery after a timeout, until repaired.
     Loss,
     /// Reducing without loss (ECN, local drop).
     Cwr,

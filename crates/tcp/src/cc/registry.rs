@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::foreign::Failure;
 
-/// What a registry holds: a module of one family.
+/// Module of one family, as a registry holds it.
 pub trait Lifecycle {
     /// The module has been registered. One that refuses is not.
     ///
@@ -20,18 +20,18 @@ pub trait Lifecycle {
     fn mod_destroy(&self) {}
 }
 
-/// Why a module is not registered.
+/// Reason why a module is not registered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegistryError {
-    /// Its name is taken.
+    /// Name that is taken.
     #[error("congestion control {0} is there already")]
     Taken(String),
-    /// It refuses.
+    /// Module that refuses.
     #[error("congestion control {name}: mod_init: {why}")]
     Refused {
-        /// Its name.
+        /// Name of the module.
         name: String,
-        /// Why.
+        /// Reason of the refusal.
         why: Failure,
     },
 }
@@ -39,7 +39,7 @@ pub enum RegistryError {
 /// The modules of one host. Clones share them.
 #[derive(Debug)]
 pub struct Registry<M: Lifecycle + ?Sized> {
-    /// In the order of registration; the first is the default.
+    /// Modules in the order of registration; the first is the default.
     modules: Vec<(String, Arc<Registered<M>>)>,
 }
 

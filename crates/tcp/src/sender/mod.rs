@@ -26,7 +26,7 @@ pub struct SendState {
     pub nxt: u64,
     /// Highest sent plus one (FreeBSD's snd_max).
     pub max: u64,
-    /// One past the last payload byte the application has written. The FIN, once asked for, has this number.
+    /// Number one past the last payload byte the application has written. The FIN, once asked for, has this number.
     pub end: u64,
     /// The application has shut down its sending side: a FIN follows the last byte.
     pub fin: bool,
@@ -34,7 +34,7 @@ pub struct SendState {
     pub no_delay: bool,
     /// The application wants to write more than the buffer takes (it is blocked in write).
     pub app_blocked: bool,
-    /// It is blocked in a call of which the buffer took a part.
+    /// Whether the application is blocked in a call of which the buffer took a part.
     pub blocked_midway: bool,
     /// The peer's window in bytes (SND.WND), scaled.
     pub wnd: u64,
@@ -66,7 +66,7 @@ pub struct SendState {
     pub last_received: Nanos,
     /// True time of the last transmission of data.
     pub last_sent: Nanos,
-    /// The same of data that was never sent before.
+    /// True time of the last transmission of data that was never sent before.
     pub last_new_sent: Nanos,
     /// The sender waits for [`Sender::on_tx_complete`] before it sends more.
     pub throttled: bool,
@@ -80,16 +80,16 @@ pub struct SendState {
 /// something. The sender that grants them would have sent each of them, had it been asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendGrant {
-    /// None of them ends after this; 0: nothing is granted.
+    /// Sequence number after which no granted segment ends; 0: nothing is granted.
     pub edge: u64,
-    /// What keeps the sender from sending more after the last of them.
+    /// Limit that keeps the sender from sending more after the last granted segment.
     pub limit: Limit,
     /// First byte of the last granted segment that left; 0: the sender has been asked since.
     pub last: u64,
 }
 
 impl SendState {
-    /// One past everything there is to send, the FIN included.
+    /// Number one past everything there is to send, the FIN included.
     #[inline]
     pub fn limit(&self) -> u64 {
         self.end + u64::from(self.fin)
@@ -107,7 +107,7 @@ impl SendState {
         self.limit().saturating_sub(self.max)
     }
 
-    /// What limits a sender whose windows have room for all that waits: a writer that the full buffer holds, or one
+    /// Limit of a sender whose windows have room for all that waits: a writer that the full buffer holds, or one
     /// that has no more. Less than a segment may wait for either.
     #[inline]
     pub(crate) fn limit_without_data(&self) -> Limit {
@@ -120,7 +120,7 @@ impl SendState {
         seq.saturating_sub(self.iss + 1)
     }
 
-    /// The next granted segment, accounted for as sent; None: the grant is used up, and nothing else is to be sent.
+    /// The next granted segment, accounted for as sent. None: the grant is used up, and nothing else is to be sent.
     #[inline(always)]
     pub(crate) fn next_granted(&mut self) -> Option<Transmit> {
         let seq = self.nxt;
@@ -167,7 +167,7 @@ pub struct Ack<'a> {
     pub ece: bool,
     /// The segment carried a FIN.
     pub fin: bool,
-    /// How many frames receive aggregation merged into it (1 = none).
+    /// Number of frames that receive aggregation merged into the ACK (1 = none).
     pub frames: u32,
 }
 
@@ -176,13 +176,13 @@ pub struct Ack<'a> {
 pub struct Opening {
     /// Time between our SYN (or SYN-ACK) and its acknowledgement, if it was sent once.
     pub rtt: Option<Nanos>,
-    /// How often it was sent again.
+    /// Number of times that the SYN (or SYN-ACK) was sent again.
     pub repeats: u32,
-    /// It was without need: the timestamp that came back is that of the first.
+    /// Whether it was sent again without need: the timestamp that came back is that of the first.
     pub original_answered: bool,
 }
 
-/// One transmission the sender wants.
+/// Transmission that the sender wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transmit {
     /// First sequence number.
@@ -190,17 +190,17 @@ pub struct Transmit {
     /// Payload bytes; more than a segment's payload only with segmentation offload. May be 0 for a bare FIN, or a bare ACK that the
     /// sender wants to leave.
     pub len: u32,
-    /// A FIN ends it.
+    /// Whether a FIN ends the transmission.
     pub fin: bool,
     /// Push flag.
     pub push: bool,
-    /// Some of it was sent before.
+    /// Whether some of the transmission was sent before.
     pub retransmission: bool,
     /// Set the CWR flag (RFC 3168 section 6.1.2).
     pub cwr: bool,
 }
 
-/// What keeps a sender from sending more at this moment.
+/// Limit that keeps a sender from sending more at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
     /// No segment waits, and the application has no more.
@@ -221,7 +221,7 @@ pub enum Limit {
 pub enum Poll {
     /// Send this, then ask again.
     Send(Transmit),
-    /// Nothing now, because of this.
+    /// Nothing can be sent now, because of this.
     Wait(Limit),
 }
 
@@ -230,9 +230,9 @@ pub enum Poll {
 pub struct Metrics {
     /// Congestion window as the system's own tools show it, in bytes.
     pub cwnd: u64,
-    /// Slow-start threshold in bytes; None while it has never been set.
+    /// Slow-start threshold in bytes. None while it has never been set.
     pub ssthresh: Option<u64>,
-    /// Smoothed RTT as the system holds it; None before the first sample.
+    /// Smoothed RTT as the system holds it. None before the first sample.
     pub srtt: Option<Nanos>,
     /// RTT variation as the system holds it.
     pub rttvar: Option<Nanos>,
@@ -240,7 +240,7 @@ pub struct Metrics {
     pub rto: Nanos,
     /// Bytes the sender believes in flight (its own estimate: pipe, packets_in_flight).
     pub inflight: u64,
-    /// Pacing rate, bits per second; None when not pacing.
+    /// Pacing rate, bits per second. None when not pacing.
     pub pacing_bps: Option<u64>,
     /// Coarse state.
     pub phase: Phase,
@@ -267,7 +267,8 @@ pub struct SegmentCounts {
     pub backoff: u32,
 }
 
-/// One family's sending side. Every method that may allow transmissions is followed by [`Sender::poll`] until it waits.
+/// Sending side of one family. Every method that may allow transmissions is followed by [`Sender::poll`] until it
+/// waits.
 pub trait Sender: Send {
     /// Memory outside the sender's own that the next acknowledgement reads, such as the entries of the oldest packets in
     /// flight. The simulator prefetches it; only the sender knows where it is.
@@ -275,7 +276,7 @@ pub trait Sender: Send {
         [None; 3]
     }
 
-    /// What has become of segments, for systems that tell it.
+    /// Counts of segments by what has become of them, for systems that tell it.
     fn segment_counts(&self) -> Option<SegmentCounts> {
         None
     }
@@ -295,7 +296,7 @@ pub trait Sender: Send {
     /// A time named by [`Sender::next_timer`] may have come (drivers may call early).
     fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>);
 
-    /// When to call [`Sender::on_timer`]: retransmission, persist, probe, pacing, whichever is first. None: never.
+    /// Time to call [`Sender::on_timer`]: retransmission, persist, probe, pacing, whichever is first. None: never.
     /// May be early.
     fn next_timer(&self) -> Option<Nanos>;
 

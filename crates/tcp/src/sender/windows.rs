@@ -59,9 +59,9 @@ pub struct WindowsSender {
     limited_transmit: u64,
     frto: Frto,
     rtt: Rtt,
-    /// One segment is timed at a time: its end, and when it left.
+    /// Segment that is timed, one at a time: its end, and when it left.
     timed: Option<(u64, Nanos)>,
-    /// For Compound TCP: ends of segments in flight, and when they left.
+    /// Segments in flight, for Compound TCP: their ends, and when they left.
     departures: VecDeque<(u64, Nanos)>,
     rexmt: Option<Nanos>,
     persist: Option<Nanos>,
@@ -149,7 +149,7 @@ impl WindowsSender {
         }
     }
 
-    /// What may be in flight: of Compound TCP, both parts.
+    /// Number of bytes that may be in flight: of Compound TCP, both parts.
     fn window(&self) -> u64 {
         self.cwnd + self.compound.as_ref().map_or(0, Compound::delay_window)
     }
@@ -285,7 +285,7 @@ impl WindowsSender {
         }
     }
 
-    /// What F-RTO makes of an ACK that advanced; true if it has dealt with it.
+    /// Lets F-RTO judge an ACK that advanced; true if it has dealt with it.
     fn advance_frto(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> bool {
         match self.frto {
             Frto::Off => false,
@@ -418,7 +418,7 @@ impl WindowsSender {
         self.arm_rexmt(cx);
     }
 
-    /// One segment at `seq`, of at most `room` bytes, from what was sent before.
+    /// Makes a segment at `seq`, of at most `room` bytes, from what was sent before.
     fn retransmit(&mut self, snd: &mut SendState, seq: u64, until: u64, cx: &mut Context<'_>) -> Transmit {
         let end = (seq + u64::from(snd.payload)).min(until).min(snd.end.max(seq));
         let fin = snd.fin && end == snd.end && until > snd.end;
@@ -543,7 +543,7 @@ impl WindowsSender {
         Transmit { seq, len: len as u32, fin, push, retransmission, cwr: false }
     }
 
-    /// One byte into a closed window.
+    /// Sends a byte into a closed window.
     fn probe(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         self.probe_due = false;
         if snd.end <= snd.una || (snd.outstanding() > 1 && snd.wnd > 0) {

@@ -1,4 +1,5 @@
-//! What the recorded hosts drew: their random numbers were those of the C library's random(), seeded alike in nearly all runs.
+//! Random numbers that the recorded hosts drew: they were those of the C library's random(), seeded alike in nearly
+//! all runs.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(crate) fn numbers(seed: u32) -> impl FnMut() -> u32 + Send {
     next
 }
 
-/// A release whose `cdg` draws them.
+/// A release whose `cdg` draws these numbers.
 pub(crate) fn host(name: &str, seed: u32) -> FreeBsd {
     let mut release = release(name).expect("a release");
     let module = cc::Module::FreeBsd(Arc::new(AsRecorded(seed)));

@@ -14,7 +14,7 @@ const ETHERNET: u64 = 14;
 /// Rate of both hosts' interfaces.
 const NIC: u64 = 1_000_000_000;
 
-/// What the receiving application reads at most at a time, bytes.
+/// Bytes that the receiving application reads at most at a time.
 const READ: u64 = 65_536;
 
 /// Time without a packet after which the receiver's interface hands on what it has merged, ns.
@@ -51,11 +51,11 @@ pub(crate) struct Setup<'a> {
     pub mark_at: Option<usize>,
     /// Loss besides the queue's.
     pub loss: Loss,
-    /// Bytes to send, and then a FIN; None: without end.
+    /// Bytes to send, and then a FIN. None: without end.
     pub bytes: Option<u64>,
-    /// Socket buffers in bytes; None: autotuning.
+    /// Socket buffers in bytes. None: autotuning.
     pub buffers: Option<u64>,
-    /// How long after ESTABLISHED to run.
+    /// Time to run after ESTABLISHED.
     pub duration: Nanos,
     /// ECN of both hosts.
     pub ecn: EcnMode,
@@ -63,27 +63,27 @@ pub(crate) struct Setup<'a> {
     pub random: u64,
     /// Local time of the sender's clock at true time 0.
     pub phase: Nanos,
-    /// How much later the receiver's clock ticks.
+    /// Lag of the receiver's clock behind the sender's.
     pub lag: Nanos,
     /// Segments that the receiver's interface merges at most, of those that follow each other within [`GAP`].
     pub aggregate: u16,
 }
 
-/// What the sender was doing when something of it changed.
+/// Moment at which something of the sender changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// Since ESTABLISHED.
+    /// Time since ESTABLISHED.
     pub t: Nanos,
     /// The sender's figures.
     pub info: TcpInfo,
 }
 
-/// What happened in a run.
+/// Outcome of a run.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// The sender after every change of cwnd, ssthresh, phase or the peer's window.
     pub moments: Vec<Moment>,
-    /// When bottleneck packets were dropped, and their stream offsets.
+    /// Times when bottleneck packets were dropped, and their stream offsets.
     pub drops: Vec<(Nanos, u64)>,
     /// Payload the receiver has read.
     pub delivered: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Outcome {
     pub end: Option<TcpInfo>,
 }
 
-/// What happens. Segments wait in a queue of their own for each kind, as none overtakes another.
+/// Event of a run. Segments wait in a queue of their own for each kind, as none overtakes another.
 enum What {
     /// The interface has sent a packet.
     AtQueue,
@@ -116,7 +116,7 @@ enum What {
 struct Lab<'a> {
     setup: &'a Setup<'a>,
     now: Nanos,
-    /// By time, and at one time in the order in which it was decided.
+    /// Events by time, and at one time in the order in which they were decided.
     agenda: BTreeMap<(Nanos, u64), What>,
     order: u64,
     a: Endpoint,

@@ -113,7 +113,7 @@ fn figures(out: &Outcome, duration: f64, step: u64) -> Figures {
     }
 }
 
-/// How far apart the recording's looks are.
+/// Time between the recording's looks, in ns.
 fn step(name: &str) -> u64 {
     let file = format!("freebsd/stack/{name}.csv.gz");
     if !groundtruth::path(&file).exists() {
@@ -208,8 +208,9 @@ fn releases_agree_with_their_proxies() {
     assert!(failures.is_empty(), "{failures:?} differ\n{table}");
 }
 
-/// What 15 loses beyond its proxy it loses by taking lost bytes out of the pipe (`net.inet.tcp.sack.revised`), which lets
-/// the recovery from slow start's overshoot send faster into a queue that is still full: without it, it loses as many.
+/// Loses no more than the proxy without the revised pipe: FreeBSD 15's further losses come of taking lost bytes out
+/// of the pipe (`net.inet.tcp.sack.revised`), which lets the recovery from slow start's overshoot send faster into
+/// a queue that is still full.
 #[test]
 fn without_the_revised_pipe_15_loses_what_its_proxy_loses() {
     let mut host = release("freebsd-15-current").expect("a release");
@@ -237,7 +238,7 @@ fn without_the_revised_pipe_15_loses_what_its_proxy_loses() {
     }
 }
 
-/// One flow, the default stack, a module of the same release, and nothing left to chance.
+/// Whether the row is one flow, the default stack, a module of the same release, and nothing left to chance.
 fn comparable(row: &Row) -> bool {
     let name = row.text("name");
     row.text("stack") != "rack"
@@ -279,8 +280,8 @@ fn line(name: &str, ours: &Figures, theirs: &Figures, wrong: &str) -> String {
     )
 }
 
-/// What differs by more than the bounds, which are shares: goodput, drops and retransmissions (or 3 packets), period,
-/// peak and trough (or a segment). The number of timeouts must be equal.
+/// Differences beyond the bounds, which are shares: goodput, drops and retransmissions (or 3 packets), period, peak
+/// and trough (or a segment). The number of timeouts must be equal.
 fn differences(ours: &Figures, theirs: &Figures, bounds: [f64; 5]) -> String {
     let mut wrong = Vec::new();
     let mut check = |name: &str, a: f64, b: f64, share: f64, least: f64| {
@@ -366,8 +367,8 @@ fn seed(name: &str) -> u32 {
     if matches!(name, "f11_cdg_10m_100ms_b90" | "f11_cdg_10m_200ms_b90") { 3998 } else { 2 }
 }
 
-/// With the numbers that the recorded hosts drew, CDG does for 90 seconds what it did there: goodput, windows and the
-/// times between backoffs agree in every digit that was written down.
+/// Compares CDG for 90 seconds, with the numbers that the recorded hosts drew: goodput, windows and the times
+/// between backoffs agree in every digit that was written down.
 #[test]
 fn cdg_agrees_with_the_recorded_one_by_its_draws() {
     let mut table = String::from(
@@ -431,7 +432,7 @@ fn autotuned_buffers_grow_as_recorded() {
     assert_eq!(ours.drops, row.number("drops"));
 }
 
-/// The RACK stack of 13.
+/// The RACK stack of FreeBSD 13.
 #[test]
 fn rack_agrees_with_the_recorded_one() {
     let host = release("freebsd-13/rack").expect("a release");
@@ -461,7 +462,8 @@ fn rack_agrees_with_the_recorded_one() {
     assert!(failures.is_empty(), "{failures:?} differ\n{table}");
 }
 
-/// What slow start of 13's RACK loses, packet by packet: until goodput was measured its output is hardly paced.
+/// Loses in slow start what FreeBSD 13's RACK does, packet by packet: until goodput was measured its output is
+/// hardly paced.
 #[test]
 fn rack_loses_the_recorded_packets_in_slow_start() {
     let host = release("freebsd-13/rack").expect("a release");

@@ -71,7 +71,7 @@ impl Vectors {
     }
 }
 
-/// How a module did over one recording.
+/// Score of a module over one recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Score {
     /// Events recorded.
@@ -86,35 +86,35 @@ pub(crate) struct Score {
     pub first: Vec<String>,
 }
 
-/// So many first differences are told at most.
+/// Number of first differences that are told at most.
 const MAX_DIFFERENCES_TOLD: usize = 12;
 
-/// Why a text is no recording that can be played.
+/// Reason why a text is no recording that can be played.
 #[derive(Debug, Error)]
 pub(crate) enum ReplayError {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] std::io::Error),
-    /// There is no header of CUBIC's functions of this name.
+    /// Name that no header of CUBIC's functions has.
     #[error("no header is called {0}")]
     Header(String),
     /// A line, counted from 1.
     #[error("line {line}: {why}")]
     Line {
-        /// Its number.
+        /// Number of the line.
         line: usize,
-        /// What is wrong with it.
+        /// Fault of the line.
         why: EventError,
     },
 }
 
-/// Why a line is no event that can be played.
+/// Reason why a line is no event that can be played.
 #[derive(Debug, Error)]
 pub(crate) enum EventError {
-    /// It is no JSON.
+    /// Line that is no JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// Nothing was set up before it.
+    /// Event before anything was set up.
     #[error("an event before init")]
     BeforeInit,
     /// An event of this name is not known.
@@ -123,13 +123,13 @@ pub(crate) enum EventError {
     /// FreeBSD has no such release, or we do not model it.
     #[error("no FreeBSD release is called {0}")]
     Release(String),
-    /// There is no number of this key.
+    /// Key without a number.
     #[error("no number {0}")]
     NoNumber(&'static str),
-    /// There is no word of this key.
+    /// Key without a word.
     #[error("no word {0}")]
     NoWord(&'static str),
-    /// There is no integer of this key, which may be below zero.
+    /// Key without an integer, which may be below zero.
     #[error("no {0}")]
     NoInteger(&'static str),
     /// A number is 0, by which something is divided.
@@ -138,12 +138,12 @@ pub(crate) enum EventError {
     /// A number is no recording's.
     #[error("{key} is {found}; expected at most {LARGEST}")]
     TooLarge {
-        /// Its key.
+        /// Key of the number.
         key: &'static str,
         /// The number.
         found: u64,
     },
-    /// There are too many trains between two that were recorded.
+    /// Too many trains between two that were recorded.
     #[error("more than {MAX_TRAINS} trains before t0_us = {0}")]
     Trains(u64),
     /// A train has too many ACKs.
@@ -275,7 +275,7 @@ struct Shim {
     ccv: CcVar,
     /// Byte counting's cap.
     cap: Option<u64>,
-    /// Recovery point of an ECN echo lies one above what was sent (12 and later).
+    /// Recovery point of an ECN echo lies one above what was sent (FreeBSD 12 and later).
     beyond: u64,
     /// The last train: start, RTT in microseconds, bytes per ACK, ACKs merged.
     train: Option<(u64, u64, u64, u64)>,
@@ -454,7 +454,7 @@ impl Shim {
     }
 }
 
-/// What the recording drew from, by the scenario's name.
+/// Draws what the recording drew, by the scenario's name.
 fn random(scenario: &str) -> Box<dyn FnMut() -> u32 + Send> {
     if scenario.ends_with("rand0") {
         return Box::new(|| 0);

@@ -1,5 +1,5 @@
-//! What FreeBSD's stacks look like: the dip and staircase of 9.2's recovery, timeouts on a LAN, slow start under stretch
-//! ACKs, and how 13 and 15 leave a recovery (the reference sheet's section F).
+//! Signatures of FreeBSD's stacks: the dip and staircase of FreeBSD 9.2's recovery, timeouts on a LAN, slow start
+//! under stretch ACKs, and how FreeBSD 13 and 15 leave a recovery (the reference sheet's section F).
 
 use crate::hosts::{LAG, PHASE};
 use crate::lab::{self, Loss, Outcome, Setup};
@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Payload of a full segment with timestamps.
 const SEGMENT: u64 = 1448;
 
-/// One bulk flow of two hosts of a kind over 10 Mb/s, 40 ms and a queue of 90 packets.
+/// Bulk flow of two hosts of a kind over 10 Mb/s, 40 ms and a queue of 90 packets.
 fn bottleneck<'a>(stack: &'a dyn Profile, cc: &'a str) -> Setup<'a> {
     Setup {
         sender: stack,
@@ -53,8 +53,8 @@ fn recoveries(out: &Outcome) -> Vec<(u64, Vec<u64>)> {
     found
 }
 
-/// 9.2 (and 9.0, 11): the third duplicate sets cwnd to one segment, where it stays for half a window of duplicates; then it
-/// climbs by one segment per duplicate to ssthresh. F 1.
+/// FreeBSD 9.2 (and 9.0, 11): the third duplicate sets cwnd to one segment, where it stays for half a window of
+/// duplicates; then it climbs by one segment per duplicate to ssthresh. F 1.
 #[test]
 fn recovery_of_9_and_11_dips_to_one_segment_and_climbs_a_staircase() {
     for name in ["freebsd-9.0", "freebsd-9.2", "freebsd-11"] {
@@ -130,8 +130,8 @@ fn timeouts_on_a_lan_are_30_ms_doubling_and_200_ms() {
     }
 }
 
-/// Where the receiver merges each flight and acknowledges it at once, 13 and 15 grow by two segments a round trip: flights of
-/// 10, 12, 14, 16. With `abc_l_var` 45 they double. F 10, G.4.
+/// FreeBSD 13 and 15 grow by two segments a round trip where the receiver merges each flight and acknowledges it at
+/// once: flights of 10, 12, 14, 16. With `abc_l_var` 45 they double. F 10, G.4.
 #[test]
 fn stretch_acks_open_the_window_by_abc_l_var() {
     for name in ["freebsd-13", "freebsd-15-current", "freebsd-15-d49540"] {
@@ -157,7 +157,7 @@ fn stretch_acks_open_the_window_by_abc_l_var() {
     }
 }
 
-/// CUBIC of 13 cuts to 0.59 where the peak fell and to 0.7 otherwise, that of 9.2 to 0.72 and 0.8. F 3 and 5.
+/// CUBIC of FreeBSD 13 cuts to 0.59 where the peak fell and to 0.7 otherwise, that of 9.2 to 0.72 and 0.8. F 3 and 5.
 #[test]
 fn cubic_cuts_deeper_where_the_peak_fell() {
     for (name, cuts) in [("freebsd-13", [0.593, 0.7]), ("freebsd-9.2", [0.8, 0.8])] {

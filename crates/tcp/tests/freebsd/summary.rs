@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// One recording's parameters and figures by the names of the table's columns; what follows the last named column is
+/// Parameters and figures of a recording by the names of the table's columns; what follows the last named column is
 /// `extra`.
 pub(crate) struct Row(HashMap<String, String>);
 
@@ -27,7 +27,7 @@ pub(crate) fn rows() -> Vec<Row> {
     read("freebsd/stack/summary.csv")
 }
 
-/// The second set of them.
+/// The second set of rows.
 pub(crate) fn second_rows() -> Vec<Row> {
     read("freebsd/stack2/summary.csv")
 }

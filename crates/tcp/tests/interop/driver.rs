@@ -39,7 +39,7 @@ fn longest_stall(rto: Nanos) -> Nanos {
 /// Events at one instant above which the endpoints are said to spin.
 const SPIN: u32 = 100_000;
 
-/// What one side is and does.
+/// Side of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
     /// Index into [`tcp::profile::all`].
@@ -50,15 +50,15 @@ pub(crate) struct Side {
     pub mss: u16,
     /// Initial sequence number.
     pub iss: u32,
-    /// Bytes its application writes before it closes.
+    /// Number of bytes that the side's application writes before it closes.
     pub bytes: u64,
-    /// Send buffer; None: autotuning.
+    /// Send buffer. None: autotuning.
     pub sndbuf: Option<u64>,
-    /// Receive buffer; None: autotuning.
+    /// Receive buffer. None: autotuning.
     pub rcvbuf: Option<u64>,
-    /// The application reads this much at a time …
+    /// Number of bytes that the application reads at a time.
     pub read: u64,
-    /// … and then sleeps; 0: it reads at once.
+    /// Time that the application then sleeps; 0: it reads at once.
     pub pause: Nanos,
     /// Segmentation offload.
     pub tso: bool,
@@ -66,10 +66,10 @@ pub(crate) struct Side {
     pub ecn: bool,
 }
 
-/// What the path does.
+/// Path between the sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// One way.
+    /// Delay of one way.
     pub delay: Nanos,
     /// Up to this is added to the delay of some packets, which are then overtaken.
     pub jitter: Nanos,
@@ -81,7 +81,7 @@ pub(crate) struct Path {
     pub duplicate: u32,
     /// Share of data packets that a middlebox cuts, of 1000.
     pub cut: u32,
-    /// Share of data packets that it joins with the one before, of 1000.
+    /// Share of data packets that a middlebox joins with the one before, of 1000.
     pub join: u32,
     /// Share of ECN-capable packets that are marked, of 1000.
     pub mark: u32,
@@ -96,11 +96,11 @@ pub(crate) struct Case {
     pub a: Side,
     /// The side that listens.
     pub b: Side,
-    /// Between them.
+    /// Path between the sides.
     pub path: Path,
 }
 
-/// What a case had in it.
+/// Record of what a case had in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// Retransmission timeouts.
@@ -134,13 +134,13 @@ enum What {
     Reader(usize),
 }
 
-/// One side with its application.
+/// Side with its application.
 struct Host {
     side: Side,
     endpoint: Option<Endpoint>,
     written: u64,
     read: u64,
-    /// What has arrived of the peer's stream, by offset.
+    /// Bytes that have arrived of the peer's stream, by offset.
     arrived: Vec<Option<u8>>,
     timer: Nanos,
     asleep: bool,
@@ -189,12 +189,12 @@ struct World<'a> {
     case: &'a Case,
     profiles: [&'a dyn Profile; 2],
     hosts: [Host; 2],
-    /// By time, and at one time in the order in which it was decided.
+    /// Events by time, and at one time in the order in which they were decided.
     agenda: BTreeMap<(Nanos, u64), What>,
     now: Nanos,
     order: u64,
     random: u64,
-    /// When a byte was read or a state changed, and how long the timers of that moment allow until the next.
+    /// Time when a byte was read or a state changed, and how long the timers of that moment allow until the next.
     progress: Nanos,
     patience: Nanos,
     seen: Seen,

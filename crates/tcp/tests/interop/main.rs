@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 /// Cases of a run; a hundred take a second or two.
 const CASES: u32 = 1500;
 
-/// How many cases had what.
+/// Numbers of cases, by what they had in them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     cases: u64,

@@ -242,8 +242,8 @@ fn echoes_and_marks() {
     assert_eq!(calls[reduced + 1], "set_state Cwr");
 }
 
-/// Of one ACK: packets delivered, and of them those that an echo delivered, as `in_ack_event` and `cong_control` see them;
-/// the same when the newest packet of the sample was sent, and since.
+/// Deliveries at an ACK: packets delivered, and of them those that an echo delivered, as `in_ack_event` and
+/// `cong_control` see them; both when the newest packet of the sample was sent, and since.
 #[derive(Clone, Copy, Default)]
 struct Delivered {
     in_ack_event: (u64, u64),

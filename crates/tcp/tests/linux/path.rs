@@ -8,7 +8,7 @@ use tcp::stack::{EcnMode, Profile, SocketOptions};
 use tcp::{Endpoint, HostClock, Listener, Nanos, SynOutcome};
 use wire::{Ecn, Segment};
 
-/// One second.
+/// Second in nanoseconds.
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 
 /// The path and what the hosts do.
@@ -19,15 +19,15 @@ pub(crate) struct Path<'a> {
     pub receiver: &'a dyn Profile,
     /// Congestion control.
     pub cc: &'a str,
-    /// Bottleneck in bits per second of IP packets; None: a packet takes no time.
+    /// Bottleneck in bits per second of IP packets. None: a packet takes no time.
     pub rate: Option<u64>,
     /// Packets the queue holds besides the one in service.
     pub queue: usize,
     /// Packets waiting from which ECN-capable ones are marked.
     pub mark_at: usize,
-    /// One way.
+    /// Delay of one way.
     pub delay: Nanos,
-    /// From the first SYN.
+    /// Time to run after the first SYN.
     pub duration: Nanos,
     /// Buffers set by the applications.
     pub socket: SocketOptions,
@@ -37,7 +37,7 @@ pub(crate) struct Path<'a> {
     pub bytes: u64,
     /// ECN of both hosts.
     pub ecn: EcnMode,
-    /// How much later than the sender's the receiver's clock ticks.
+    /// Lag of the receiver's clock behind the sender's.
     pub lag: Nanos,
     /// Segmentation offload at the sender: the path cuts bursts into packets.
     pub tso: bool,
@@ -68,7 +68,7 @@ impl<'a> Path<'a> {
 /// The sender after an input that changed something of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Moment {
-    /// Since the first SYN.
+    /// Time since the first SYN.
     pub t: Nanos,
     /// Packets.
     pub cwnd: u32,
@@ -76,11 +76,11 @@ pub(crate) struct Moment {
     pub ssthresh: u32,
     /// Packets sent again so far.
     pub retransmits: u64,
-    /// What the sender is doing.
+    /// Phase of the sender.
     pub phase: tcp::cc::Phase,
 }
 
-/// What happened.
+/// Outcome of a run.
 #[derive(Default)]
 pub(crate) struct Run {
     /// The sender's changes.
@@ -109,7 +109,7 @@ enum What {
 struct Lab<'a> {
     path: &'a Path<'a>,
     now: Nanos,
-    /// By time, and at one time in the order in which it was decided.
+    /// Events by time, and at one time in the order in which they were decided.
     agenda: BTreeMap<(Nanos, u64), What>,
     order: u64,
     timer: Nanos,
@@ -304,7 +304,7 @@ impl Lab<'_> {
     }
 }
 
-/// Over a 40 ms path with a drop-tail queue, one bulk flow for so many seconds.
+/// Runs one bulk flow for `seconds` over a 40 ms path with a drop-tail queue.
 pub(crate) fn bulk(stack: &str, cc: &str, mbps: u64, queue: usize, seconds: u64) -> Run {
     let profile = tcp::profile::find(stack).expect("a stack");
     run(&Path {
@@ -316,7 +316,7 @@ pub(crate) fn bulk(stack: &str, cc: &str, mbps: u64, queue: usize, seconds: u64)
     })
 }
 
-/// When cwnd begins to fall by more than 15 %: a reduction. `windows` is (seconds, cwnd).
+/// Times when cwnd begins to fall by more than 15 %: reductions. `windows` is (seconds, cwnd).
 pub(crate) fn cuts(windows: &[(f64, u32)]) -> Vec<f64> {
     let mut cuts = Vec::new();
     let (mut top, mut falling) = ((0.0, 0u32), false);

@@ -1,4 +1,4 @@
-//! What Linux looks like over a drop-tail queue: cycle lengths, epochs and exits of each era.
+//! Signatures of Linux over a drop-tail queue: cycle lengths, epochs and exits of each era.
 
 use crate::path::{Path, Run, SECOND, bulk, cuts, mean_period, run};
 use tcp::cc::Phase;

@@ -1,4 +1,4 @@
-//! What sockets of each era offer and acknowledge: windows, quick and delayed ACKs, buffers, sysctls.
+//! Offers and acknowledgements of sockets of each era: windows, quick and delayed ACKs, buffers, sysctls.
 
 use crate::path::{Path, Run, SECOND, run};
 use tcp::profile;
@@ -10,7 +10,7 @@ fn stack(name: &str) -> Box<dyn Profile> {
     profile::find(name).expect("a stack")
 }
 
-/// How many full packets each pure ACK of the receiver newly acknowledged, with its time.
+/// Number of full packets that each pure ACK of the receiver newly acknowledged, with its time.
 fn acknowledged(run: &Run) -> Vec<(u64, u32)> {
     let mut last = run.answers[0].1.ack;
     let mut list = Vec::new();
@@ -161,8 +161,8 @@ fn duplicate_acks_are_compressed() {
     assert!(all > 400 && compressed * 8 < all);
 }
 
-/// With every other packet lost each one that arrives is a block of its own; compression holds none of them back for
-/// good, so that nothing is sent again that arrived. Without compression it is the same.
+/// Loses every other packet, so that each one that arrives is a block of its own; compression holds none of them
+/// back for good, so that nothing is sent again that arrived. Without compression it is the same.
 #[test]
 fn compression_hides_no_block() {
     for (name, nr) in [("linux-6.8", 44), ("linux-6.18", 44), ("linux-6.18", 0)] {
@@ -267,7 +267,7 @@ fn ecn_marks_reduce_without_loss() {
     }
 }
 
-/// With segmentation offload the same bytes arrive, in fewer and larger segments, losses included.
+/// Carries the same bytes with segmentation offload, in fewer and larger segments, losses included.
 #[test]
 fn bursts_carry_the_same_stream() {
     for name in ["linux-3.9", "linux-6.8", "linux-6.18"] {

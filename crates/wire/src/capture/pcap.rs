@@ -128,7 +128,7 @@ impl<R: Read> Reader<R> {
         Ok(Reader { input, order, link, unit_ns })
     }
 
-    /// The next packet; None at the end of the file.
+    /// The next packet. None at the end of the file.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
         let order = self.order;

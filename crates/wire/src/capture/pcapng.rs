@@ -21,7 +21,7 @@ impl<R: Read> Reader<R> {
         Reader { input, order: Order::Little, interfaces: Vec::new() }
     }
 
-    /// The next packet; None at the end of the file.
+    /// The next packet. None at the end of the file.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, Error> {
         loop {
@@ -139,7 +139,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Nanoseconds since 1970, rounded down; None if they do not fit.
+    /// Nanoseconds since 1970, rounded down. None if they do not fit.
     #[inline]
     fn nanoseconds(self, ticks: u64) -> Option<u64> {
         if self.offset_s == 0 {

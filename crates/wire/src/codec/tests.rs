@@ -1,4 +1,4 @@
-//! What is written is read back; layouts, lengths, checksums; hostile bytes.
+//! Packets written are read back; layouts, lengths, checksums; hostile bytes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

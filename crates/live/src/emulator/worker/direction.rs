@@ -1,4 +1,4 @@
-//! One direction of a cable: its sockets, and what lies between them.
+//! Direction of a cable: its sockets, and what lies between them.
 
 use contract::scenario::IngressStage;
 use path::{Counters, Link, Nanos, Switch};
@@ -22,7 +22,7 @@ pub(in crate::emulator) struct Direction {
     pub(in crate::emulator) ingress: Option<Ingress>,
     /// Packets between the link and the far end.
     pub(in crate::emulator) line: Line,
-    /// Number of the link as a hop; None: packets cross at once.
+    /// Number of the link as a hop. None: packets cross at once.
     pub(in crate::emulator) link: Option<u32>,
     /// Whether the queue is sampled.
     pub(in crate::emulator) observe: bool,
@@ -32,7 +32,7 @@ pub(in crate::emulator) struct Direction {
     pub(in crate::emulator) mtu: u32,
     /// The least time that a packet takes to the far end, ns.
     pub(in crate::emulator) min_delay: Nanos,
-    /// The least that it ever will be, changes of the schedule included.
+    /// Least delay that there ever will be, changes of the schedule included.
     pub(in crate::emulator) min_delay_ever: Nanos,
     /// Counters of the link at the ends of the measurement window.
     pub(in crate::emulator) window: [Option<Counters>; 2],

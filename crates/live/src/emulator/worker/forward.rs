@@ -227,7 +227,7 @@ enum Arrived {
     Other(Frame),
 }
 
-/// Takes a packet into the pool; None if there is no memory.
+/// Takes a packet into the pool. None if there is no memory.
 #[inline]
 fn store(common: &mut Common, bytes: &[u8], headers: Headers) -> Option<Frame> {
     let slot = common.pool.take(bytes.len())?;

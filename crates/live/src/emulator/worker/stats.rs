@@ -1,4 +1,4 @@
-//! What a thread counts of its own work.
+//! Counters of a thread's own work.
 
 use contract::histogram::Histogram;
 

@@ -1,4 +1,4 @@
-//! When a thread sleeps, until when, and what wakes it.
+//! Sleep of a thread: when, until when, and what wakes it.
 
 use std::os::fd::AsRawFd;
 

@@ -37,7 +37,7 @@ pub(super) struct Cobalt {
     inverse_sqrt: u32,
     drop_next: Nanos,
     dropping: bool,
-    /// When BLUE last moved.
+    /// Time when BLUE last moved.
     blue_moved: Nanos,
     /// BLUE's drop probability, of 2^32.
     blue: u32,
@@ -74,7 +74,7 @@ impl Cobalt {
         self.drop_next = self.control(params, self.drop_next);
     }
 
-    /// Before this time [`Cobalt::queue_empty`] changes nothing, and [`Cobalt::is_at_rest`] stays false.
+    /// Time before which [`Cobalt::queue_empty`] changes nothing, and [`Cobalt::is_at_rest`] stays false.
     pub(super) fn unchanged_until(&self) -> Nanos {
         if self.is_idle() { self.drop_next } else { 0 }
     }
@@ -90,7 +90,7 @@ impl Cobalt {
         self.count | self.blue == 0
     }
 
-    /// What a packet below the target changes while [`Cobalt::is_idle`].
+    /// Notes a packet below the target while [`Cobalt::is_idle`].
     #[inline]
     pub(super) fn note_good(&mut self, params: &Params, now: Nanos) {
         self.dropping = false;

@@ -1,4 +1,4 @@
-//! What flows may still send, compared several at a time.
+//! Credits that flows may still send, compared several at a time.
 
 /// Bytes that a flow may still send, in units of 2^-14 bytes. Negative after it sent more: the debt of a packet of 64 KiB fits.
 pub(super) type Credit = i32;
@@ -47,7 +47,7 @@ impl Credits {
         })
     }
 
-    /// As [`Credits::find`], but only to the end of the group that `place` is in.
+    /// Searches as [`Credits::find`] does, but only to the end of the group that `place` is in.
     #[inline]
     pub(super) fn find_in_group(&self, place: usize, threshold: Credit) -> Option<usize> {
         let above = above(self.groups().get(place / GROUP)?, threshold) >> (place % GROUP);
@@ -55,7 +55,7 @@ impl Credits {
     }
 }
 
-/// Which credits of a group are above `threshold`: a bit for each, the lowest for the first.
+/// Credits of a group that are above `threshold`: a bit for each, the lowest for the first.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn above(group: &[Credit; GROUP], threshold: Credit) -> u32 {
@@ -74,7 +74,7 @@ fn above(group: &[Credit; GROUP], threshold: Credit) -> u32 {
     (low | high << 4) as u32
 }
 
-/// Which credits of a group are above `threshold`: a bit for each, the lowest for the first.
+/// Credits of a group that are above `threshold`: a bit for each, the lowest for the first.
 #[cfg(not(target_arch = "x86_64"))]
 fn above(group: &[Credit; GROUP], threshold: Credit) -> u32 {
     group.iter().rev().fold(0, |bits, &credit| bits << 1 | u32::from(credit > threshold))

@@ -14,21 +14,22 @@ pub(super) struct Rotation {
     /// Indices of the flows; [`NONE`] in holes.
     flows: Vec<u32>,
     holes: usize,
-    /// What each flow may still send, without what `same_hosts` adds; [`Credit::MIN`] in holes.
+    /// Credit that each flow may still send, without what `same_hosts` adds; [`Credit::MIN`] in holes.
     deficits: Credits,
     /// The highest deficit of each group of `deficits`. Only kept while `same_hosts` is set.
     group_max: Credits,
     /// Set as long as all flows go between the same hosts, so that all get the same share.
     same_hosts: Option<SameHosts>,
-    /// What each flow gets when its turn comes and it may not send; 0 in holes. Only kept while `same_hosts` is not set.
+    /// Credit that each flow gets when its turn comes and it may not send; 0 in holes. Only kept while `same_hosts`
+    /// is not set.
     shares: Vec<Credit>,
     head: usize,
     /// A host's number of bulk flows has changed, and the shares have not been computed again yet.
     pub(super) stale: bool,
 }
 
-/// What flows between the same hosts get. It is not added to each one's deficit: a flow at or behind `head` has `granted` more
-/// than its deficit says, and a flow before `head` has `granted` and one share more.
+/// Credit that flows between the same hosts get. It is not added to each one's deficit: a flow at or behind `head`
+/// has `granted` more than its deficit says, and a flow before `head` has `granted` and one share more.
 struct SameHosts {
     hosts: Hosts,
     share: Credit,
@@ -40,7 +41,7 @@ const NONE: u32 = u32::MAX;
 /// Above this, `granted` is added to the deficits: beside it and the debt of a packet of 64 KiB, a deficit still fits.
 const MAX_GRANTED: Credit = 1 << 29;
 
-/// How many places before `head` are searched for a hole.
+/// Number of places before `head` that are searched for a hole.
 const HOLE_SEARCH: usize = 32;
 
 impl Rotation {
@@ -233,7 +234,7 @@ impl Rotation {
         self.update_group_max(0..groups);
     }
 
-    /// To be called when deficits in these groups have changed.
+    /// Updates the largest credits of groups: call it when deficits in these groups have changed.
     fn update_group_max(&mut self, groups: Range<usize>) {
         let maxima = &mut self.group_max.values[groups.clone()];
         for (group, max) in self.deficits.groups()[groups].iter().zip(maxima) {

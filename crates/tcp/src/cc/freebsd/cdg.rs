@@ -26,7 +26,7 @@ pub struct CdgTuning {
 }
 
 impl CdgTuning {
-    /// As every release ships them (cc_cdg(4)).
+    /// Defaults that every release ships (cc_cdg(4)).
     pub const DEFAULT: CdgTuning = CdgTuning {
         alpha_inc: 0,
         beta_delay: 70,
@@ -47,7 +47,7 @@ const PROBABILITY_SHIFT: u32 = 15;
 /// Window the shadow keeps on a loss, percent: NewReno's.
 const RENO_BETA: u64 = 50;
 
-/// What the delay gradients say about the bottleneck's queue; the order matters (`< Full` tolerates loss).
+/// State of the bottleneck's queue, by the delay gradients; the order matters (`< Full` tolerates loss).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Queue {
     Empty,
@@ -67,7 +67,7 @@ pub struct Cdg {
     /// The last gradients, (of the minimum, of the maximum), oldest first.
     gradients: VecDeque<(i64, i64)>,
     queue: Queue,
-    /// What NewReno's window would be.
+    /// Window that NewReno would have.
     shadow: u64,
     max_rtt: u32,
     min_rtt: u32,

@@ -7,7 +7,7 @@ use super::{AckKind, CcVar, CongestionControl, Signal, newreno};
 /// CHD's sysctls (net.inet.tcp.cc.chd.*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChdTuning {
-    /// When it backs off.
+    /// Thresholds of backing off.
     pub backoff: BackoffTuning,
     /// Competes with flows that only losses hold back (`loss_fair`).
     pub loss_fair: bool,
@@ -16,7 +16,7 @@ pub struct ChdTuning {
 }
 
 impl ChdTuning {
-    /// As every release ships them (cc_chd(4)).
+    /// Defaults that every release ships (cc_chd(4)).
     pub const DEFAULT: ChdTuning = ChdTuning {
         backoff: BackoffTuning { threshold: 20, min: 5, max_percent: 50 },
         loss_fair: true,
@@ -28,7 +28,7 @@ impl ChdTuning {
 #[derive(Debug)]
 pub struct Chd {
     random: u64,
-    /// What the window would be without reactions to delay; 0: nobody seems to compete.
+    /// Window that there would be without reactions to delay; 0: nobody seems to compete.
     shadow: u64,
     /// Others seem to be held back by losses alone.
     competes: bool,
@@ -112,7 +112,7 @@ impl Chd {
     }
 }
 
-/// As NewReno's, but ACKs that receive aggregation merged count as one in every release.
+/// Slow-start increment as NewReno's, but ACKs that receive aggregation merged count as one in every release.
 fn slow_start_increment(ccv: &CcVar) -> u64 {
     if !ccv.tuning.abc {
         return ccv.maxseg;

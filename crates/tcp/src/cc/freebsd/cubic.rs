@@ -2,19 +2,20 @@
 
 use super::{AckKind, CcVar, CongestionControl, HyStart, RTT_SHIFT, Signal, cubic_math as math, newreno};
 
-/// Which generation.
+/// Generation of CUBIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CubicEra {
-    /// 9.0 to 11: draft-rhee-tcpm-cubic-02, beta 0.8, one step per window acknowledged.
+    /// FreeBSD 9.0 to 11: draft-rhee-tcpm-cubic-02, beta 0.8, one step per window acknowledged.
     Draft02,
-    /// 12 to 14: RFC 8312, beta 0.7, the window follows the cubic at every ACK.
+    /// FreeBSD 12 to 14: RFC 8312, beta 0.7, the window follows the cubic at every ACK.
     Rfc8312,
-    /// Main until review D46546: the same in microseconds.
+    /// FreeBSD main until review D46546: RFC 8312, beta 0.7, in microseconds.
     Rfc8312Micros,
-    /// Main from D46546 until the change to RFC 9438: NewReno's own step and reduction in the TCP-friendly region
-    /// (sys/netinet/cc/cc_cubic.h of that time: tf_cwnd is NewReno's congestion avoidance, a flag remembers the region).
+    /// FreeBSD main from D46546 until the change to RFC 9438: NewReno's own step and reduction in the TCP-friendly
+    /// region (sys/netinet/cc/cc_cubic.h of that time: tf_cwnd is NewReno's congestion avoidance, a flag remembers
+    /// the region).
     Rfc8312Reno,
-    /// Main after the change (review D49540): RFC 9438.
+    /// FreeBSD main after the change (review D49540): RFC 9438.
     Rfc9438,
 }
 
@@ -51,7 +52,7 @@ pub struct Cubic {
     mean_rtt: u64,
     rtt_sum: u64,
     rtt_count: u64,
-    /// Congestion so far (12 and later: a flag).
+    /// Congestion so far (FreeBSD 12 and later: a flag).
     congestions: u64,
     in_slow_start: bool,
     app_limited: bool,
@@ -62,15 +63,15 @@ pub struct Cubic {
     epoch_pending: bool,
     /// Window at the start of the epoch (RFC 9438).
     cwnd_epoch: u64,
-    /// Where the last ACK found the curve, and its window there: it is the same for every ACK of a tick.
+    /// Place of the last ACK on the curve, and its window there: it is the same for every ACK of a tick.
     place: Place,
     window: u64,
     undo: Undo,
-    /// Where the stack allows it (15's RACK).
+    /// HyStart++, where the stack allows it (FreeBSD 15's RACK).
     hystart: HyStart,
 }
 
-/// What the window of an era before RFC 9438 depends on.
+/// Place on the curve, on which the window of an era before RFC 9438 depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     since: u64,
@@ -80,7 +81,7 @@ struct Place {
     maxseg: u64,
 }
 
-/// What a spurious timeout is undone with.
+/// State with which a spurious timeout is undone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
     wmax: u64,
@@ -96,7 +97,7 @@ impl Cubic {
         Cubic::with(era, era.curve())
     }
 
-    /// The same on another curve.
+    /// Creates CUBIC on another curve.
     pub fn with(era: CubicEra, curve: math::Curve) -> Cubic {
         Cubic {
             era,
@@ -137,7 +138,7 @@ impl Cubic {
         self.k = math::k(self.wmax / ccv.maxseg, &self.curve);
     }
 
-    /// K after congestion, which 12 to 14 count in segments as they are sent.
+    /// K after congestion, which FreeBSD 12 to 14 count in segments as they are sent.
     fn k_after_congestion(&mut self, ccv: &CcVar) {
         let unit = if self.era == CubicEra::Rfc8312 { ccv.mss } else { ccv.maxseg };
         self.k = math::k(self.wmax / unit, &self.curve);
@@ -173,7 +174,7 @@ impl Cubic {
         self.rtt_count = 0;
     }
 
-    /// Before the first congestion W_max follows the window.
+    /// Lets W_max follow the window before the first congestion.
     fn probe(&mut self, ccv: &CcVar) {
         if self.congestions == 0 && self.wmax < ccv.cwnd {
             self.wmax = ccv.cwnd;
@@ -181,8 +182,8 @@ impl Cubic {
         }
     }
 
-    /// One ACK in slow start. 15 has slow start of its own, also above ssthresh while no RTT is known, and by HyStart++
-    /// where the stack allows it; before, NewReno decides.
+    /// Grows the window by an ACK in slow start. FreeBSD 15 has slow start of its own, also above ssthresh while no
+    /// RTT is known, and by HyStart++ where the stack allows it; before, NewReno decides.
     fn slow_start(&mut self, ccv: &mut CcVar) {
         self.in_slow_start = true;
         if self.era.micros() {
@@ -193,7 +194,8 @@ impl Cubic {
         }
     }
 
-    /// One ACK in congestion avoidance, 11 and before: acts once per window acknowledged.
+    /// Grows the window by an ACK in congestion avoidance, FreeBSD 11 and before: acts once per window
+    /// acknowledged.
     fn avoid_draft02(&mut self, ccv: &mut CcVar) {
         if ccv.tuning.abc && !ccv.abc_sent_a_window {
             return;
@@ -223,7 +225,8 @@ impl Cubic {
         }
     }
 
-    /// Begins an epoch where slow start, an application limit or a timeout has ended (12 and later, before RFC 9438).
+    /// Begins an epoch where slow start, an application limit or a timeout has ended (FreeBSD 12 and later, before
+    /// RFC 9438).
     fn begin_epoch(&mut self, ccv: &CcVar) {
         if self.timed_out && self.in_slow_start {
             self.timed_out = false;
@@ -241,7 +244,7 @@ impl Cubic {
         }
     }
 
-    /// One ACK in congestion avoidance, 12 to 14 and main before RFC 9438.
+    /// Grows the window by an ACK in congestion avoidance, FreeBSD 12 to 14 and main before RFC 9438.
     fn avoid_rfc8312(&mut self, ccv: &mut CcVar) {
         self.begin_epoch(ccv);
         let place = Place {
@@ -268,7 +271,8 @@ impl Cubic {
         friendly.max(next).min(i32::MAX as u64)
     }
 
-    /// One ACK in congestion avoidance, main between D46546 and RFC 9438: the cubic, or NewReno's step where that is more.
+    /// Grows the window by an ACK in congestion avoidance, FreeBSD main between D46546 and RFC 9438: the cubic, or
+    /// NewReno's step where that is more.
     fn avoid_reno(&mut self, ccv: &mut CcVar) {
         self.begin_epoch(ccv);
         let since = (self.now(ccv) - self.epoch + self.mean_rtt) as i64;
@@ -279,8 +283,8 @@ impl Cubic {
         self.probe(ccv);
     }
 
-    /// One ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5. W_est is NewReno's next window (section 4.3 counts
-    /// its own).
+    /// Grows the window by an ACK in congestion avoidance by RFC 9438 sections 4.2 to 4.5. W_est is NewReno's next
+    /// window (section 4.3 counts its own).
     fn avoid_rfc9438(&mut self, ccv: &mut CcVar) {
         if self.in_slow_start || self.app_limited || self.epoch_pending {
             self.in_slow_start = false;

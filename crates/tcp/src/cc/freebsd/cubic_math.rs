@@ -10,7 +10,7 @@ pub struct Curve {
     pub beta: u64,
     /// The beta whose complement K and the TCP-friendly window are made of: 205 beside 204 in the oldest era.
     pub beta_of_k: u64,
-    /// What fast convergence leaves of W_max: (1 + beta) / 2 (RFC 9438 section 4.7); 256: there is none.
+    /// Part of W_max that fast convergence leaves: (1 + beta) / 2 (RFC 9438 section 4.7); 256: there is none.
     pub fast_convergence: u64,
     /// C (RFC 9438 section 4.1).
     pub c: i64,
@@ -26,12 +26,12 @@ impl Curve {
     pub const RFC: Curve =
         Curve { beta: 179, beta_of_k: 179, fast_convergence: 217, c: 102, largest_cubed: 448_845 };
 
-    /// With another beta, and its fast convergence.
+    /// Sets another beta, and its fast convergence.
     pub fn with_beta(self, beta: u64) -> Curve {
         Curve { beta, beta_of_k: beta, fast_convergence: u64::midpoint(256, beta), ..self }
     }
 
-    /// With another C.
+    /// Sets another C.
     pub fn with_c(self, c: i64) -> Curve {
         let most = libm::cbrt((i64::MAX / c) as f64);
         Curve { c, largest_cubed: most as i64 - 1, ..self }
@@ -62,14 +62,15 @@ pub fn cube_root(mut s: i64) -> i64 {
     ((s.wrapping_mul(275) >> SHIFT).wrapping_add(98).wrapping_sub((square >> SHIFT) >> SHIFT)) << octaves
 }
 
-/// W_cubic in bytes after `ticks` of a clock of `hz` ticks a second, in the order of operations of 11 and before.
+/// W_cubic in bytes after `ticks` of a clock of `hz` ticks a second, in the order of operations of FreeBSD 11 and
+/// before.
 pub fn window_9(ticks: i64, wmax: u64, mss: u64, k: i64, hz: i64, curve: &Curve) -> i64 {
     let t = (ticks << SHIFT).wrapping_sub(k.wrapping_mul(hz)) / hz;
     (t.wrapping_mul(t).wrapping_mul(t).wrapping_mul(curve.c).wrapping_mul(mss as i64) >> (4 * SHIFT))
         .wrapping_add(wmax as i64)
 }
 
-/// W_cubic in bytes, in the order of operations of 12 and later: whole segments are added to `wmax`.
+/// W_cubic in bytes, in the order of operations of FreeBSD 12 and later: whole segments are added to `wmax`.
 pub fn window_13(ticks: i64, wmax: u64, mss: u64, k: i64, hz: i64, curve: &Curve) -> u64 {
     let t = ((ticks << SHIFT) - k * hz) / hz;
     if t > curve.largest_cubed {
@@ -81,8 +82,8 @@ pub fn window_13(ticks: i64, wmax: u64, mss: u64, k: i64, hz: i64, curve: &Curve
     (((t * t * t * curve.c) >> (4 * SHIFT)) * mss as i64 + wmax as i64).max(0) as u64
 }
 
-/// The TCP-friendly window in bytes of 11 and before (draft-rhee-tcpm-cubic-02 equation 4, beta 0.8). The middle term is a
-/// 32-bit product there and overflows about every 50 ms.
+/// The TCP-friendly window in bytes of FreeBSD 11 and before (draft-rhee-tcpm-cubic-02 equation 4, beta 0.8). The
+/// middle term is a 32-bit product there and overflows about every 50 ms.
 pub fn friendly_9(ticks: u32, mean_rtt: u32, wmax: u64, mss: u32, curve: &Curve) -> u64 {
     // 3 (1 - beta) and 1 + beta.
     let (three, two) = (3 * (256 - curve.beta_of_k as u32), 256 + curve.beta_of_k as u32);
@@ -90,7 +91,7 @@ pub fn friendly_9(ticks: u32, mean_rtt: u32, wmax: u64, mss: u32, curve: &Curve)
     wmax.wrapping_mul(curve.beta).wrapping_add(u64::from(growth / two / mean_rtt)) >> SHIFT
 }
 
-/// The TCP-friendly window in bytes of 12 to 14 (RFC 8312 section 4.2, beta 0.7).
+/// The TCP-friendly window in bytes of FreeBSD 12 to 14 (RFC 8312 section 4.2, beta 0.7).
 pub fn friendly_13(ticks: u64, mean_rtt: u64, wmax: u64, mss: u64, curve: &Curve) -> u64 {
     // 3 (1 - beta) and 1 + beta.
     let (three, two) = (3 * (256 - curve.beta), 256 + curve.beta);

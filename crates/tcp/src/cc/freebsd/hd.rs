@@ -9,14 +9,14 @@ use crate::random::split_mix;
 pub struct BackoffTuning {
     /// Queueing delay at which backing off is likeliest (`queue_threshold`).
     pub threshold: u32,
-    /// Queueing delay up to which it does not back off (`queue_min`).
+    /// Queueing delay up to which the module does not back off (`queue_min`).
     pub min: u32,
-    /// That largest probability, percent (`pmax`).
+    /// Largest probability of backing off, in percent (`pmax`).
     pub max_percent: u32,
 }
 
 impl BackoffTuning {
-    /// HD's as every release ships them (cc_hd(4)).
+    /// HD's defaults that every release ships (cc_hd(4)).
     pub const HD: BackoffTuning = BackoffTuning { threshold: 20, min: 5, max_percent: 5 };
 
     /// The probability of backing off at a queueing delay above the least that counts, of 2^31: it rises to the threshold, and

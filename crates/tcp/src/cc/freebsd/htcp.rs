@@ -24,7 +24,7 @@ const MIN_RATIO: i64 = 26;
 const MAX_RATIO: i64 = 512;
 /// The reference RTT, ms.
 const REFERENCE_MS: i64 = 100;
-/// So many RTTs are measured before the smoothed one counts.
+/// Number of RTTs that are measured before the smoothed one counts.
 const MIN_SAMPLES: u32 = 8;
 /// The largest time since congestion, in ticks, that 32 bits can compute the increase of.
 const LONGEST: i64 = i32::MAX as i64 / 160;

@@ -4,12 +4,13 @@
 use super::CcVar;
 use crate::mutants::mutant;
 
-/// HyStart++'s sysctls (net.inet.tcp.cc.hystartplusplus.* of 15) and what the stack allows.
+/// HyStart++'s sysctls (net.inet.tcp.cc.hystartplusplus.* of FreeBSD 15) and what the stack allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyStartTuning {
-    /// The stack allows it (net.inet.tcp.rack.features.hystartplusplus above 0).
+    /// Whether the stack allows HyStart++ (net.inet.tcp.rack.features.hystartplusplus above 0).
     pub allowed: bool,
-    /// At the end of the rounds the window shrinks to what was in flight, and conservative rounds go on (above 1).
+    /// Whether the window shrinks at the end of the rounds to what was in flight, and conservative rounds go on
+    /// (above 1).
     pub shrinks: bool,
     /// ssthresh is then the mean of what was in flight at both ends (above 2).
     pub conservative: bool,
@@ -17,11 +18,11 @@ pub struct HyStartTuning {
     pub min_threshold_us: u32,
     /// Largest rise that is asked for, us (maxrtt_thresh; MAX_RTT_THRESH).
     pub max_threshold_us: u32,
-    /// RTT samples of a round before it is judged (n_rttsamples; N_RTT_SAMPLE).
+    /// Number of RTT samples of a round before it is judged (n_rttsamples; N_RTT_SAMPLE).
     pub samples: u32,
     /// Conservative slow start grows by this part (css_growth_div; CSS_GROWTH_DIVISOR).
     pub growth_divisor: u64,
-    /// Rounds of it before slow start ends (css_rounds; CSS_ROUNDS).
+    /// Rounds of conservative slow start before slow start ends (css_rounds; CSS_ROUNDS).
     pub rounds: u32,
 }
 
@@ -34,7 +35,7 @@ const UNKNOWN: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct HyStart {
     enabled: bool,
-    /// In conservative slow start.
+    /// Whether slow start is conservative.
     conservative: bool,
     round: u32,
     entered_at: u32,
@@ -42,7 +43,7 @@ pub struct HyStart {
     smallest: u32,
     smallest_of_last: u32,
     baseline: u32,
-    /// In flight when the sample with the smallest RTT was sent, bytes; now and when conservative slow start began.
+    /// Bytes in flight when the sample with the smallest RTT was sent; now and when conservative slow start began.
     flight: u64,
     flight_at_entry: u64,
 }
@@ -78,7 +79,7 @@ impl HyStart {
         }
     }
 
-    /// After an idle time.
+    /// Starts again after an idle time.
     pub(super) fn restart(&mut self) {
         if !self.enabled {
             self.enabled = true;
@@ -108,7 +109,7 @@ impl HyStart {
         self.smallest >= self.smallest_of_last + part.max(t.min_threshold_us).min(t.max_threshold_us)
     }
 
-    /// What was sent last when a round began is acknowledged.
+    /// Begins a round: what was sent last when the last one began is acknowledged.
     pub(super) fn new_round(&mut self, ccv: &mut CcVar, round: u32) {
         let t = ccv.tuning.hystart;
         if !t.allowed {

@@ -38,23 +38,24 @@ pub struct CcTuning {
     pub abc: bool,
     /// ABC's limit L in segments per ACK (net.inet.tcp.abc_l_var).
     pub abc_l_var: u64,
-    /// The slow-start increment counts the ACKs that receive aggregation merged (12 and later).
+    /// The slow-start increment counts the ACKs that receive aggregation merged (FreeBSD 12 and later).
     pub abc_counts_merged_acks: bool,
-    /// What may be in flight after an idle time.
+    /// Window after an idle time.
     pub restart_window: InitialWindow,
-    /// After an idle time ssthresh keeps at least 3/4 of the window (RFC 7661; 12 and later).
+    /// Whether ssthresh keeps at least 3/4 of the window after an idle time (RFC 7661; FreeBSD 12 and later).
     pub idle_keeps_ssthresh: bool,
-    /// Exit from recovery leaves at least one more segment than is in flight (12 and later).
+    /// Exit from recovery leaves at least one more segment than is in flight (FreeBSD 12 and later).
     pub exit_keeps_a_segment: bool,
     /// Windows on loss are counted in full payloads ([`CcVar::mss`]) rather than in [`CcVar::maxseg`].
     pub loss_counts_payload: bool,
-    /// The module itself reduces on a timeout (12 and later); before, the stack did it for every module.
+    /// The module itself reduces on a timeout (FreeBSD 12 and later); before, the stack did it for every module.
     pub module_handles_rto: bool,
-    /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (15).
+    /// A timeout reduces ssthresh only when it is the first in a row, and from the pipe (FreeBSD 15).
     pub rto_from_pipe: bool,
-    /// H-TCP takes the smoothed RTT in whole ticks, and scales as if it had [`RTT_SHIFT`] fractional bits still (14 and later).
+    /// H-TCP takes the smoothed RTT in whole ticks, and scales as if it had [`RTT_SHIFT`] fractional bits still
+    /// (FreeBSD 14 and later).
     pub rtt_in_whole_ticks: bool,
-    /// Modules that call NewReno pass their own state, of which it takes a part for its percentages (12 to 14).
+    /// Modules that call NewReno pass their own state, of which it takes a part for its percentages (FreeBSD 12 to 14).
     pub state_of_others_is_read: bool,
     /// Reduction on loss in percent (net.inet.tcp.cc.newreno.beta).
     pub newreno_beta: u64,
@@ -62,9 +63,10 @@ pub struct CcTuning {
     pub newreno_beta_ecn: u64,
     /// Alternative backoff with ECN (net.inet.tcp.cc.abe).
     pub abe: bool,
-    /// With ABE, a loss during the reaction to an ECN echo reduces further (net.inet.tcp.cc.abe_frlossreduce).
+    /// Whether a loss during the reaction to an ECN echo reduces further, with ABE
+    /// (net.inet.tcp.cc.abe_frlossreduce).
     pub abe_loss_reduces: bool,
-    /// HyStart++, where the stack allows it (15's RACK).
+    /// HyStart++, where the stack allows it (FreeBSD 15's RACK).
     pub hystart: HyStartTuning,
     /// H-TCP's.
     pub htcp: HtcpTuning,
@@ -78,7 +80,7 @@ pub struct CcTuning {
 
 #[cfg(test)]
 impl CcTuning {
-    /// That of FreeBSD 15 before anything is set, for tests.
+    /// Tuning of FreeBSD 15 before anything is set, for tests.
     pub(crate) const FREEBSD_15: CcTuning = CcTuning {
         abc: true,
         abc_l_var: 2,
@@ -112,7 +114,7 @@ impl CcTuning {
     };
 }
 
-/// How an initial (or restart) window is computed.
+/// Rule by which an initial (or restart) window is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialWindow {
     /// `n` segments: min(n MSS, max(2 MSS, 1460 n)) (RFC 6928).
@@ -148,21 +150,21 @@ pub struct PacketDelays {
     pub max_rtt: u32,
     /// RTT of the packet that the last round was measured with.
     pub marked_rtt: u32,
-    /// Bytes sent during it.
+    /// Number of bytes sent during the last round.
     pub marked_bytes: u64,
-    /// The window when it ended.
+    /// Congestion window when the last round ended.
     pub marked_cwnd: u64,
 }
 
-/// What an algorithm sees of a connection and what it sets (FreeBSD's `struct cc_var` and the parts of the control
-/// block it points to).
+/// View that an algorithm has of a connection, and what it sets (FreeBSD's `struct cc_var` and the parts of the
+/// control block it points to).
 #[derive(Clone, Debug)]
 pub struct CcVar {
     /// Congestion window.
     pub cwnd: u64,
     /// Slow-start threshold.
     pub ssthresh: u64,
-    /// The unit of window growth: the MSS as the control block holds it. Options are off it in 9.x only.
+    /// The unit of window growth: the MSS as the control block holds it. Options are off it in FreeBSD 9.x only.
     pub maxseg: u64,
     /// Payload of a full segment.
     pub mss: u64,
@@ -182,7 +184,7 @@ pub struct CcVar {
     pub abc_sent_a_window: bool,
     /// The segment at hand is marked (CCF_IPHDR_CE).
     pub ip_ce: bool,
-    /// It says that the peer has reduced (CCF_TCPHDR_CWR).
+    /// Whether the segment at hand says that the peer has reduced (CCF_TCPHDR_CWR).
     pub tcp_cwr: bool,
     /// An ACK is being delayed (CCF_DELACK; up to 12).
     pub delayed_ack: bool,
@@ -208,7 +210,7 @@ pub struct CcVar {
     pub rxtshift: u32,
     /// Smoothed RTT in ticks, with [`RTT_SHIFT`] fractional bits.
     pub srtt: u32,
-    /// The same in microseconds, where the stack keeps it so (15's RACK); else 0.
+    /// Smoothed RTT in microseconds, where the stack keeps it so (FreeBSD 15's RACK); else 0.
     pub srtt_us: u64,
     /// RTT samples so far.
     pub rtt_updates: u32,
@@ -220,9 +222,9 @@ pub struct CcVar {
     pub hz: u32,
     /// Per-packet RTT for delay-based algorithms: the sample of this ACK in ticks, 0 if it has none.
     pub delay_rtt: u32,
-    /// This ACK ends a measurement round (one per RTT).
+    /// Whether this ACK ends a measurement round (one per RTT).
     pub new_measurement: bool,
-    /// What else is measured for delay-based algorithms.
+    /// Other measurements for delay-based algorithms.
     pub delays: PacketDelays,
     /// ECN was agreed.
     pub ecn: bool,
@@ -272,7 +274,7 @@ impl CcVar {
         }
     }
 
-    /// In either kind of recovery.
+    /// Whether either kind of recovery is under way.
     #[inline]
     pub fn in_recovery(&self) -> bool {
         self.fast_recovery || self.cong_recovery
@@ -327,7 +329,7 @@ impl CcVar {
         if self.tuning.loss_counts_payload { self.mss } else { self.maxseg }
     }
 
-    /// What every module's ACK processing is preceded by: whether the window limits, and byte counting.
+    /// Notes whether the window limits, and counts bytes: precedes every module's ACK processing.
     #[inline]
     pub fn count_ack(&mut self, cap: Option<u64>) {
         self.cwnd_limited = self.cwnd <= self.snd_wnd;
@@ -344,7 +346,7 @@ impl CcVar {
     }
 }
 
-/// Why [`CongestionControl::cong_signal`] is called.
+/// Reason why [`CongestionControl::cong_signal`] is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// The threshold of duplicate ACKs was reached.
@@ -357,10 +359,10 @@ pub enum Signal {
     TimeoutUndone,
 }
 
-/// Which ACK [`CongestionControl::ack_received`] is called for.
+/// Kind of ACK that [`CongestionControl::ack_received`] is called for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckKind {
-    /// It acknowledges new data.
+    /// ACK of new data.
     New,
     /// A duplicate.
     Duplicate,
@@ -371,7 +373,7 @@ pub trait CongestionControl: Any + Send {
     /// A connection has been given this congestion control; there is no handshake yet.
     fn cb_init(&mut self, _v: &mut CcVar) {}
 
-    /// It is gone.
+    /// The connection is gone.
     fn cb_destroy(&mut self, _v: &mut CcVar) {}
 
     /// The connection is established.
@@ -414,7 +416,7 @@ pub trait Module: Lifecycle + Send + Sync {
     fn connect(&self, era: CubicEra, cdg: &CdgTuning, random: u64) -> Box<dyn CongestionControl>;
 }
 
-/// One of FreeBSD's own.
+/// Module of FreeBSD's own.
 struct BuiltIn(fn(CubicEra, &CdgTuning, u64) -> Box<dyn CongestionControl>);
 
 impl Lifecycle for BuiltIn {}

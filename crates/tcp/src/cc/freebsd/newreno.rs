@@ -7,7 +7,7 @@ use crate::mutants::mutant;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewReno {
     hystart: HyStart,
-    /// What a loss leaves of the window, in percent; None: what the host's sysctl says.
+    /// Part of the window that a loss leaves, in percent. None: what the host's sysctl says.
     beta: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn slow_start_increment(ccv: &CcVar) -> u64 {
     if ccv.tuning.abc { counted_increment(ccv) } else { ccv.maxseg }
 }
 
-/// The same of modules that count bytes always (CUBIC of 15).
+/// Bytes to add in slow start, for modules that count bytes always (CUBIC of FreeBSD 15).
 #[inline]
 pub(super) fn counted_increment(ccv: &CcVar) -> u64 {
     let limit = if ccv.nxt == ccv.max {
@@ -124,8 +124,9 @@ pub(super) fn reduced(ccv: &CcVar, percent: u64) -> u64 {
     u64::from(segments.wrapping_mul(unit as u32))
 }
 
-/// A signal that another module passes on. 12 to 14 read NewReno's two percentages from the beginning of that module's own state,
-/// whose first eight bytes are `own`; 15 knows one percentage for all, and halves on a timeout.
+/// A signal that another module passes on. FreeBSD 12 to 14 read NewReno's two percentages from the beginning of
+/// that module's own state, whose first eight bytes are `own`; 15 knows one percentage for all, and halves on a
+/// timeout.
 pub(super) fn cong_signal_of_another(ccv: &mut CcVar, signal: Signal, own: u64) {
     let usual = ccv.tuning;
     if usual.state_of_others_is_read {
@@ -165,7 +166,7 @@ pub(super) fn cong_signal(ccv: &mut CcVar, signal: Signal) {
     }
 }
 
-/// A module's own reduction on a timeout (12 and later).
+/// A module's own reduction on a timeout (FreeBSD 12 and later).
 pub(super) fn on_timeout(ccv: &mut CcVar, percent: u64) {
     let t = ccv.tuning;
     if !t.module_handles_rto {
@@ -213,7 +214,7 @@ mod tests {
 
     const FULL: u64 = 1448;
 
-    /// NewReno of 15 in slow start with a window of 100 segments, where RACK allows HyStart++ as `mode` says.
+    /// NewReno of FreeBSD 15 in slow start with a window of 100 segments, where RACK allows HyStart++ as `mode` says.
     fn newreno(mode: i64) -> (NewReno, CcVar) {
         let mut tuning = CcTuning::FREEBSD_15;
         tuning.hystart.allowed = mode > 0;

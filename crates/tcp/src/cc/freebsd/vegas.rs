@@ -5,14 +5,14 @@ use super::{AckKind, CcVar, CongestionControl, Signal, newreno};
 /// Vegas' sysctls (net.inet.tcp.cc.vegas.*), in segments that wait in the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VegasTuning {
-    /// With fewer the window grows (`alpha`).
+    /// Number of segments below which the window grows (`alpha`).
     pub alpha: i64,
-    /// With more it shrinks (`beta`).
+    /// Number of segments above which the window shrinks (`beta`).
     pub beta: i64,
 }
 
 impl VegasTuning {
-    /// As every release ships them (cc_vegas(4)).
+    /// Defaults that every release ships (cc_vegas(4)).
     pub const DEFAULT: VegasTuning = VegasTuning { alpha: 1, beta: 3 };
 }
 

@@ -11,7 +11,7 @@ const GAIN_SCALE: u32 = 8;
 const UNIT: u32 = 1 << GAIN_SCALE;
 /// 2/ln 2: doubles the rate each round trip.
 const HIGH_GAIN: u32 = UNIT * 2885 / 1000 + 1;
-/// Its inverse, to drain the queue that start-up built.
+/// Inverse of `HIGH_GAIN`, to drain the queue that start-up built.
 const DRAIN_GAIN: u32 = UNIT * 1000 / 2885;
 /// cwnd above the BDP in steady state, for delayed and aggregated ACKs.
 const CWND_GAIN: u32 = 2 * UNIT;
@@ -73,7 +73,7 @@ pub(super) struct Bbr {
     min_rtt_us: u32,
     /// Jiffies.
     min_rtt_stamp: u64,
-    /// Jiffies; None: PROBE_RTT waits for the window to drain.
+    /// Jiffies. None: PROBE_RTT waits for the window to drain.
     probe_rtt_done: Option<u64>,
     probe_rtt_round_done: bool,
 
@@ -98,7 +98,7 @@ pub(super) struct Bbr {
     policer: Policer,
 }
 
-/// How much ACKs bunch up.
+/// Aggregation: how much ACKs bunch up.
 #[derive(Debug, Default)]
 struct Aggregation {
     epoch_start: u64,
@@ -188,7 +188,7 @@ impl Bbr {
         ((bytes / u64::from(core.mss)) as u32).max(least_tso_segs(core)).min(MAX_TSO_SEGS)
     }
 
-    /// What will be in the network when the next packet may leave.
+    /// Packets that will be in the network when the next packet may leave.
     fn in_net_at_departure(&self, core: &Core, now: u32) -> u32 {
         let wait_us = core.departure.max(core.now).saturating_sub(core.now) / 1000;
         let delivered = (self.believed_bw() * wait_us) >> BW_SCALE;
@@ -611,7 +611,7 @@ mod tests {
         (bbr, core)
     }
 
-    /// One round trip of 40 ms in which `delivered` packets arrived and `lost` were lost.
+    /// Carries out a round trip of 40 ms in which `delivered` packets arrived and `lost` were lost.
     fn round(bbr: &mut Bbr, core: &mut Core, delivered: u32, lost: u32) {
         let prior_delivered = core.delivered;
         core.delivered += u64::from(delivered);

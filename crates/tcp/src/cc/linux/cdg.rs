@@ -48,7 +48,7 @@ pub(super) struct Cdg {
     backing_off: bool,
     backoffs: u32,
     delayed: u32,
-    /// Where loss-based growth would have been.
+    /// Window that loss-based growth would have reached.
     shadow: u32,
     round_start: u64,
     last_ack: u64,
@@ -237,7 +237,7 @@ mod tests {
         core
     }
 
-    /// One round trip whose packets saw RTTs from `min` to `max`. True if it backed off.
+    /// Carries out a round trip whose packets saw RTTs from `min` to `max`. True if it backed off.
     fn round(cdg: &mut Cdg, core: &mut Core, min: u32, max: u32) -> bool {
         for rtt_us in [min, max] {
             cdg.pkts_acked(

@@ -19,7 +19,7 @@ const ACK_RATIO_SHIFT: u32 = 4;
 /// Largest such ratio: 32 packets per ACK.
 const ACK_RATIO_LIMIT: u32 = 32 << ACK_RATIO_SHIFT;
 
-/// What the kernel's module has as constants and parameters that nobody sets.
+/// Constants of the kernel's module, and parameters of it that nobody sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cc) struct Constants {
     /// Multiplicative decrease, as a fraction of [`BETA_SCALE`].
@@ -38,7 +38,7 @@ impl Constants {
     /// The kernel's: beta_cubic = 0.7002, C = 0.4004 packets/s^3.
     pub(crate) const KERNEL: Constants = Constants::new(717, 410, true);
 
-    /// With a beta in 1/1024 and a C in 1/1024 packets/s^3.
+    /// Makes the constants of a beta in 1/1024 and a C in 1/1024 packets/s^3.
     pub(crate) const fn new(beta: u32, c: u64, fast_convergence: bool) -> Constants {
         Constants {
             beta,
@@ -82,7 +82,7 @@ pub(in crate::cc) struct Cubic {
 #[derive(Debug, Default)]
 struct HyStart {
     found: bool,
-    /// Microseconds (3.9: milliseconds), as is `last_ack`.
+    /// Microseconds (Linux 3.9: milliseconds), as is `last_ack`.
     round_start: u64,
     last_ack: u64,
     end_seq: u64,
@@ -120,7 +120,7 @@ impl Cubic {
         self.config.counting == Counting::Acks
     }
 
-    /// As after a timeout: nothing is known any more but the window that it cut, for an undo.
+    /// Forgets all but the window that a timeout cut, for an undo.
     fn reset(&mut self) {
         let (loss_cwnd, hystart) = (self.loss_cwnd, std::mem::take(&mut self.hystart));
         let config = self.config.clone();
@@ -348,7 +348,7 @@ impl CongestionControl for Cubic {
     }
 }
 
-/// How long offloads may hold ACKs back: the time of four 64 KB bursts, at most a millisecond.
+/// Time for which offloads may hold ACKs back: that of four 64 KB bursts, at most a millisecond.
 fn ack_delay_us(core: &Core, config: &Config) -> u64 {
     let rate = if core.pacing { core.pacing_rate } else { core.usual_pacing_rate(config) };
     (4 * 65_536 * 1_000_000u64).checked_div(rate).unwrap_or(0).min(1000)
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(Constants::KERNEL.cube_factor, 2_681_735_677);
     }
 
-    /// What tcp_cubic.c's own function gives: small numbers, powers of two, K for some losses.
+    /// Compares with what tcp_cubic.c's own function gives: small numbers, powers of two, K for some losses.
     #[test]
     fn cube_roots_are_the_kernels() {
         let of = |packets: u64| cubic_root(Constants::KERNEL.cube_factor * packets);

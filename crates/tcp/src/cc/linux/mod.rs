@@ -37,11 +37,11 @@ pub enum CaState {
     Cwr,
     /// Fast recovery.
     Recovery,
-    /// After a retransmission timeout.
+    /// Loss recovery after a retransmission timeout.
     Loss,
 }
 
-/// Why a reduction is under way when a module is asked for its threshold. The kernel does not say.
+/// Reason why a reduction is under way when a module is asked for its threshold. The kernel does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
     /// Loss, found by ACKs.
@@ -62,50 +62,50 @@ pub enum CwndEvent {
     Restart,
     /// A reduction by CWR or Recovery is complete.
     CompleteCwr,
-    /// A timeout that F-RTO doubts first (3.9).
+    /// A timeout that F-RTO doubts first (Linux 3.9).
     Frto,
     /// A timeout, believed.
     Loss,
     /// Data came without a mark of congestion, to a module that needs ECN.
     EcnNoCe,
-    /// Data came with one.
+    /// Data came with a mark of congestion, to a module that needs ECN.
     EcnIsCe,
-    /// The ACK at hand only advances (3.9).
+    /// ACK at hand that only advances (Linux 3.9).
     FastAck,
-    /// It brings more than that (3.9).
+    /// ACK at hand that does more than advance (Linux 3.9).
     SlowAck,
 }
 
-/// What `in_ack_event` hears about an ACK (Linux's `enum tcp_ca_ack_event_flags`), as bits.
+/// Flags of an ACK that `in_ack_event` hears of (Linux's `enum tcp_ca_ack_event_flags`), as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckEvent(pub u32);
 
 impl AckEvent {
-    /// It does more than advance.
+    /// ACK that does more than advance.
     pub const SLOWPATH: AckEvent = AckEvent(1);
-    /// It updates the window.
+    /// ACK that updates the window.
     pub const WIN_UPDATE: AckEvent = AckEvent(2);
-    /// It carries an ECN echo.
+    /// ACK that carries an ECN echo.
     pub const ECE: AckEvent = AckEvent(4);
 }
 
-/// What `pkts_acked` hears about an ACK.
+/// Sample of an ACK that `pkts_acked` hears.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
-    /// Packets cumulatively acknowledged by it.
+    /// Number of packets that the ACK cumulatively acknowledges.
     pub packets: u32,
-    /// Round trip of the newest packet it delivered, microseconds; None when only retransmissions were delivered.
+    /// Round trip of the newest packet it delivered, microseconds. None when only retransmissions were delivered.
     pub rtt_us: Option<u32>,
-    /// The same in microseconds where `rtt_us` is in whole jiffies (3.9: TCP_CONG_RTT_STAMP).
+    /// RTT in microseconds where `rtt_us` is in whole jiffies (Linux 3.9: TCP_CONG_RTT_STAMP).
     pub stamped_rtt_us: Option<u32>,
-    /// Bytes delivered since the newest of them was sent.
+    /// Number of bytes delivered since the newest of these packets was sent.
     pub in_flight: u32,
 }
 
 /// A delivery-rate sample (Linux's `struct rate_sample`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateSample {
-    /// Packets delivered over the interval; None when the sample is void.
+    /// Packets delivered over the interval. None when the sample is void.
     pub delivered: Option<u32>,
     /// The longer of the send and the ACK interval, microseconds.
     pub interval_us: u64,
@@ -115,7 +115,7 @@ pub struct RateSample {
     pub prior_delivered_ce: u32,
     /// Packets delivered since then by ACKs that echo a mark, modulo 2^20.
     pub delivered_ce: u32,
-    /// When `prior_delivered` was reached, local microseconds; 0: no packet gave a sample.
+    /// Time when `prior_delivered` was reached, in local microseconds; 0: no packet gave a sample.
     pub prior_mstamp: u64,
     /// The packet's send interval, microseconds.
     pub send_interval_us: u64,
@@ -133,7 +133,7 @@ pub struct RateSample {
     pub is_app_limited: bool,
     /// The packet was a retransmission.
     pub is_retrans: bool,
-    /// This ACK was possibly held back by the receiver.
+    /// Whether this ACK was possibly held back by the receiver.
     pub is_ack_delayed: bool,
 }
 
@@ -150,13 +150,13 @@ pub struct Core {
     pub prior_cwnd: u32,
     /// Congestion state.
     pub state: CaState,
-    /// Why ssthresh is asked for.
+    /// Reason why ssthresh is asked for.
     pub cause: Cause,
     /// Packets sent and not cumulatively acknowledged.
     pub packets_out: u32,
-    /// Of them, SACKed.
+    /// Packets out that are SACKed.
     pub sacked_out: u32,
-    /// Of them, judged lost and not SACKed.
+    /// Packets out that are judged lost and not SACKed.
     pub lost_out: u32,
     /// Retransmissions in flight.
     pub retrans_out: u32,
@@ -168,15 +168,15 @@ pub struct Core {
     pub mss: u32,
     /// Smoothed RTT in microseconds; 0 before the first sample.
     pub srtt_us: u64,
-    /// The same with three fractional bits, as the system holds it.
+    /// Smoothed RTT with three fractional bits, as the system holds it.
     pub srtt8_us: u64,
     /// Minimum RTT in microseconds (windowed); u32::MAX before the first sample.
     pub min_rtt_us: u32,
     /// Packets delivered so far.
     pub delivered: u64,
-    /// Of them, reported by an ACK that echoes a mark.
+    /// Packets delivered that an ACK with an echo of a mark reported.
     pub delivered_ce: u64,
-    /// When `delivered` last changed, local microseconds.
+    /// Time when `delivered` last changed, in local microseconds.
     pub delivered_mstamp: u64,
     /// Send time of the newest packet delivered, local microseconds.
     pub first_tx_mstamp: u64,
@@ -214,7 +214,8 @@ pub struct Core {
     pub unsent: u64,
     /// Segments with payload sent before the last ACK, again or not.
     pub data_segments_out: u64,
-    /// Of the last ACK: the peer's timestamp, and ours that it echoes, in ticks of TCP's clock; None without timestamps.
+    /// Timestamps of the last ACK: the peer's, and ours that it echoes, in ticks of TCP's clock. None without
+    /// timestamps.
     pub timestamps: Option<(u32, u32)>,
     /// Local time of the last departure, or of the next one that pacing allows.
     pub departure: Nanos,
@@ -318,7 +319,7 @@ impl Core {
         self.sacked_out + self.lost_out
     }
 
-    /// Below the threshold, as modern Linux tests it.
+    /// Whether cwnd is below the threshold, as modern Linux tests it.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -371,7 +372,7 @@ impl Core {
         left
     }
 
-    /// Modern growth for an ACK of `acked` packets, up to congestion avoidance: how many are left for that; None: it adds
+    /// Modern growth for an ACK of `acked` packets, up to congestion avoidance: how many are left for that. None: it adds
     /// nothing.
     #[inline]
     pub fn left_for_avoidance(&mut self, acked: u32) -> Option<u32> {
@@ -440,7 +441,7 @@ impl Core {
     }
 }
 
-/// One congestion control module: Linux's `struct tcp_congestion_ops`.
+/// Congestion control module with Linux's hooks: `struct tcp_congestion_ops`.
 pub trait CongestionControl: Any + Send {
     /// The connection is established.
     fn init(&mut self, _core: &mut Core) {}
@@ -463,7 +464,7 @@ pub trait CongestionControl: Any + Send {
     /// A notice.
     fn cwnd_event(&mut self, _core: &mut Core, _event: CwndEvent) {}
 
-    /// An ACK arrived whose SACK blocks are taken in (4.7 and later; in 6.18 also what it acknowledges).
+    /// An ACK arrived whose SACK blocks are taken in (Linux 4.7 and later; in Linux 6.18 also what it acknowledges).
     fn in_ack_event(&mut self, _core: &mut Core, _event: AckEvent) {}
 
     /// The window after a reduction turned out to be spurious.
@@ -479,7 +480,7 @@ pub trait CongestionControl: Any + Send {
     /// Sets window and pacing rate after an ACK, for modules that own them.
     fn cong_control(&mut self, _core: &mut Core, _sample: &RateSample) {}
 
-    /// The smallest number of segments of one transmission with segmentation offload; None: the sysctl.
+    /// The smallest number of segments of one transmission with segmentation offload. None: the sysctl.
     fn min_tso_segs(&self, _core: &Core) -> Option<u32> {
         None
     }
@@ -489,7 +490,7 @@ pub trait CongestionControl: Any + Send {
         2
     }
 
-    /// Whether it hears of marks of congestion on data that comes (TCP_CONG_NEEDS_ECN).
+    /// Whether the module hears of marks of congestion on data that comes (TCP_CONG_NEEDS_ECN).
     fn needs_ecn(&self) -> bool {
         false
     }
@@ -504,7 +505,7 @@ pub trait Module: Lifecycle + Send + Sync {
     fn connect(&self, config: &Shared) -> Box<dyn CongestionControl>;
 }
 
-/// One of Linux's own.
+/// Module of Linux's own.
 struct BuiltIn(fn(&Shared) -> Box<dyn CongestionControl>);
 
 impl Lifecycle for BuiltIn {}

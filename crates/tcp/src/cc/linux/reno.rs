@@ -7,7 +7,7 @@ use crate::linux_config::{Counting, Shared};
 #[derive(Debug)]
 pub(in crate::cc) struct Reno {
     config: Shared,
-    /// What a loss leaves of the window, in thousandths.
+    /// Part of the window that a loss leaves, in thousandths.
     beta: u64,
 }
 

@@ -24,9 +24,9 @@ pub struct Compound {
     samples: u64,
     /// The round ends when this is acknowledged.
     round_end: u64,
-    /// Backlog that a Reno flow of cwnd would hold, packets in 1/16; None: no round since the last loss.
+    /// Backlog that a Reno flow of cwnd would hold, packets in 1/16. None: no round since the last loss.
     reno_backlog: Option<u64>,
-    /// After a timeout, until congestion avoidance.
+    /// Whether Compound TCP rests: after a timeout, until congestion avoidance.
     off: bool,
 }
 

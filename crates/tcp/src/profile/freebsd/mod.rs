@@ -29,14 +29,16 @@ use crate::stack::{
     not_of_this_family,
 };
 
-/// What distinguishes a release besides the values of its sysctls.
+/// Differences of a release besides the values of its sysctls.
 #[derive(Clone, Copy, Debug)]
 struct Era {
-    /// The control block's MSS is less options (9.x).
+    /// The control block's MSS is less options (FreeBSD 9.x).
     pub maxseg_without_options: bool,
-    /// A closed window starts probes whenever data waits, even data to be sent again after a timeout (10.3 and later).
+    /// A closed window starts probes whenever data waits, even data to be sent again after a timeout (FreeBSD 10.3
+    /// and later).
     pub persists_when_closed: bool,
-    /// Silly-window avoidance and the rounding of buffers take the MSS, options included, for a full segment (11).
+    /// Silly-window avoidance and the rounding of buffers take the MSS, options included, for a full segment
+    /// (FreeBSD 11).
     pub full_segment_with_options: bool,
     /// Byte counting in congestion avoidance is capped at L segments an ACK.
     pub abc_capped_in_avoidance: bool,
@@ -46,17 +48,18 @@ struct Era {
     pub recovery: Recovery,
     /// CUBIC's generation.
     pub cubic: CubicEra,
-    /// What came with 12: module-owned timeouts, exit with a segment, merged ACKs counted, PRR after ECN, undo by
-    /// timestamp, restart that keeps ssthresh, aggregates acknowledged at once, receive buffer by halves, D-SACK, a reassembly queue of
-    /// merged runs, idle times that count sending.
+    /// Whether the release has what came with FreeBSD 12: module-owned timeouts, exit with a segment, merged ACKs
+    /// counted, PRR after ECN, undo by timestamp, restart that keeps ssthresh, aggregates acknowledged at once,
+    /// receive buffer by halves, D-SACK, a reassembly queue of merged runs, idle times that count sending.
     pub since_12: bool,
-    /// What came by 15: pipe on timeouts, scoreboard kept by the first, post-recovery last.
+    /// Whether the release has what came by FreeBSD 15: pipe on timeouts, scoreboard kept by the first,
+    /// post-recovery last.
     pub since_15: bool,
-    /// After an idle time the window is the initial one (else RFC 3390's).
+    /// Whether the window after an idle time is the initial one (else RFC 3390's).
     pub restart_at_initial_window: bool,
-    /// Window updates need a quarter of the buffer (9.2 and later).
+    /// Window updates need a quarter of the buffer (FreeBSD 9.2 and later).
     pub updates_need_a_quarter: bool,
-    /// Reassembly queue limited by the buffer in segments (9.x).
+    /// Reassembly queue limited by the buffer in segments (FreeBSD 9.x).
     pub reassembly_limited: bool,
 }
 
@@ -72,7 +75,8 @@ pub struct FreeBsd {
     /// The RACK stack instead of the default one.
     rack: Option<RackTuning>,
     modules: Registry,
-    /// What senders are made with, once there is one: shared, so that many connections find it in the caches.
+    /// Tuning that senders are made with, once there is one: shared, so that many connections find it in the
+    /// caches.
     made_with: OnceLock<Arc<SenderTuning>>,
 }
 
@@ -100,23 +104,23 @@ pub fn release(name: &str) -> Option<FreeBsd> {
 
 /// Congestion controls where NewReno is the default.
 const NEWRENO_FIRST: &[&str] = &["newreno", "cubic", "cdg", "htcp", "vegas", "hd", "chd"];
-/// Congestion controls where CUBIC is the default (14 and later).
+/// Congestion controls where CUBIC is the default (FreeBSD 14 and later).
 const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg", "htcp", "vegas", "hd", "chd"];
 
-/// SYN timeouts of 9.x to 11: 3 s, and what the backoff table makes of it; `slop` as measured on 11.
+/// SYN timeouts of FreeBSD 9.x to 11: 3 s, and what the backoff table makes of it; `slop` as measured on FreeBSD 11.
 fn old_syn_timeouts() -> Vec<Nanos> {
     const BACKOFF: [u64; 12] = [1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 64, 64];
     let later = BACKOFF.iter().map(|b| (3 * b * SECOND + 200 * MILLISECOND).min(64 * SECOND));
     within_keepinit(std::iter::once(3 * SECOND).chain(later))
 }
 
-/// SYN timeouts of 12 and later: 1 s, doubled, with slop after the first.
+/// SYN timeouts of FreeBSD 12 and later: 1 s, doubled, with slop after the first.
 fn new_syn_timeouts() -> Vec<Nanos> {
     let later = (1..12).map(|shift: u32| ((SECOND << shift) + 200 * MILLISECOND).min(64 * SECOND));
     within_keepinit(std::iter::once(SECOND).chain(later))
 }
 
-/// How long a connection attempt lasts at most (net.inet.tcp.keepinit).
+/// Longest duration of a connection attempt (net.inet.tcp.keepinit).
 const KEEPINIT: Nanos = 75 * SECOND;
 
 fn within_keepinit(gaps: impl Iterator<Item = Nanos>) -> Vec<Nanos> {
@@ -225,7 +229,7 @@ impl FreeBsd {
         }
     }
 
-    /// What the sender is made with.
+    /// Makes the tuning of the sender.
     pub fn sender_tuning(&self) -> SenderTuning {
         let (v, era) = (&self.values, &self.era);
         SenderTuning {
@@ -262,7 +266,7 @@ impl FreeBsd {
         }
     }
 
-    /// What the receiver is made with.
+    /// Makes the tuning of the receiver.
     pub fn receiver_tuning(&self) -> ReceiverTuning {
         let (v, era) = (&self.values, &self.era);
         ReceiverTuning {

@@ -39,7 +39,7 @@ pub(super) struct Values {
     pub abe_frlossreduce: i64,
     pub newreno_beta: i64,
     pub newreno_beta_ecn: i64,
-    /// What RACK allows of HyStart++: 0 nothing, 1 all, 2 the window shrinks, 3 less so.
+    /// Part of HyStart++ that RACK allows: 0 nothing, 1 all, 2 the window shrinks, 3 less so.
     pub hystart: i64,
     pub hystart_minrtt_thresh: i64,
     pub hystart_maxrtt_thresh: i64,
@@ -54,7 +54,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// What every release begins with.
+    /// Values that every release begins with.
     pub(super) const fn common() -> Values {
         Values {
             rfc3465: 1,
@@ -104,7 +104,7 @@ impl Values {
     }
 }
 
-/// One sysctl of the table.
+/// Sysctl of the table.
 pub(super) struct Knob {
     pub name: &'static str,
     pub min: i64,

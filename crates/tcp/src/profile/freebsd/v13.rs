@@ -57,7 +57,7 @@ pub(super) fn profile() -> FreeBsd {
     }
 }
 
-/// The RACK stack of 13.0.
+/// The RACK stack of FreeBSD 13.0.
 pub(super) fn rack() -> FreeBsd {
     let base = profile();
     FreeBsd {

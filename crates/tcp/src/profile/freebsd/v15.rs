@@ -15,7 +15,7 @@ const ERA: Era = Era {
     ..v13::ERA
 };
 
-/// The common sysctls, those of 15 and some more.
+/// The common sysctls, those of FreeBSD 15 and some more.
 macro_rules! names {
     ($($more:literal),* $(,)?) => {
         common_names![
@@ -60,22 +60,24 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     }
 }
 
-/// Main of 21 March 2025, before the change, but with the CUBIC of before review D46546: the last one recorded.
+/// FreeBSD main of 21 March 2025, before CUBIC changed to RFC 9438, but with the CUBIC of before review D46546: the
+/// last one recorded.
 pub(super) fn current() -> FreeBsd {
     with("freebsd-15-current", false, ERA)
 }
 
-/// The same with CUBIC as of review D46546. Main of that day had it by its date, but the recordings were made without it.
+/// FreeBSD main of 21 March 2025 with CUBIC as of review D46546. Main of that day had it by its date, but the
+/// recordings were made without it.
 pub(super) fn d46546() -> FreeBsd {
     with("freebsd-15-d46546", true, Era { cubic: CubicEra::Rfc8312Reno, ..ERA })
 }
 
-/// After it (review D49540).
+/// FreeBSD main of 21 March 2025 with CUBIC as of review D49540.
 pub(super) fn d49540() -> FreeBsd {
     with("freebsd-15-d49540", true, Era { cubic: CubicEra::Rfc9438, ..ERA })
 }
 
-/// The RACK stack beside it.
+/// The RACK stack beside the default stack of `current`.
 pub(super) fn current_rack() -> FreeBsd {
     rack("freebsd-15-current/rack", current())
 }

@@ -1,4 +1,4 @@
-//! What the Linux profiles share: their sysctls by name and how a profile makes senders and receivers.
+//! Common parts of the Linux profiles: their sysctls by name and how a profile makes senders and receivers.
 
 mod v3_9;
 mod v6_12;
@@ -17,17 +17,17 @@ use crate::stack::{
     not_of_this_family,
 };
 
-/// How a sysctl of one system is read and written.
+/// Reader and writer of a sysctl of one system.
 struct Knob {
     /// The real name.
     name: &'static str,
     /// Bounds.
     range: (i64, i64),
-    /// What it does and its unit.
+    /// Purpose and unit of the sysctl.
     about: &'static str,
-    /// Reads it.
+    /// Reads the sysctl.
     get: fn(&LinuxProfile) -> i64,
-    /// Writes it.
+    /// Writes the sysctl.
     set: fn(&mut LinuxProfile, i64),
 }
 

@@ -35,7 +35,7 @@ const CALLOUT_TICK: u64 = 1;
 // Begins with a cache line: from the middle of one it would reach into one more.
 #[repr(align(64))]
 pub struct FreeBsdSender {
-    /// One for all connections of a host.
+    /// Tuning, one for all connections of a host.
     tuning: Arc<Tuning>,
     cc: Box<dyn CongestionControl>,
     ccv: CcVar,
@@ -45,7 +45,7 @@ pub struct FreeBsdSender {
     full_segment: u64,
     /// Duplicate ACKs in a row.
     dupacks: u32,
-    /// Segments limited transmit has sent since the first of them.
+    /// Number of segments that limited transmit has sent since the first duplicate ACK.
     limited_transmits: u32,
     /// New data sent in recovery is counted from here.
     new_data_from: u64,
@@ -63,7 +63,7 @@ pub struct FreeBsdSender {
     /// A segment timed for its RTT, where timestamps are off: (tick it was sent, its end).
     timed: Option<(u64, u64)>,
     undo: Option<Undo>,
-    /// After a timeout, until everything sent before it is acknowledged.
+    /// Sequence number up to which a timeout took what was sent for lost.
     lost_until: u64,
     /// The next new segment carries CWR.
     cwr: bool,
@@ -73,7 +73,7 @@ pub struct FreeBsdSender {
     output_due: bool,
     /// The next output sends something whatever its length, if need be a bare ACK (TF_ACKNOW).
     force_output: bool,
-    /// What output saw of the application's data when it last had nothing to send: (end, FIN asked for).
+    /// View that output had of the application's data when it last had nothing to send: (end, FIN asked for).
     app_data_seen: (u64, bool),
     limit: Limit,
     last_transmit: Option<Transmit>,
@@ -92,7 +92,7 @@ struct Prr {
     recover_fs: u64,
 }
 
-/// What a spurious timeout is undone with.
+/// State with which a spurious timeout is undone.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     cwnd: u64,
@@ -100,9 +100,9 @@ struct Undo {
     recover: u64,
     fast_recovery: bool,
     cong_recovery: bool,
-    /// By time: an ACK before this tick shows that the timeout was spurious.
+    /// Tick before which an ACK shows that the timeout was spurious.
     before_tick: u64,
-    /// By timestamp: an echo older than this shows it.
+    /// Timestamp: an older echo shows that the timeout was spurious.
     timestamp: u32,
 }
 
@@ -117,7 +117,7 @@ struct Tick {
 }
 
 impl Tick {
-    /// Whether it is still this tick at `now`.
+    /// Whether the tick still goes on at `now`.
     #[inline(always)]
     fn contains(&self, now: Nanos) -> bool {
         now < self.end && now >= self.start
@@ -288,7 +288,7 @@ impl FreeBsdSender {
         }
     }
 
-    /// RFC 6675's byte rule: more than two segments are SACKed (15).
+    /// RFC 6675's byte rule: more than two segments are SACKed (FreeBSD 15).
     #[inline]
     fn sacked_bytes_show_loss(&self) -> bool {
         self.tuning.duplicates == DuplicateRule::NewSackOrBytes && self.board.sacked > 2 * self.ccv.mss

@@ -70,7 +70,7 @@ impl FreeBsdSender {
         None
     }
 
-    /// Nothing more is to be sent until something happens.
+    /// Ends output until something happens.
     #[inline(always)]
     pub(super) fn wait(&mut self, snd: &SendState) {
         self.output_due = false;
@@ -87,7 +87,7 @@ impl FreeBsdSender {
         }
     }
 
-    /// The next segment, accounted for as sent; None: nothing may leave.
+    /// The next segment, accounted for as sent. None: nothing may leave.
     #[inline(always)]
     pub(super) fn output(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Option<Transmit> {
         if snd.nxt < snd.max && snd.sack {
@@ -161,7 +161,8 @@ impl FreeBsdSender {
         Some((hole.rxmit, len))
     }
 
-    /// How much new (or, after a timeout, old) data fits, in bytes; negative when more is out than the window holds.
+    /// Number of bytes of new (or, after a timeout, old) data that fit; negative when more is out than the window
+    /// holds.
     #[inline]
     fn room_for_new_data(&self, snd: &SendState, window: u64, buffered: u64, offset: u64) -> i64 {
         let in_sack_recovery = self.ccv.fast_recovery && snd.sack;
@@ -269,8 +270,8 @@ impl FreeBsdSender {
         Transmit { seq, len: len as u32, fin, push: end == snd.end && len > 0, retransmission, cwr }
     }
 
-    /// After nothing was received for a retransmission timeout, or no new data sent, the window starts again (RFC 5681
-    /// section 4.1). A recovery can last that long too.
+    /// Starts the window again after nothing was received for a retransmission timeout, or no new data sent (RFC
+    /// 5681 section 4.1). A recovery can last that long too.
     fn restart_after_idle(&mut self, snd: &SendState, cx: &Context<'_>) {
         let since = |then| self.tick.number.saturating_sub(cx.clock.ticks(then));
         let rto = u64::from(self.rtt.rto);
@@ -282,7 +283,8 @@ impl FreeBsdSender {
         }
     }
 
-    /// Nothing leaves: what is outstanding must be timed, and what cannot leave must be probed for.
+    /// Sets a timer where nothing leaves: what is outstanding must be timed, and what cannot leave must be probed
+    /// for.
     fn ensure_timer(&mut self, snd: &SendState, buffered: u64, cx: &mut Context<'_>) {
         if self.rexmt.is_some() || self.persist.is_some() {
             return;
@@ -322,7 +324,7 @@ pub(in crate::sender) fn autosize(t: &Tuning, snd: &mut SendState, window: u64, 
     }
 }
 
-/// What keeps the sender from sending more, if `segment` bytes are worth a segment.
+/// Limit that keeps the sender from sending more, if `segment` bytes are worth a segment.
 #[inline]
 pub(in crate::sender) fn what_limits(snd: &SendState, ccv: &CcVar, segment: u64) -> Limit {
     let waiting = snd.end.saturating_sub(snd.nxt);
@@ -334,7 +336,7 @@ pub(in crate::sender) fn what_limits(snd: &SendState, ccv: &CcVar, segment: u64)
     }
 }
 
-/// Which window keeps a segment from leaving.
+/// Window that keeps a segment from leaving.
 #[inline(always)]
 fn narrower_window(snd: &SendState, ccv: &CcVar) -> Limit {
     if ccv.cwnd <= snd.wnd || ccv.fast_recovery { Limit::Cwnd } else { Limit::Rwnd }

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use crate::cc::freebsd::{CcVar, PacketDelays};
 
-/// So many acknowledgements of more than one segment in a row make it certain that ACKs are delayed.
+/// Number of acknowledgements of more than one segment in a row that make it certain that ACKs are delayed.
 const DELAYED_ACK_SMOOTH: u32 = 5;
 
-/// One transmission.
+/// Transmission of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     seq: u64,
@@ -25,13 +25,13 @@ pub(crate) struct PacketRtt {
     sent: VecDeque<Sent>,
     /// The last RTT measured; 0 before the first.
     pub rtt: u32,
-    /// What else has been measured.
+    /// Other measurements.
     delays: PacketDelays,
     /// A round has ended and the congestion control has not been told yet.
     pub new_measurement: bool,
     /// A marked packet is on its way.
     measuring: bool,
-    /// Bytes sent since it was, and with it.
+    /// Number of bytes sent since the marked packet was, and with it.
     sent_since_mark: u64,
     /// Evidence that the receiver delays ACKs.
     delayed: u32,

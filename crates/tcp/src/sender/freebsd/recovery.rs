@@ -55,7 +55,7 @@ impl FreeBsdSender {
         self.cc.cong_signal(&mut self.ccv, Signal::DuplicateAcks);
     }
 
-    /// Entry in 15: exactly one retransmission, then the window stands at ssthresh.
+    /// Entry in FreeBSD 15: exactly one retransmission, then the window stands at ssthresh.
     fn enter_prr15(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mss = self.ccv.mss;
         let delivered = (snd.max - ack.ack).min(u64::from(self.limited_transmits + 1) * mss);
@@ -201,7 +201,8 @@ impl FreeBsdSender {
         snd.nxt = snd.nxt.max(next);
     }
 
-    /// No hole is left although recovery is not over: the last segment below the recovery point goes again (15).
+    /// No hole is left although recovery is not over: the last segment below the recovery point goes again (FreeBSD
+    /// 15).
     fn rescue(&mut self, snd: &SendState, ack: &Ack<'_>) {
         if self.tuning.rfc6675_pipe
             && self.board.is_empty()
@@ -213,7 +214,7 @@ impl FreeBsdSender {
         }
     }
 
-    /// A retransmission was lost as well: everything so lost goes again, after another reduction (15).
+    /// A retransmission was lost as well: everything so lost goes again, after another reduction (FreeBSD 15).
     #[inline(never)]
     pub(super) fn detect_lost_retransmission(&mut self, snd: &SendState) {
         if !self.ccv.fast_recovery || self.board.fack <= self.ccv.recover || !self.board.lost_retransmission()

@@ -45,8 +45,8 @@ impl Rtt {
         Rtt { srtt: 0, rttvar: 0, rto: 3 * hz, shift: 0, updates: 0, var_shift: VAR_SHIFT, min, slop, hz }
     }
 
-    /// The same of the RACK stack of 15: ticks are microseconds, and the variation follows by an eighth, not a quarter
-    /// (tcp_rack_xmit_timer_commit).
+    /// Creates the RTT of FreeBSD 15's RACK stack: ticks are microseconds, and the variation follows by an eighth,
+    /// not a quarter (tcp_rack_xmit_timer_commit).
     pub fn micros(min_ms: u32, slop_ms: u32) -> Rtt {
         Rtt { var_shift: VAR_SHIFT + 1, ..Rtt::new(1_000_000, min_ms, slop_ms) }
     }
@@ -114,12 +114,12 @@ impl Rtt {
         (self.srtt >> (SRTT_SHIFT + 1)) as u64
     }
 
-    /// Smoothed RTT in nanoseconds; None while unknown.
+    /// Smoothed RTT in nanoseconds. None while unknown.
     pub fn srtt_ns(&self) -> Option<u64> {
         (self.updates > 0).then(|| (self.srtt as u64 * (1_000_000_000 / u64::from(self.hz))) >> SRTT_SHIFT)
     }
 
-    /// Variation in nanoseconds; None while unknown.
+    /// Variation in nanoseconds. None while unknown.
     pub fn rttvar_ns(&self) -> Option<u64> {
         (self.updates > 0)
             .then(|| (self.rttvar as u64 * (1_000_000_000 / u64::from(self.hz))) >> self.var_shift)

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub struct Hole {
     /// First missing byte.
     pub start: u64,
-    /// One past the last.
+    /// End of the hole: one past the last missing byte.
     pub end: u64,
     /// Next byte to send again; `end` when all of it was.
     pub rxmit: u64,
@@ -20,7 +20,7 @@ pub struct Hole {
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
     holes: VecDeque<Hole>,
-    /// One past the highest byte SACKed (snd_fack).
+    /// Number one past the highest byte SACKed (snd_fack).
     pub fack: u64,
     /// Bytes of holes that were sent again (sack_bytes_rexmit).
     pub rexmit: u64,
@@ -259,7 +259,7 @@ impl Scoreboard {
         }
     }
 
-    /// Where go-back-N continues: `nxt`, moved over what is SACKed.
+    /// Place where go-back-N continues: `nxt`, moved over what is SACKed.
     pub fn skip_sacked(&self, nxt: u64) -> u64 {
         if self.holes.is_empty() || nxt >= self.fack {
             return nxt;

@@ -1,4 +1,5 @@
-//! What an ACK tells the RACK stack: round trips, reordering, and which transmissions are lost (RFC 8985 section 6.2).
+//! Measurements of the RACK stack from an ACK: round trips, reordering, and which transmissions are lost (RFC 8985
+//! section 6.2).
 
 use super::map::Entry;
 use super::{DUPLICATE_THRESHOLD, RackSender, UNKNOWN_RTT_US};
@@ -10,7 +11,7 @@ use crate::sender::{Ack, SendState};
 
 /// Extra reordering time before any reordering was seen (net.inet.tcp.rack.pktdelay, and 1 ms more), us.
 const PACKET_DELAY_US: u64 = 1000;
-/// How long reordering is remembered (net.inet.tcp.rack.reorder_fade), us.
+/// Time for which reordering is remembered (net.inet.tcp.rack.reorder_fade), in us.
 const REORDERING_FADES_US: u64 = 60_000_000;
 /// Recoveries over which a count of D-SACKs is kept (RFC 8985 section 6.2 step 4).
 const DSACKS_PERSIST: u32 = 16;
@@ -22,11 +23,11 @@ const DEEP_BUFFER: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub rtt: u64,
-    /// The same in microseconds, whatever the stack's clock.
+    /// RTT in microseconds, whatever the stack's clock.
     pub exact: u64,
-    /// No delayed ACK is in it.
+    /// Whether no delayed ACK is in the sample.
     pub trusted: bool,
-    /// Bytes in flight when what it measures was sent; None: that was sent more than once.
+    /// Bytes in flight when what it measures was sent. None: that was sent more than once.
     pub flight: Option<u32>,
 }
 
@@ -203,7 +204,7 @@ impl RackSender {
         self.srtt_us().unwrap_or(UNKNOWN_RTT_US)
     }
 
-    /// How long after its transmission a segment is lost, if a later one was delivered; us.
+    /// Time after its transmission at which a segment is lost, if a later one was delivered, in us.
     pub(super) fn loss_threshold(&mut self) -> u64 {
         let rtt = self.rack_rtt();
         if self.reordered_at.is_some_and(|at| self.now_us.saturating_sub(at) > REORDERING_FADES_US) {

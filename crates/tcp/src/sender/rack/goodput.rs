@@ -20,7 +20,7 @@ struct Running {
     /// Bytes from here on are counted.
     start: u64,
     end: u64,
-    /// When the first of what was sent only once arrived.
+    /// Time when the first of what was sent only once arrived.
     since: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Goodput {
         Goodput { mss, window: initial_window.max(SEGMENTS * mss), running: None, known: false }
     }
 
-    /// There is a measurement.
+    /// Whether there is a measurement.
     pub(super) fn known(&self) -> bool {
         self.known
     }
@@ -46,7 +46,7 @@ impl Goodput {
         }
     }
 
-    /// What was sent only once arrived, up to `end`.
+    /// Notes the arrival of what was sent only once, up to `end`.
     pub(super) fn on_arrival(&mut self, end: u64, now: u64) {
         if let Some(running) = &mut self.running
             && running.since.is_none()
@@ -103,7 +103,7 @@ mod tests {
         assert!(!goodput.waits_for_arrival(), "one is enough");
     }
 
-    /// Too little arrived: the next new data starts another.
+    /// Measures nothing where too little arrived: the next new data starts another.
     #[test]
     fn a_short_flight_measures_nothing() {
         let mut goodput = Goodput::new(10 * MSS, MSS);

@@ -5,50 +5,50 @@ use std::collections::VecDeque;
 
 use wire::RangeSet;
 
-/// One transmission of a segment that is not cumulatively acknowledged.
+/// Segment that is not cumulatively acknowledged, with its transmissions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub start: u64,
     pub end: u64,
-    /// When it was last sent.
+    /// Time when the segment was last sent.
     pub at: u64,
     /// Place in the order of sending.
     pub order: u64,
-    /// Millisecond timestamp of its first transmission.
+    /// Millisecond timestamp of the segment's first transmission.
     pub first_stamp: u32,
-    /// Of its last one.
+    /// Millisecond timestamp of the segment's last transmission.
     pub last_stamp: u32,
     /// Bytes sent again.
     pub retransmitted: u32,
-    /// Bytes in flight when it was first sent, itself among them.
+    /// Bytes in flight when the segment was first sent, itself among them.
     pub flight: u32,
-    /// Times it was sent.
+    /// Number of times that the segment was sent.
     pub count: u32,
-    /// Duplicate ACKs while its last transmission was the oldest out.
+    /// Number of duplicate ACKs while the segment's last transmission was the oldest out.
     pub dupacks: u8,
     pub sacked: bool,
-    /// Its last transmission is taken for lost.
+    /// Whether the last transmission is taken for lost.
     pub lost: bool,
-    /// The reordering timer has found it lost, and it was not sent again yet.
+    /// Whether the reordering timer has found the segment lost, and it was not sent again yet.
     pub considered_lost: bool,
-    /// It was sent again because later transmissions were SACKed.
+    /// Whether the segment was sent again because later transmissions were SACKed.
     pub resent_after_later_sack: bool,
-    /// Its last transmission was a probe.
+    /// Whether the last transmission was a probe.
     pub probe: bool,
-    /// Nothing could follow it when it was the last: its acknowledgement may have been delayed.
+    /// Whether nothing could follow the segment when it was the last: its acknowledgement may have been delayed.
     pub last_of_flight: bool,
 }
 
-/// What an ACK or SACK blocks delivered.
+/// Deliveries that an ACK or SACK blocks report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivered {
     /// Newly delivered bytes.
     pub bytes: u64,
-    /// The entry delivered by it that was sent last.
+    /// Entry sent last of those that were delivered.
     pub newest: Option<Entry>,
-    /// End of the first entry of it that was sent only once.
+    /// End of the first of the delivered entries that was sent only once.
     pub once: Option<u64>,
-    /// An entry arrived although later transmissions were SACKed before it.
+    /// Whether an entry arrived although later transmissions were SACKed before it.
     pub reordered: bool,
 }
 
@@ -112,7 +112,7 @@ impl SendMap {
         });
     }
 
-    /// The host refused what was sent from `start` on: it never was.
+    /// Removes what was sent from `start` on, which the host refused: it never was.
     pub(super) fn remove_refused(&mut self, start: u64) {
         while self.entries.back().is_some_and(|last| last.start >= start && last.count == 1) {
             self.entries.pop_back();
@@ -120,7 +120,7 @@ impl SendMap {
         }
     }
 
-    /// An entry is sent again; returns it.
+    /// Notes that an entry is sent again; returns the entry.
     pub(super) fn resend(&mut self, index: usize, at: u64, stamp: u32, probe: bool) -> Entry {
         self.orders += 1;
         let passed = self.newest_sacked;
@@ -181,7 +181,7 @@ impl SendMap {
         self.entries.iter().rposition(|entry| !entry.sacked)
     }
 
-    /// Nothing can follow the last one now.
+    /// Notes that nothing can follow the last segment now.
     pub(super) fn end_flight(&mut self) {
         if let Some(last) = self.entries.back_mut() {
             last.last_of_flight = true;
@@ -210,7 +210,7 @@ impl SendMap {
         }
     }
 
-    /// After a timeout nothing is SACKed any more, and nothing has been passed.
+    /// Forgets SACKs after a timeout: nothing is SACKed any more, and nothing has been passed.
     pub(super) fn forget_sacks(&mut self) {
         self.sacked.clear();
         self.newest_sacked = 0;

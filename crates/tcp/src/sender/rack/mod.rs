@@ -45,7 +45,7 @@ const UNKNOWN_RTT_US: u64 = 500_000;
 /// Shortest reordering timer, and where a release waits after each retransmission, that wait; us
 /// (net.inet.tcp.rack.minto).
 const SHORTEST_TIMER_US: u64 = 1000;
-/// What the host refused is tried again after this, us.
+/// Time after which what the host refused is tried again, in us.
 const REFUSED_US: u64 = 10_000;
 
 /// The sender of one connection.
@@ -64,14 +64,14 @@ pub struct RackSender {
     now_us: u64,
     /// RTT of the transmission sent last that was delivered, us in steps of the stack's clock.
     last_rtt: u64,
-    /// When that was sent, us.
+    /// Time when the transmission of `last_rtt` was sent, in us.
     last_sent_at: u64,
     /// Smallest of such RTTs, us; 0: none yet.
     min_rtt: u64,
     /// RTT of the ACK at hand, us, and what it shows of the path.
     sample: Option<Sample>,
     path: PathDelay,
-    /// Pacing waits for it (13).
+    /// Goodput, for which pacing waits (FreeBSD 13).
     goodput: Goodput,
     /// cwnd at the last call of output, by which growth is counted.
     cwnd_used: u64,
@@ -88,10 +88,10 @@ pub struct RackSender {
     prr_credit: u64,
     /// Bytes outstanding when recovery began (RecoverFS).
     recover_fs: u64,
-    /// This recovery does not reduce the window.
+    /// Whether this recovery does not reduce the window.
     cwnd_spared: bool,
     prior_windows: Option<PriorWindows>,
-    /// When reordering was last seen, us.
+    /// Time when reordering was last seen, in us.
     reordered_at: Option<u64>,
     /// Round trips with a D-SACK, as the reordering window counts them (RFC 8985 section 6.2 step 4).
     dsacks: u32,
@@ -104,13 +104,13 @@ pub struct RackSender {
     /// The next call of output does not wait.
     pacing_waived: bool,
     timer: Option<(Timer, u64)>,
-    /// When the timer system wakes the connection.
+    /// Time when the timer system wakes the connection.
     wake: Option<Nanos>,
-    /// What it was asked for, us: the timer or the end of pacing.
+    /// Time for which the timer system was asked, in us: the timer's or the end of pacing.
     wake_for: Option<u64>,
-    /// Where the connection waits for it (13).
+    /// Timer wheel in which the connection waits (FreeBSD 13).
     wheel: Option<Wheel>,
-    /// By how much calls of output came late, and how much of their waits was left, since one sent something; us.
+    /// Time by which calls of output came late, and what was left of their waits, since one sent something; in us.
     late: u64,
     early: u64,
     output_call: OutputCall,
@@ -129,7 +129,7 @@ pub struct RackSender {
     packets: Option<Box<PacketRtt>>,
     cwr: bool,
     undo: Option<Undo>,
-    /// After a timeout that leaves the windows as they are: nothing more leaves until an ACK comes.
+    /// Whether nothing more leaves until an ACK comes: after a timeout that leaves the windows as they are.
     awaits_ack: bool,
     /// ssthresh when a timeout ended a recovery; it is this again after the next one.
     ssthresh_at_timeout: Option<u64>,
@@ -143,17 +143,17 @@ pub struct RackSender {
     gave_up: bool,
 }
 
-/// Where a call of output stands.
+/// State of a call of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OutputCall {
     /// None is under way.
     Idle,
     Sending,
-    /// It has sent what it may.
+    /// Call that has sent what it may.
     Finished,
 }
 
-/// What a tail loss probe sends.
+/// Data that a tail loss probe sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
     None,
@@ -162,7 +162,7 @@ enum Probe {
     NewData,
 }
 
-/// The one timer that runs.
+/// Timer that runs; there is only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Reordering,

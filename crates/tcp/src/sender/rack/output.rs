@@ -1,4 +1,4 @@
-//! What the RACK stack sends at a call of output, and how long the next call waits.
+//! Output of the RACK stack: what a call sends, and how long the next call waits.
 
 use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US, Timer};
 use crate::context::Context;
@@ -62,7 +62,7 @@ impl RackSender {
         None
     }
 
-    /// What a timer has asked for costs credit where any retransmission does.
+    /// Takes credit for what a timer has asked for, where any retransmission costs it.
     fn charge_timer(&mut self, transmit: &Transmit) {
         if self.rack.timer_costs_credit {
             self.prr_credit = self.prr_credit.saturating_sub(u64::from(transmit.len));
@@ -80,7 +80,7 @@ impl RackSender {
         Some(transmit)
     }
 
-    /// How much new data may leave, of `left` bytes that wait. A probe is not limited by the window.
+    /// Number of bytes of new data that may leave, of `left` that wait. A probe is not limited by the window.
     fn sendable(&mut self, snd: &SendState, left: u64, probe: bool) -> u64 {
         let outstanding = snd.max - snd.una;
         let by_window = snd.wnd.saturating_sub(outstanding);
@@ -107,7 +107,7 @@ impl RackSender {
             || (last_fit && outstanding > 0 && !self.ccv.fast_recovery)
     }
 
-    /// How many of the `room` bytes that may leave one transmission takes.
+    /// Number of the `room` bytes that may leave which one transmission takes.
     pub(super) fn transmission_length(&self, snd: &SendState, room: u64) -> u64 {
         if room <= self.ccv.mss {
             return room;
@@ -207,8 +207,8 @@ impl RackSender {
         self.paced_until = (wait > 0).then_some(self.now_us + wait);
     }
 
-    /// How long output waits after a call that sent `sent_in_call` bytes, us. Their time at the rate of the largest
-    /// window per shortest RTT, in whole milliseconds, less a quarter.
+    /// Time that output waits after a call that sent `sent_in_call` bytes, in us: their time at the rate of the
+    /// largest window per shortest RTT, in whole milliseconds, less a quarter.
     pub(super) fn pacing_delay(&self) -> u64 {
         let rtt = if self.min_rtt > 0 { self.min_rtt } else { self.srtt_us().unwrap_or(1000) };
         let cwnd = if self.largest_cwnd > 0 { self.largest_cwnd } else { self.cwnd_used };
@@ -217,8 +217,8 @@ impl RackSender {
         if mutant!(RackNeverWaits) { 0 } else { (slot - slot / 4) * 1000 }
     }
 
-    /// Before goodput was measured output waits no longer than the timer that runs, whose milliseconds are taken for
-    /// microseconds (13.0's rack_start_hpts_timer).
+    /// Lets output wait, before goodput was measured, no longer than the timer that runs, whose milliseconds are
+    /// taken for microseconds (FreeBSD 13.0's rack_start_hpts_timer).
     pub(super) fn shorten_unmeasured_pace(&mut self, snd: &SendState) {
         if !self.rack.paces_when_measured || self.goodput.known() {
             return;
@@ -238,7 +238,8 @@ impl RackSender {
         }
     }
 
-    /// What keeps the stack from sending more. Data that the windows admit waits for pacing, or for what a burst of it may hold.
+    /// Limit that keeps the stack from sending more. Data that the windows admit waits for pacing, or for what a
+    /// burst of it may hold.
     pub(super) fn limit(&self, snd: &SendState) -> Limit {
         let limit = what_limits(snd, &self.ccv, self.ccv.mss);
         let waits = snd.end.saturating_sub(snd.nxt) >= self.ccv.mss;

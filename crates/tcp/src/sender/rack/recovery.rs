@@ -1,4 +1,5 @@
-//! What a loss, an ACK and a timeout do to the windows of the RACK stack: recovery, proportional rate reduction, undo.
+//! Reactions of the RACK stack's windows to a loss, an ACK and a timeout: recovery, proportional rate reduction,
+//! undo.
 
 use super::RackSender;
 use crate::cc::freebsd::{AckKind, Signal};

@@ -1,13 +1,13 @@
-//! What the RACK stack remembers of SACKs so as not to read them twice (sack_filter.c).
+//! Filter by which the RACK stack does not read SACKs twice (sack_filter.c).
 
 use wire::seq;
 
-/// Which filter a release has.
+/// Filter of SACK blocks that a release has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SackFilterKind {
-    /// Blocks are known when their ACK seems older than the last one (13).
+    /// Blocks are known when their ACK seems older than the last one (FreeBSD 13).
     LastAck,
-    /// Blocks are known when they are on a board of fifteen (15).
+    /// Blocks are known when they are on a board of fifteen (FreeBSD 15).
     Islands,
 }
 
@@ -39,7 +39,8 @@ impl SackFilter {
         }
     }
 
-    /// What is read of the blocks that came with `ack`; `max` is the highest sent plus one, `mss` a full segment.
+    /// Returns what is read of the blocks that came with `ack`; `max` is the highest sent plus one, `mss` a full
+    /// segment.
     pub(super) fn filter(&mut self, blocks: &[(u64, u64)], ack: u64, max: u64, mss: u64) -> News {
         match self {
             SackFilter::LastAck(filter) => {
@@ -123,8 +124,8 @@ impl Islands {
         news
     }
 
-    /// What of a block is not on the board. A block of it that it touches is made larger by it; pieces below a segment that
-    /// do not end where the stream does are taken for known.
+    /// Adds a block, and returns what of it is not on the board. A block of the board that it touches is made
+    /// larger by it; pieces below a segment that do not end where the stream does are taken for known.
     fn add(&mut self, (start, end): (u64, u64), ack: u64, max: u64, mss: u64) -> Option<(u64, u64)> {
         let (mut start, mut end) = (start.max(ack), end.max(ack));
         for known in &mut self.board {

@@ -14,7 +14,7 @@ const MAX_PROBES: u32 = 2;
 const SHORTEST_PROBE_US: u64 = 10_000;
 /// A slot of the high-precision timer system, us.
 const SLOT_US: u64 = 10;
-/// Its shortest sleep, us.
+/// Shortest sleep of the timer system, in us.
 const SHORTEST_SLEEP_US: u64 = 250;
 
 impl RackSender {
@@ -68,7 +68,7 @@ impl RackSender {
         Some((Timer::Retransmission, left))
     }
 
-    /// How long until a tail loss probe, us (RFC 8985 section 7.2).
+    /// Time until a tail loss probe, in us (RFC 8985 section 7.2).
     fn probe_time(&self) -> u64 {
         let (Some(last), before) = self.map.latest() else { return 0 };
         let srtt = self.srtt_us().unwrap_or(UNKNOWN_RTT_US).max(self.last_rtt).max(1);
@@ -84,8 +84,8 @@ impl RackSender {
         wait.saturating_sub(self.elapsed_since(last.at.max(self.timers_from)))
     }
 
-    /// What a tail loss probe will send: new data if a segment of it fits the peer's window, else the last segment again
-    /// (RFC 8985 section 7.3).
+    /// Chooses what a tail loss probe will send: new data if a segment of it fits the peer's window, else the last
+    /// segment again (RFC 8985 section 7.3).
     fn plan_probe(&mut self, snd: &SendState, cx: &mut Context<'_>) {
         cx.events.push(EventKind::Tlp, snd.offset(snd.una), 0);
         self.pacing_waived = true;

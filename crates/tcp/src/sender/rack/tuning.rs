@@ -1,50 +1,52 @@
-//! What distinguishes the RACK stacks of two releases.
+//! Differences between the RACK stacks of two releases.
 
 use super::sack_filter::SackFilterKind;
 
-/// What distinguishes the RACK stacks of two releases.
+/// Differences between the RACK stacks of two releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RackTuning {
-    /// The stack's clock counts milliseconds (13), else microseconds (15).
+    /// The stack's clock counts milliseconds (FreeBSD 13), else microseconds (FreeBSD 15).
     pub milliseconds: bool,
-    /// Timers and pacing end on ticks of the host's clock (`wheel.rs`), as recorded of 13; else on slots of 10 us.
+    /// Timers and pacing end on ticks of the host's clock (`wheel.rs`), as recorded of FreeBSD 13; else on slots of
+    /// 10 us.
     pub wheel_on_ticks: bool,
-    /// 13: a segment is lost after the last RTT and 2 ms; once reordering was seen, and 1 ms and a quarter of the
-    /// RTT. 15: after the last RTT and a quarter, and more after D-SACKs.
+    /// FreeBSD 13: a segment is lost after the last RTT and 2 ms; once reordering was seen, and 1 ms and a quarter
+    /// of the RTT. FreeBSD 15: after the last RTT and a quarter, and more after D-SACKs.
     pub threshold_by_packet_delay: bool,
-    /// Output is hardly paced before a first measurement of goodput (13).
+    /// Output is hardly paced before a first measurement of goodput (FreeBSD 13).
     pub paces_when_measured: bool,
-    /// After a retransmission output waits for 1 ms (13).
+    /// Whether output waits for 1 ms after a retransmission (FreeBSD 13).
     pub paces_after_retransmission: bool,
-    /// Which filter SACK blocks pass.
+    /// Filter that SACK blocks pass.
     pub sack_filter: SackFilterKind,
-    /// A retransmission that a timer asks for, a probe too, costs PRR credit as any other (15).
+    /// A retransmission that a timer asks for, a probe too, costs PRR credit as any other (FreeBSD 15).
     pub timer_costs_credit: bool,
-    /// What the reordering timer finds lost is taken out of the pipe until it is sent again (15).
+    /// Whether what the reordering timer finds lost is taken out of the pipe until it is sent again (FreeBSD 15).
     pub pipe_without_lost: bool,
-    /// At its end recovery leaves cwnd at ssthresh at least (15; RFC 6582 section 3.2 step 3, option 2), else at most (13).
+    /// Whether recovery leaves cwnd at ssthresh at least at its end (FreeBSD 15; RFC 6582 section 3.2 step 3,
+    /// option 2), else at most (FreeBSD 13).
     pub exit_raises_window: bool,
-    /// Segments of unused PRR credit that the window takes over when recovery ends; None: all of it (13).
+    /// Segments of unused PRR credit that the window takes over when recovery ends. None: all of it (FreeBSD 13).
     pub credit_segments: Option<u64>,
-    /// A loss on a deeply buffered path does not reduce the window while the RTT is near its minimum (13).
+    /// A loss on a deeply buffered path does not reduce the window while the RTT is near its minimum (FreeBSD 13).
     pub spares_cwnd_at_low_delay: bool,
-    /// Bytes counted per ACK in congestion avoidance are capped at L segments (15).
+    /// Bytes counted per ACK in congestion avoidance are capped at L segments (FreeBSD 15).
     pub abc_capped: bool,
-    /// A timeout leaves both windows as they are (the hook is not called), sends the oldest transmission again, keeps what
-    /// was SACKed until the third in a row, and then waits for an ACK (15); else it reduces them, forgets what was SACKed
-    /// and sends the first segment again (13).
+    /// A timeout leaves both windows as they are (the hook is not called), sends the oldest transmission again,
+    /// keeps what was SACKed until the third in a row, and then waits for an ACK (FreeBSD 15); else it reduces
+    /// them, forgets what was SACKed and sends the first segment again (FreeBSD 13).
     pub timeout_spares_window: bool,
-    /// Recovery is undone when an echoed timestamp or a short RTT shows that it was not needed (13); else D-SACKs for all
-    /// that was sent again restore ssthresh (15).
+    /// Recovery is undone when an echoed timestamp or a short RTT shows that it was not needed (FreeBSD 13); else
+    /// D-SACKs for all that was sent again restore ssthresh (FreeBSD 15).
     pub undoes_recovery: bool,
-    /// Duplicate ACKs count where they have SACK blocks, too (13).
+    /// Duplicate ACKs count where they have SACK blocks, too (FreeBSD 13).
     pub sacks_count_as_duplicates: bool,
-    /// A spurious timeout is recognised by the echoed timestamp (15).
+    /// A spurious timeout is recognised by the echoed timestamp (FreeBSD 15).
     pub undoes_timeouts: bool,
-    /// Without SACK the connection goes back to the default stack (13; net.inet.tcp.rack.sack_not_required).
+    /// Without SACK the connection goes back to the default stack (FreeBSD 13; net.inet.tcp.rack.sack_not_required).
     pub needs_sack: bool,
     /// New data that a probe sends in recovery counts as any other: probes go on without end, and no timeout comes
-    /// (13; rack_timeout_tlp).
+    /// (FreeBSD 13; rack_timeout_tlp).
     pub recovery_hides_probes: bool,
     /// Segments of one output call (net.inet.tcp.rack.hptsi_seg_max).
     pub burst_segments: u32,

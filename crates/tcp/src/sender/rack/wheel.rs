@@ -18,7 +18,7 @@ const SHORTEST_SLEEP: u64 = 25;
 pub(super) struct Wheel {
     /// Slot of the last look, None before the first use.
     looked: Option<u64>,
-    /// How long it meant to sleep then, slots.
+    /// Number of slots that the wheel meant to sleep at the last look.
     sleep: u64,
     /// Whether that was lengthened to the shortest sleep, which nothing shortens.
     shortest: bool,
@@ -26,7 +26,7 @@ pub(super) struct Wheel {
     next_look: u64,
     /// Slot of what waits.
     due: Option<u64>,
-    /// What waited is carried out.
+    /// Whether what waited is being carried out.
     looking: bool,
 }
 
@@ -36,7 +36,7 @@ impl Wheel {
         self.due.is_some()
     }
 
-    /// Nothing waits any more.
+    /// Forgets what waits.
     pub(super) fn clear(&mut self, clock: &HostClock, now: Nanos) {
         self.catch_up(clock, now);
         self.due = None;
@@ -58,7 +58,7 @@ impl Wheel {
         }
     }
 
-    /// What waited is due: it is carried out until [`Wheel::end_look`].
+    /// Begins to carry out what waited and is due, until [`Wheel::end_look`].
     pub(super) fn begin_look(&mut self) {
         self.due = None;
         self.looking = true;
@@ -71,7 +71,7 @@ impl Wheel {
         }
     }
 
-    /// When what waits is carried out.
+    /// Time when what waits is carried out.
     pub(super) fn wake(&self, clock: &HostClock) -> Option<Nanos> {
         let due = self.due?;
         let mut wheel = self.clone();
