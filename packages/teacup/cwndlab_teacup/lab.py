@@ -78,7 +78,7 @@ def _commands(source: Source) -> str:
 
 
 def _way_in(source: Source, host: str) -> dict[str, Any]:
-    """How Fabric gets there, but for passwords, which stand in no file of ours."""
+    """Way of Fabric to a host, without passwords, which stand in no file that is written here."""
     user = source.get("env.user")
     key = source.get("env.key_filename")
     found: dict[str, Any] = {"ssh": f"{as_text(user)}@{host}" if user else host}

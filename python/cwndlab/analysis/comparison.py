@@ -45,7 +45,7 @@ class Design(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """How sure to be, and of what."""
+    """Options of a comparison: confidence, equivalence, seed, and whether to read samples."""
 
     confidence: float = 0.95
     equivalent: float | None = None
@@ -134,7 +134,7 @@ class Comparison:
     """Comparisons that share the chance of a false alarm."""
     interval: Interval | None = None
     method: str = ""
-    """How `interval` was made."""
+    """Method by which `interval` was made."""
     welch: Interval | None = None
     """Welch's interval of the same difference; for paired runs, as if they were not."""
     welch_p: float | None = None
@@ -297,7 +297,7 @@ class _Sample:
     shared: bool
     """Whether a's and b's values pair up by their draws."""
     exact: str
-    """Which side cannot vary: "", "a", "b" or "ab"."""
+    """Sides that cannot vary: "", "a", "b" or "ab"."""
     identical: bool
     notes: tuple[str, ...]
 
@@ -428,7 +428,7 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
 
 
 def _single(known: Comparison, options: Options) -> Comparison:
-    """One run on each side: what their own samples say."""
+    """Compare one run on each side by the runs' own samples."""
     if not options.within:
         return replace(known, kind=Kind.SINGLE)
     series = [

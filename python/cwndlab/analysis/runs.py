@@ -39,7 +39,7 @@ class Run:
 
     label: str
     metrics: Mapping[str, float]
-    """By column of the summary, in its unit; a metric that does not exist is absent."""
+    """Metrics by column of the summary, in its unit; a metric that does not exist is absent."""
     mixed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Metrics that would be means over flows of different applications, with these."""
     cell: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Run:
     identity: str | None = None
     """Equal for runs that recorded the same; None where that cannot be told."""
     started: datetime | None = None
-    """When it began, if that can matter: None for simulated runs."""
+    """Time at which the run began, if that can matter. None for simulated runs."""
     by_chance: bool = True
     """Whether something besides seed and repeat decides what it records."""
     series: Callable[[str], Floats] = field(default=lambda metric: np.empty(0), compare=False)

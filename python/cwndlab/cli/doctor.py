@@ -41,7 +41,7 @@ class Finding:
     section: str
     what: str
     there: bool | None
-    """None: neither good nor bad, or not to be known."""
+    """Whether the thing is there. None where it is neither good nor bad, or not to be known."""
     detail: str
 
 

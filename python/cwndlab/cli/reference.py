@@ -61,7 +61,7 @@ def _entry(name: str, member: Any, commands: Mapping[str, Any]) -> str:
 
 
 def signature(name: str, function: Any) -> str:
-    """How a function or a method is called: on one line, or with a line for each argument."""
+    """Format the call of a function or a method: on one line, or with a line for each argument."""
     found = inspect.signature(function)
     shown: list[str] = []
     for each in found.parameters.values():

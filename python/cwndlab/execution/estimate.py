@@ -39,7 +39,7 @@ class Estimate:
     memory: int
     """Bytes of all processes at the same time."""
     seconds: float
-    """By the clock on the wall."""
+    """Time by the clock on the wall, in s."""
     costly: Mapping[str, str]
     """Advice on what to record less, by what is recorded, where that takes much."""
 

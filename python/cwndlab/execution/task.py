@@ -106,7 +106,7 @@ def carry_out_part(part: Part, bed: Testbed, site: Site, control: "PartControl")
 
 @dataclass
 class PartControl:
-    """How a part talks with the sweep it belongs to."""
+    """Callbacks of a part to the sweep it belongs to."""
 
     cancelled: Callable[[], bool]
     advance: Callable[[int, int], None]

@@ -37,7 +37,9 @@ OUTSIDE = " !"
 """Stands behind a difference that is larger than it may be."""
 
 Allowed = Mapping[str, float]
-"""How far apart metrics may be, as a share of the kernel's; a metric that is not there may be anything."""
+"""Distance allowed between metrics, as a share of the kernel's; a metric that is not there may be
+anything.
+"""
 
 
 def text(rows: Sequence[Row], allowed: Allowed = MappingProxyType({})) -> str:
@@ -181,7 +183,7 @@ def html(rows: Sequence[Row], kernel: ResultSet, picture: Path, allowed: Allowed
 
 
 def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
-    """Our section of docs/evidence/fidelity.md."""
+    """Make the section about validation of docs/evidence/fidelity.md."""
     command = (
         f"cwndlab compare --testbed {kernel.header.testbed} {kernel.header.experiment}"
         " --document docs/evidence/fidelity.md"
@@ -226,7 +228,7 @@ def with_section(text: str, section: str) -> str:
 
 
 def section_of(text: str) -> str:
-    """Our section of a document's text, empty if it has none."""
+    """Find the section about validation in a document's text. Empty if it has none."""
     start, end = text.find(BEGIN), text.find(END)
     return text[start : end + len(END)] + "\n" if start >= 0 and end > start else ""
 
@@ -242,7 +244,7 @@ def _labels(row: Row) -> list[str]:
 
 
 def _marked(metric: Metric, allowed: Allowed) -> str:
-    """How far apart the sides are, marked where that is more than it may be."""
+    """Format the distance of the sides, marked where it is more than it may be."""
     share = allowed.get(metric.name)
     outside = share is not None and metric.error is not None and not within(metric, share)
     return _share(metric.error) + OUTSIDE * outside

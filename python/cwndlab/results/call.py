@@ -1,4 +1,4 @@
-"""How good a voice call is: the mean opinion score that the E-model of ITU-T G.107 estimates.
+"""The quality of a voice call: the mean opinion score that the E-model of ITU-T G.107 estimates.
 
 R = 93.2 - Id - Ie,eff is the rating of G.107 with its default values (section 7.7, where Ro - Is is 93.2 and
 A is 0). The codec is G.711 with packet-loss concealment (G.711 Appendix I), as G.113 Appendix I has it.

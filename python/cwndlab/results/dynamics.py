@@ -1,4 +1,4 @@
-"""How the flows of a run share over time: metrics made of their goodput in each second."""
+"""The sharing of flows over time: metrics made of their goodput in each second."""
 
 import math
 from collections.abc import Mapping, Sequence

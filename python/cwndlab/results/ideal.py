@@ -1,4 +1,4 @@
-"""How long a transfer takes on an idle path, at least: what measured times are compared with."""
+"""The least time of a transfer on an idle path, with which measured times are compared."""
 
 from __future__ import annotations
 

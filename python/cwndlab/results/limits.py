@@ -25,7 +25,7 @@ SEVERAL = "several"
 """Stands for the main limit where none is."""
 
 APART = 2.0
-"""From this ratio on, the smoothed RTT of TCP and the RTT of the path are not the same thing."""
+"""Ratio from which on the smoothed RTT of TCP and the RTT of the path are not the same thing."""
 
 _BUFFERS = {"rwnd": "receive_buffer", "sndbuf": "send_buffer"}
 

@@ -34,9 +34,9 @@ class Question:
     """Question of an experiment."""
 
     text: str
-    """In words; empty where it says nothing."""
+    """Question in words; empty where the file says nothing."""
     aims: tuple[Aim, ...] = ()
-    """None where the file does not say what answers it."""
+    """Metrics that answer the question. Empty where the file does not say."""
 
 
 def check(experiment: Experiment) -> None:

@@ -31,7 +31,7 @@ GUEST = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """How the runs of a testbed are, whatever carries the packets."""
+    """Properties of a testbed's runs, whatever carries the packets."""
 
     takes_real_time: bool
     """Whether a run lasts as long as it is about: runs then have an order and a pause between them."""
@@ -124,7 +124,9 @@ def kind(name: str) -> Kind:
 
 
 def facts(name: str) -> Facts:
-    """How the runs of a testbed are; of none that is known, as for results of other tools, as real ones."""
+    """Return the properties of a testbed's runs; for a name that is not known, as of other tools' results,
+    those of real runs.
+    """
     known = TABLE if name in TABLE else table()
     return known[name].facts if name in known else REAL
 

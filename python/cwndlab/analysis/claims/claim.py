@@ -26,7 +26,9 @@ WRITTEN: dict[str, str] = {
     "cells-after": "before; its cells after",
     "after": "after",
 }
-"""When a claim was committed, the first run of its suite being the mark, and how a table says so."""
+"""Times at which a claim was committed, the first run of its suite being the mark, with the words
+of a table.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Claim:
     metric: str
     """Metric that is computed from the runs, in words."""
     measure: Mapping[str, Any]
-    """How it is computed; see `cwndlab.analysis.claims.measures`."""
+    """Computation of the metric; see `cwndlab.analysis.claims.measures`."""
     published: float | None
     unit: str
     expected: Expectation

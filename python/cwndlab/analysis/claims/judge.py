@@ -21,7 +21,7 @@ class Judgement:
     verdict: str
     """`agree`, `differ` or `cannot tell`."""
     reason: str
-    """Why it cannot be told, or what a metric alone would not say; often empty."""
+    """Reason why the claim cannot be told, or what a metric alone would not say; often empty."""
     inferred: tuple[str, ...] = ()
     """The stacks it is about whose models are inferred."""
 

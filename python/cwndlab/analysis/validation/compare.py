@@ -94,8 +94,9 @@ def compare(model: ResultSet, kernel: ResultSet) -> list[Row]:
 
 
 def median_errors(rows: Sequence[Row]) -> dict[str, tuple[float, int]]:
-    """By metric, the median size of the error over single flows, and over how many; periods count from three
-    epochs."""
+    """Median size of the error over single flows, and their number, by metric; periods count from three
+    epochs.
+    """
     found = {}
     for name in METRICS:
         errors = [row.metrics[name].error for row in rows if row.flow != ALL]

@@ -50,7 +50,7 @@ class _Layout:
     right: int
     """Room for the amounts."""
     above: int = 0
-    """How far names stand above the lines."""
+    """Distance of names above the lines."""
 
 
 _LAYOUTS = (_Layout("wide", 720, 26, 150), _Layout("narrow", 360, 42, 14, above=14))
@@ -67,7 +67,7 @@ class _Row:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From where to where its line goes; not below zero, where no metric is, if its mean is not."""
+        """Ends of the row's line; not below zero, where no metric is, if the mean is not."""
         half = 0.0 if math.isnan(self.half) else self.half
         return max(self.mean - half, min(0.0, self.mean)), self.mean + half
 

@@ -42,7 +42,9 @@ class Comparison:
 
     @property
     def difference_pct(self) -> float | None:
-        """How far ours is from the published metric, in % of it; None unless ours is one value."""
+        """Distance of cwndlab's metric from the published one, in % of it. None unless cwndlab's is one
+        value.
+        """
         if self.ours is None or self.ours[0] != self.ours[1] or self.published == 0:
             return None
         return 100 * (self.ours[0] - self.published) / self.published

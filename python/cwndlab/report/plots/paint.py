@@ -1,4 +1,6 @@
-"""How every plot looks and is saved: type, grid of panels, legend, limits, and files with equal bytes."""
+"""The look of every plot, and its saving: type, grid of panels, legend, limits, and files with
+equal bytes.
+"""
 
 from __future__ import annotations
 

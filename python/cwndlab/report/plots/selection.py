@@ -40,7 +40,7 @@ Span = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Options:
-    """Everything a caller may choose about a plot. None or empty means: what suits the kind."""
+    """Options of a plot for its caller. None or empty means: what suits the kind."""
 
     runs: Sequence[object] | None = None
     """Run IDs, in the order they are drawn; the number in front of a run ID's `-` is enough."""

@@ -34,7 +34,7 @@ SILENCE_S = 120.0
 LOOK_S = 0.01
 CONSOLE, ROOT = "console.txt", "root"
 PREFIX = "cwndlab-guest-"
-"""How the folders of guests begin; the process that made one follows."""
+"""Prefix of the folders of guests; the process that made one follows."""
 PROGRAMS = ("setpriv", "setarch")
 """Programs that start a guest, of Debian's package util-linux."""
 _MOUNT_POINTS = ("proc", "sys", "dev", "tmp")

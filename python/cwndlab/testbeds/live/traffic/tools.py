@@ -1,4 +1,4 @@
-"""How iperf3 and iperf 2 carry out a bulk transfer: their commands, and what they cannot do."""
+"""The bulk transfers of iperf3 and iperf 2: their commands, and what these tools cannot do."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +30,7 @@ AFTER_S = 5
 
 
 def refusal(tool: str, flow: Flow) -> str | None:
-    """Why a tool cannot carry out a flow of the Scenario, or None."""
+    """Reason why a tool cannot carry out a flow of the Scenario. None where it can."""
     app = flow["app"]
     if app["kind"] != "bulk":
         return f"{tool} carries out bulk transfers; app {app['kind']} needs our own sender"
@@ -44,7 +44,7 @@ def refusal(tool: str, flow: Flow) -> str | None:
 
 
 def lead_ns(tool: str, base_rtt_ns: int) -> int:
-    """How long before the connection is to open the tool's client has to be started."""
+    """Time by which the tool's client has to be started before the connection is to open, in ns."""
     return START_NS + ROUND_TRIPS[tool] * base_rtt_ns if tool in PROGRAMS else 0
 
 

@@ -201,7 +201,9 @@ HOLDER = (
 exit 0
 """
 )
-"""Which other has the machine; arguments: directory, seconds of silence, our token."""
+"""Script that says which other process has the machine; arguments: directory, seconds of silence,
+own token.
+"""
 
 CLEAN = (
     COMMON

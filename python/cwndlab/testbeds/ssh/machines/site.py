@@ -135,7 +135,7 @@ class Site:
         return {kind: why for kind, key in keys.items() if (why := known[key]) is not None}
 
     def agent(self, machine: str) -> Path | None:
-        """Our agent's program for a machine; None where there is none."""
+        """Find the program of cwndlab's agent for a machine. None where there is none."""
         if machine not in self._agents:
             system, processor = self.machines[machine].run(["uname", "-sm"]).split()
             self._agents[machine] = agents.program(f"{system.lower()}-{processor}", self.file.agent)
@@ -199,7 +199,7 @@ class Site:
 
 
 _known: dict[tuple[Path, int], Site] = {}
-"""By file and process."""
+"""Sites by file and process."""
 
 
 def of(path: Path) -> Site:

@@ -86,7 +86,7 @@ def together(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 class Owners:
-    """Whose the connections at a host are."""
+    """Owners of the connections at a host."""
 
     def __init__(self, flows: Sequence[Ends], host: str) -> None:
         """Flows that begin or end there are known by their ports."""
@@ -104,7 +104,7 @@ class Owners:
 
 
 class SsSampler:
-    """Both ends of every connection of a run, as `ss` shows them."""
+    """Sampler of both ends of every connection of a run, as `ss` shows them."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class SsSampler:
         clocks: Mapping[str, Clock],
         limit_s: float,
     ) -> None:
-        """Nothing runs yet; `clocks` are known when it stops."""
+        """Run nothing yet; `clocks` are known when the sampler stops."""
         self._run_id, self._machines, self._clocks, self._limit_s = run_id, machines, clocks, limit_s
         self._flows = [ends[flow["name"]] for flow in scenario["flows"] if not is_datagrams(flow)]
         self._jobs: dict[str, str] = {}

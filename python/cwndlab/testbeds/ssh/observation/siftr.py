@@ -41,7 +41,7 @@ LOGGED = {
 
 
 class SiftrSampler:
-    """Both ends of every connection at FreeBSD hosts, as SIFTR logs them."""
+    """Sampler of both ends of every connection at FreeBSD hosts, as SIFTR logs them."""
 
     def __init__(
         self,

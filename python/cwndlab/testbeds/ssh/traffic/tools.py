@@ -95,8 +95,9 @@ class ToolTraffic:
         look: Callable[[], None],
         counted: Collection[str] = (),
     ) -> None:
-        """Nothing is started yet; nothing will run longer than the limit. At the hosts `counted` only the
-        tool knows how much a flow carried."""
+        """Start nothing yet; nothing will run longer than the limit. At the hosts `counted` only the tool
+        knows how much a flow carried.
+        """
         self._limit_s, self._look = limit_s, look
         self._hosts = {
             name: _Host(machine, limit_s, counted=name in counted) for name, machine in hosts.items()
