@@ -24,7 +24,7 @@ HEADER = """\
 
 
 def of(source: Source, name: str, hosts: Sequence[str], ways: Sequence[str]) -> str | None:
-    """The text of the lab file for the hosts of an experiment; None where one of them has no address.
+    """The text of the lab file for the hosts of an experiment. None where one of them has no address.
 
     `ways` are the keys of its routers' links: `network.dumbbell.bottleneck`, or `network.links.ROUTER`.
     """

@@ -96,7 +96,7 @@ class Effect:
 
     @property
     def good(self) -> bool | None:
-        """Whether b is typically better; None where neither way is, nothing changes, or one side has none."""
+        """Whether b is typically better. None where neither way is, nothing changes, or one side has none."""
         if self.better is None or not self.typical or math.isnan(self.typical):
             return None
         return (self.typical > 0) == (self.better == "higher")

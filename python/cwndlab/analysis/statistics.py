@@ -533,7 +533,7 @@ def _squared_t(values: Floats, n: int) -> Floats:
 
 
 def _autocorrelation(series: Floats) -> Floats | None:
-    """Autocorrelation at each lag (biased estimate, by FFT); None of a series that does not vary."""
+    """Autocorrelation at each lag (biased estimate, by FFT). None for a series that does not vary."""
     n = len(series)
     off = series - series.mean()
     spectrum = np.fft.rfft(off, 2 * n)

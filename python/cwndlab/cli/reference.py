@@ -97,7 +97,7 @@ def _options(command: Any, function: Any) -> dict[str, str]:
 
 
 def _methods(kind: type) -> list[str]:
-    """The public methods and properties of a class of ours, its own first."""
+    """The public methods and properties of a class of cwndlab, its own first."""
     found: dict[str, None] = {}
     for each in _ours(kind):
         for name, member in vars(each).items():

@@ -38,7 +38,7 @@ PACKET_MEMORY = 250
 FLOW_MEMORY = 12_000
 """Bytes that a flow takes."""
 PROCESS_MEMORY = 125_000_000
-"""Bytes of a process of ours that does nothing yet."""
+"""Bytes of a process of cwndlab that does nothing yet."""
 ROW_MEMORY = 3
 """Number of copies of a row in memory while its table is written: as it came, as one piece, and encoded."""
 VBR_BPS = 1e6

@@ -1,4 +1,4 @@
-"""Compiles congestion controls that were written for a kernel, against headers of our own."""
+"""Compiles congestion controls that were written for a kernel, against cwndlab's own headers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from cwndlab.results.labels import Labels
 from cwndlab.results.resultset import ResultSet
 
 BEGIN, END = "<!-- validate: begin -->", "<!-- validate: end -->"
-"""Marks around our section of docs/evidence/fidelity.md."""
+"""Marks around the section about validation of docs/evidence/fidelity.md."""
 
 IN_FULL = 8
 """Flows up to which a terminal gets every metric."""
@@ -211,7 +211,7 @@ def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
 
 
 def write_section(document: Path, section: str) -> None:
-    """Put our section into a document, in place of the one that is there, or at its end."""
+    """Put the section about validation into a document, in place of the one that is there, or at its end."""
     try:
         before = document.read_text(encoding="utf-8")
     except OSError as error:
@@ -220,7 +220,7 @@ def write_section(document: Path, section: str) -> None:
 
 
 def with_section(text: str, section: str) -> str:
-    """A document's text with our section; an empty one takes nothing away."""
+    """A document's text with the section about validation; an empty one takes nothing away."""
     start, end = text.find(BEGIN), text.find(END)
     if start >= 0 and end > start:
         return text[:start] + section + text[end + len(END) :].lstrip("\n")

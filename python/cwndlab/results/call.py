@@ -41,7 +41,7 @@ def opinion_score(mouth_to_ear_ms: float, loss: float) -> float:
 
 
 def of_flow(frame_ns: int, one_way_p95_ns: float | None, loss: float | None) -> float | None:
-    """The score of a flow of `voip`; None where its delay or its loss is not known.
+    """The score of a flow of `voip`. None where its delay or its loss is not known.
 
     From mouth to ear it takes a frame, whose end the sender waits for, and as long as 95 of 100 datagrams
     take: a play-out buffer that follows the delay waits so long, and the rest counts as in time.

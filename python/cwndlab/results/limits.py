@@ -46,7 +46,7 @@ def shares(row: Mapping[str, Value]) -> dict[str, float]:
 
 
 def main(row: Mapping[str, Value]) -> str | None:
-    """The limit of more than half of the time, or `several`; None where nothing is known."""
+    """The limit of more than half of the time, or `several`. None where nothing is known."""
     found = shares(row)
     if not found:
         return None

@@ -47,7 +47,7 @@ class Metric:
 
     @property
     def most(self) -> float | None:
-        """The largest value there can be, in the unit of the summary; None where there is no such."""
+        """The largest value there can be, in the unit of the summary. None where there is no such."""
         if self.unit == "%":
             return 100 / self.factor
         return 1 if self.name.startswith("jain") else None

@@ -24,7 +24,7 @@ class Aim:
 
     metric: str
     better: str | None = None
-    """`higher` or `lower`; None where neither is."""
+    """`higher` or `lower`. None where neither is."""
     by: str | None = None
     """The swept key whose values are compared; None: the one that is asked about first."""
 

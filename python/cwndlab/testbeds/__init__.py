@@ -110,7 +110,7 @@ def table() -> dict[str, Kind]:
 
 
 def names() -> list[str]:
-    """The names of all testbeds, ours first."""
+    """The names of all testbeds, cwndlab's own first."""
     return [*TABLE, *(name for name in table() if name not in TABLE)]
 
 

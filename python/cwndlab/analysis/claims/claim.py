@@ -33,7 +33,9 @@ of a table.
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The values of our metric that agree with the claim, `low` and `high` included; None is no limit."""
+    """The values of cwndlab's metric that agree with the claim, `low` and `high` included; None is no
+    limit.
+    """
 
     low: float | None
     high: float | None
@@ -80,7 +82,7 @@ class Claim:
     says: str
     """The claim in words."""
     suite: str | None
-    """The built-in experiment whose runs decide it; None where the publication's own values do."""
+    """The built-in experiment whose runs decide it. None where the publication's own values do."""
     metric: str
     """Metric that is computed from the runs, in words."""
     measure: Mapping[str, Any]

@@ -14,7 +14,7 @@ AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim, our metric for it, and whether the two agree."""
+    """A claim, cwndlab's metric for it, and whether the two agree."""
 
     claim: Claim
     value: float | None

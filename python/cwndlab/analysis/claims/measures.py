@@ -35,7 +35,9 @@ class UndecidedError(Exception):
 
 
 def measure(claim: Claim, cells: Cells | None) -> tuple[float, str]:
-    """Return (our metric, a remark to print with it, often empty); raises UndecidedError without one."""
+    """Return (cwndlab's metric, a remark to print with it, often empty); raises UndecidedError
+    without one.
+    """
     asked = dict(claim.measure)
     if asked["of"] in PUBLISHED_METRICS:
         return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published values alone"
@@ -491,7 +493,7 @@ def _table_pairs(cells: Cells, without: Mapping[str, Any] | None = None) -> list
 
 
 def _rank_order(cells: Cells) -> float:
-    """Spearman's rank correlation between our table and the published one."""
+    """Spearman's rank correlation between cwndlab's table and the published one."""
     ours, theirs = (_ranks(side) for side in zip(*_table_pairs(cells), strict=True))
     return float(np.corrcoef(ours, theirs)[0, 1])
 
@@ -594,7 +596,7 @@ _WINDOW_SWEEP: dict[str, Callable[..., float]] = {
 
 
 def _loadlatency(what: str) -> float:
-    """A metric of the OVERALL block, computed by our aggregation from the 19 lines published above it."""
+    """A metric of the OVERALL block, aggregated by cwndlab from the 19 lines published above the block."""
     from cwndlab import _native
     from cwndlab.experiment import suites
 

@@ -60,7 +60,7 @@ class Metric:
 
     @property
     def error(self) -> float | None:
-        """The difference as a share of the kernel's metric; None where there is none."""
+        """The difference as a share of the kernel's metric. None where there is none."""
         if self.model is None or self.kernel is None:
             return None
         if self.kernel == 0:
@@ -206,7 +206,7 @@ def _known(repeats: Sequence[Metrics], name: str) -> Iterator[float]:
 
 
 def _interval(ours: list[float], theirs: list[float]) -> tuple[float, float] | None:
-    """Welch's confidence interval of the difference of two means; None where nothing varies."""
+    """Welch's confidence interval of the difference of two means. None where nothing varies."""
     if min(len(ours), len(theirs)) < 2:
         return None
     errors = [statistics.variance(side) / len(side) for side in (ours, theirs)]

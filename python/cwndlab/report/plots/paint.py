@@ -80,7 +80,9 @@ class Plot(Figure):
 
 @contextmanager
 def style(options: Options) -> Iterator[None]:
-    """Apply our look inside the block, below what the user set in matplotlib and in a file of settings."""
+    """Apply cwndlab's look inside the block, below what the user set in matplotlib and in a file of
+    settings.
+    """
     size = sizes.parse(options.size)
     points = options.font_size or size.points
     ours: dict[Any, Any] = {

@@ -92,7 +92,7 @@ class Options:
     """`paper` (a page's width, small type), `slide` (16:9, large type), `1col` or `2col` of a journal, or
     millimetres: `88mm`, `88x60mm`."""
     style: str | Path | None = None
-    """A file of matplotlib's settings (matplotlibrc, .mplstyle), which come before ours."""
+    """A file of matplotlib's settings (matplotlibrc, .mplstyle), which come before cwndlab's."""
     font: str | None = None
     """The family of type."""
     font_size: float | None = None

@@ -1,4 +1,4 @@
-"""A guest: a kernel as a process of this machine, in virtual time, whose first process is our agent.
+"""A guest: a kernel as a process of this machine, in virtual time, whose first process is cwndlab's agent.
 
 Its root is a folder of this machine (hostfs), in which it finds its plan and leaves what it saw. That costs
 no virtual time, needs no device in the kernel, and leaves nothing to be parsed out of a console.

@@ -280,7 +280,7 @@ class _Plan:
         }
 
     def _delays(self, link: Link) -> Iterator[tuple[int, int | None]]:
-        """The delay of a link besides its queue, from each time on; None where it differs by packet."""
+        """The delay of a link besides its queue, from each time on. None where it differs by packet."""
         delay = None if link["jitter"] is not None else link["delay_ns"]
         yield 0, delay
         for change in sorted(self._scenario["schedule"], key=lambda change: change["at_ns"]):

@@ -208,7 +208,7 @@ class _Run:
         }
 
     def _begin(self, started: Traffic, path: PathBackend, sampler: Sampler) -> int:
-        """Tell everybody when t = 0 is, each by its own clock, and return it by ours."""
+        """Tell everybody when t = 0 is, each by its own clock, and return it by this process's clock."""
         offsets = {host: self._lab.clock_offset(host) for host in self._lab.hosts}
         zero = clock.choose_zero(self._scenario, self._starts, self._lab.lead_ns)
         path.mark_start(zero)

@@ -252,8 +252,8 @@ class _Flows:
         self._acked = connections.Unwrapped()
         self._held: dict[int, float] = {}
         self._sent: dict[int, tuple[int, int, float, int] | None] = {}
-        """Each flow's last sequence number, its distance from the first one, the farthest end of data, and the
-        number of packets that began below that end."""
+        """Each flow's last sequence number, its distance from the first one, the farthest end of data, and
+        the number of packets that began below that end."""
 
     def rows(self, frame: pl.DataFrame, start_ns: int) -> Rows:
         def column(wanted: str) -> Column:

@@ -193,13 +193,13 @@ class SshLab:
         return self._agents
 
     def _agent_at(self, router: str) -> AgentTraffic:
-        """Start our agent at a router."""
+        """Start cwndlab's agent at a router."""
         machine = self._site.machines[router]
         self._made_by[router] = self._copy_agent(machine)
         return AgentTraffic(self, self._limit_s, self.watch, {router: machine})
 
     def _copy_agent(self, machine: Machine) -> str:
-        """Put our agent there; returns the hash of its program."""
+        """Put cwndlab's agent on a machine, and return the hash of the agent's program."""
         program = self._site.agent(machine.name)
         assert program is not None  # `have_agents` has said so
         data = program.read_bytes()

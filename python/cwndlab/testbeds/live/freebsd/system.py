@@ -142,7 +142,7 @@ def modules(text: str) -> list[str]:
 
 
 def boot_environment(text: str) -> str | None:
-    """The one that runs now (`N`), of `bectl list -H`; None where there are none."""
+    """The one that runs now (`N`), of `bectl list -H`. None where there are none."""
     for line in text.splitlines():
         name, active, *_ = [*line.split("\t"), ""]
         if "N" in active:

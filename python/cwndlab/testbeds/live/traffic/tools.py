@@ -22,7 +22,7 @@ iperf3 opens a control connection, sends a cookie, is asked for its parameters, 
 open its streams. It is started that much earlier, so that the data connection opens when the experiment
 says."""
 START_NS = 20_000_000
-"""About what starting a program takes on an idle machine, likewise."""
+"""Time that starting a program takes on an idle machine, about, in ns."""
 REPORT_NS = 1_000_000_000
 """Interval of a tool's own report unless the experiment sets it."""
 AFTER_S = 5
@@ -49,7 +49,7 @@ def lead_ns(tool: str, base_rtt_ns: int) -> int:
 
 
 def _block(app: Mapping[str, Any]) -> int | None:
-    """The size of one write: the app's, or smaller so that its bytes are whole writes; None if tiny."""
+    """The size of one write: the app's, or smaller so that its bytes are whole writes. None if tiny."""
     write: int = app["write_bytes"]
     if app["bytes"] is None:
         return write

@@ -50,7 +50,9 @@ ANSWER_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def one_line_of(error: Exception) -> str:
-    """Return what to say of an answer that could not be read: our own words, or that it makes no sense."""
+    """Return what to say of an answer that could not be read: cwndlab's own words, or that it makes
+    no sense.
+    """
     if type(error) is ValueError:
         return str(error)
     return "its answer makes no sense"

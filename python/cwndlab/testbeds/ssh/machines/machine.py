@@ -67,7 +67,7 @@ MOST_OF_A_CAPTURE = 16 << 30
 """Size in bytes of a file that is kept as it is."""
 
 KEPT_FREE = 1 << 30
-"""Number of bytes of our disk that files of machines leave free."""
+"""Number of bytes of this machine's disk that files of machines leave free."""
 
 BOOT = (
     "cat /proc/sys/kernel/random/boot_id 2>/dev/null"
@@ -83,7 +83,7 @@ RETRY_S = 2.0
 
 
 class _Arriving:
-    """A file on its way: a line with its SHA-256, then its bytes, which go into a file of ours."""
+    """A file on its way: a line with its SHA-256, then its bytes, which go into a file of this machine."""
 
     def __init__(self, name: str, into: IO[bytes], most: int) -> None:
         self._name, self._into, self._most = name, into, most
@@ -285,7 +285,7 @@ class Machine:
             return kept.read()
 
     def save(self, name: str, into: Path) -> None:
-        """Put a file of the run's directory into a file of ours; raises as `get`."""
+        """Put a file of the run's directory into a file of this machine; raises as `get`."""
         with into.open("wb") as kept:
             self._fetch(name, kept, MOST_OF_A_CAPTURE)
 

@@ -1,4 +1,4 @@
-"""Samples of hosts on which nothing of ours is: `ss` and the load of processors, every 50 ms.
+"""Samples of hosts on which nothing of cwndlab is: `ss` and the load of processors, every 50 ms.
 
 `ss` does not print the state of congestion control. It is told from what it does print: a timeout that is
 backed off, retransmissions or losses outstanding, the window below its threshold.
@@ -62,7 +62,7 @@ class Samplers:
             self._busy[name] = machine.start(["sh", "-c", self._loops[name]], self._limit_s)
 
     def mark_start(self, zero_ns: int) -> None:
-        """The run begins at this CLOCK_MONOTONIC time of ours."""
+        """The run begins at this CLOCK_MONOTONIC time of this process."""
         for sampler in self._each:
             sampler.mark_start(zero_ns)
 
@@ -134,7 +134,7 @@ class SsSampler:
                 self._jobs[name] = machine.start(words, self._limit_s)
 
     def mark_start(self, zero_ns: int) -> None:
-        """The run begins at this CLOCK_MONOTONIC time of ours."""
+        """The run begins at this CLOCK_MONOTONIC time of this process."""
         self._zero = zero_ns
 
     def stop(self) -> tuple[pa.Table, pa.Table]:

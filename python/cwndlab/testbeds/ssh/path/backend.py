@@ -37,8 +37,8 @@ class MadeLink:
 
 
 class MadeLinks:
-    """The links that machines of the lab make, and their counters over time; those of our emulator it has
-    from there."""
+    """The links that machines of the lab make, and their counters over time, those of cwndlab's emulator
+    included."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Links that our emulator makes at a Linux router: the cables that lead there, and what it saw.
+"""Links that cwndlab's emulator makes at a Linux router: the cables that lead there, and what it saw.
 
     to a ── forwarding ── cwl1a ═ cwl1x ── emulator ── cwl1y ═ cwl1b ── forwarding ── to b
 
@@ -81,7 +81,7 @@ def _routes(reach: Reach, interface: str) -> list[str]:
 
 
 class EmulatedLinks:
-    """The links of one router, in our agent's emulator there."""
+    """The links of one router, in cwndlab's agent's emulator there."""
 
     def __init__(
         self,

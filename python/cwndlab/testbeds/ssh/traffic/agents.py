@@ -38,7 +38,7 @@ _KINDS: Mapping[str, tuple[Any, int]] = {
 
 
 def program(kind: str, described: Mapping[str, str] | None) -> Path | None:
-    """The agent's program for a kind of machine, such as `linux-x86_64`; None where there is none."""
+    """The agent's program for a kind of machine, such as `linux-x86_64`. None where there is none."""
     if described is not None:
         return Path(described[kind]).expanduser() if kind in described else None
     built = BUILT / TARGETS[kind] / "release" / PROGRAM if kind in TARGETS else None

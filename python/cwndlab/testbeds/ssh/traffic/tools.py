@@ -1,4 +1,4 @@
-"""Flows carried out by the common tools alone: iperf3 or iperf at hosts on which nothing of ours is."""
+"""Flows carried out by the common tools alone: iperf3 or iperf at hosts on which nothing of cwndlab is."""
 
 from __future__ import annotations
 
