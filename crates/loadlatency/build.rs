@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// What rustc links on this target, and the archives that hold it: the unwinder, and the parts of the C library.
+/// Libraries that rustc links on this target, and the archives that hold them: the unwinder, and the parts of the C
+/// library.
 const PARTS: [(&str, &str); 7] = [
     ("gcc_s", "gcc_eh"),
     ("c", "c"),
@@ -47,7 +48,7 @@ fn archives(directory: &Path) -> Option<()> {
     Some(())
 }
 
-/// Where the compiler driver, which also links, finds a file.
+/// Finds a file where the compiler driver, which also links, does.
 fn found(name: &str) -> Option<PathBuf> {
     let driver = env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
     let output = Command::new(driver).arg(format!("-print-file-name={name}")).output().ok()?;

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import cwndlab as api
-from conftest import SWEEP
+from command_line import SWEEP
 from patience import PATIENCE
 
 pytest.importorskip("distributed", reason="Dask is an extra")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SMALL
+from command_line import SMALL
 from cwndlab.cli import groups
 
 pytestmark = pytest.mark.slow

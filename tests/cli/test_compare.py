@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SMALL, CommandLine
+from command_line import SMALL, CommandLine
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 from test_sweeps import besides_progress, wait_for_a_part, wait_for_nobody, whole_parts
 
 import cwndlab as api
-from conftest import SMALL, SWEEP
+from command_line import SMALL, SWEEP
 from patience import PATIENCE
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from conftest import CommandLine
+from command_line import CommandLine
 from experiments import dumbbell
 
 LIMITS = "sweep:\n  - network.dumbbell.bottleneck.queue.limit: [2p, 50p]\nrepeat: 2\n"

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import cwndlab as api
-from conftest import SWEEP, CommandLine
+from command_line import SWEEP, CommandLine
 
 pytestmark = pytest.mark.slow
 

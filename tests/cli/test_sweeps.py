@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import cwndlab as api
-from conftest import SMALL, SWEEP
+from command_line import SMALL, SWEEP
 from patience import PATIENCE
 
 pytestmark = pytest.mark.slow

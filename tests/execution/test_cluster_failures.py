@@ -112,7 +112,7 @@ def test_each_part_arrives(carry_out, tmp_path):
 
 
 def test_a_task_that_fails_three_times_is_reported_and_the_rest_goes_on(carry_out, tmp_path):
-    with pytest.raises(CwndlabError, match=r"part 1-1: failed 3 times \(OSError: .*No space left"):
+    with pytest.raises(CwndlabError, match=r"part 1-1: failed 3 times \(No space left"):
         carry_out({"1-1": OSError(28, "No space left on device")})
     assert arrived(tmp_path) == ["0-0", "2-2", "3-3"]
 

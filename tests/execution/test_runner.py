@@ -123,7 +123,7 @@ def test_a_run_that_fails_does_not_stop_the_others_and_is_done_again_on_resuming
     assert not results.complete
     assert results.summary["status"].to_list() == ["complete", "failed", "complete", "complete"]
     assert results.summary["goodput_mbps"].null_count() == 1
-    assert results.record(1).error == "RuntimeError: no route"
+    assert results.record(1).error == "a fault of cwndlab: RuntimeError: no route"
     assert results.record(0).warnings == ["look twice"]
 
     healthy = MadeUpTestbed()

@@ -62,7 +62,7 @@ def alone(experiment: Experiment) -> list[tuple[object, ...]]:
     try:
         for cell in part.cells():
             made = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, support)
-            notes = (*experiment.notes, *part.notes, *made.notes, *Notes(catalogue).of(made.scenario))
+            notes = (*experiment.notes, *part.notes, *made.notes, *Notes(catalogue).of(made.scenario, None))
             digest = scenario_hash(made.scenario)
             found.append((list(cell.values.items()), repr(made.scenario), digest, notes, made.warnings))
     except ExperimentError as error:

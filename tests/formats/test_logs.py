@@ -475,6 +475,11 @@ def test_loadlatencys_document_is_read_as_both_schemas_have_it(tmp_path: Path) -
             '{"start": {"test_start": 5}, "intervals": [{"streams": [{"bytes": 1, "end": 1}]}]}',
             "iperf3 (a value is",
         ),
+        ('{"kind": "loadlatency", "observed": {}}', "loadlatency (no 'idle_pings' in line 1, column 38)"),
+        ('{"kind": "loadlatency", "observed": {"x": 1}}', "('x' stands there and should not, in line 1"),
+        ('{"kind": "loadlatency", "observed": {', "loadlatency (it breaks off in line 1, column 37)"),
+        ('{"kind": "loadlatency", "observed": {} ,}', "loadlatency (no 'idle_pings'"),
+        ('{"schema": "1", "kind": "loadlatency", "observed": {', "than it should be, in line 1, column 14)"),
     ],
 )
 def test_damaged_json_is_told_in_words(tmp_path: Path, content: str, said: str) -> None:

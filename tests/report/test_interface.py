@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -142,6 +143,13 @@ def test_a_value_that_no_file_can_hold_is_refused_in_one_line(value):
     within.append(within)
     with pytest.raises(cwndlab.ExperimentError, match="a value within itself"):
         cwndlab.load({"experiment": within})
+
+
+@pytest.mark.parametrize("place", [Path("results/mine"), "results/mine", Path("mine"), 7])
+def test_a_path_where_the_testbed_is_meant_is_refused_in_one_line(place):
+    told = rf"testbed: found '{place}'; expected one of sim, .* \(where results go is called out\)"
+    with pytest.raises(cwndlab.InputError, match=told):
+        cwndlab.load(GIVEN).run(place)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from memory_results import MemoryResults, incast, queue, record, sawtooth, scena
 
 from cwndlab.errors import InputError
 from cwndlab.report import plots
-from cwndlab.report.plots import box, colours, groups, heat
+from cwndlab.report.plots import box, groups, heat
 from cwndlab.results import columns
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.texttable import short_names
@@ -356,6 +356,7 @@ def test_throughput_against_delay_grows_leftwards(results: MemoryResults):
     figure = plots.plot(results, "delay", by=["hosts.a.cc"])
     assert figure.axes[0].xaxis_inverted()
     assert len(figure.axes[0].patches) == 2
+    assert figure.axes[0].get_title(loc="right") == "ellipse: one standard deviation"
     assert texts(figure) == ["newreno", "cubic"]
 
 
@@ -388,6 +389,11 @@ def test_phase_of_two_flows_holds_each_cwnd_until_its_next_sample():
     )
     figure = plots.plot(results, "phase")
     assert figure.axes[0].collections[0].get_offsets().tolist() == [[1, 5], [3, 5], [3, 7]]
+    figure.canvas.draw()
+    (equal,) = [text for text in figure.axes[0].texts if text.get_text() == "equal"]
+    box = equal.get_window_extent()
+    left, top = figure.axes[0].transData.inverted().transform((box.x0, box.y1))
+    assert top < left  # beside the line of equal shares, not on it
 
 
 def test_sequence_marks_drops_at_the_sequence_that_was_lost(results: MemoryResults):
@@ -677,15 +683,3 @@ def test_values_are_ordered_as_quantities():
         "auto",
     ]
     assert columns.ordered(["1s", "20ms", "500us", "9ms"]) == ["500us", "9ms", "20ms", "1s"]
-
-
-def test_the_palette_keeps_its_distance_for_colour_blind_readers():
-    """Simulated deuteranopia (Machado, Oliveira and Fernandes 2009, severity 1): no two colours alike."""
-    matrix = np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    )
-    seen = [
-        matrix @ np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for colour in colours.PALETTE
-    ]
-    distances = [np.linalg.norm(a - b) for place, a in enumerate(seen) for b in seen[:place]]
-    assert min(distances) > 0.1

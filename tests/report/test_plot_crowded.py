@@ -120,3 +120,31 @@ def test_a_model_without_a_recording_is_marked_in_differences_too():
     ]
     figure = plots.plot(MemoryResults(pl.DataFrame(rows)), "difference", by=["hosts.a.stack"])
     assert figure.get_suptitle().endswith("freebsd-15-d49540 (inferred) against freebsd-15-current")
+
+
+def test_a_heading_says_whose_stack_it_is_where_hosts_have_others():
+    stacks = ["freebsd-15-current", "linux-6.8"]
+    rows = [
+        summary_row(run, flow, keys={"hosts.a.stack": a, "hosts.b.stack": b}, stack=stack)
+        for run, (a, b) in enumerate(itertools.product(stacks, stacks))
+        for flow, stack in (("f1", a), ("f2", b))
+    ]
+    figure = plots.plot(MemoryResults(pl.DataFrame(rows)), "delay", facet=["hosts.a.stack"], by=["stack"])
+    assert [axis.get_title("left") for axis in figure.axes] == [f"a.stack {stack}" for stack in stacks]
+    alone = MemoryResults(pl.DataFrame(rows[:2] + rows[6:]).drop("hosts.b.stack"))
+    figure = plots.plot(alone, "delay", facet=["hosts.a.stack"], by=["flow"])
+    assert [axis.get_title("left") for axis in figure.axes] == stacks
+
+
+def test_delays_that_hardly_differ_lie_together():
+    rows = [
+        summary_row(run, keys={"hosts.a.cc": cc}, rtt_mean_ms=0.4445 + 1e-6 * run, goodput_mbps=9.0 + run)
+        for run, cc in enumerate(("cubic", "bbr", "newreno"))
+    ]
+    figure = plots.plot(MemoryResults(pl.DataFrame(rows)), "delay")
+    left, right = figure.axes[0].get_xlim()
+    assert left - right == pytest.approx(0.004445, rel=0.02)
+    low, high = figure.axes[0].get_ylim()
+    assert high - low < 3
+    # Single points have no ellipse, and nothing is said of one.
+    assert not [text for text in figure.findobj(Text) if "ellipse" in text.get_text()]

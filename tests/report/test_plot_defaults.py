@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from matplotlib.lines import Line2D
 from memory_results import MemoryResults, sawtooth, summary_row, sweep
 
 from cwndlab.errors import InputError
-from cwndlab.report import plots
+from cwndlab.report import html_report, plots
 from cwndlab.report.plots import colours, heat, sizes
 
 
@@ -210,3 +212,34 @@ def test_a_density_holds_every_sample(results: MemoryResults):
     assert shares["share"].to_list() == pytest.approx([1.0, 1.0])
     with pytest.raises(InputError, match="are not columns of one series"):
         plots.plot(results, "density", against="queue.backlog_bytes")
+
+
+LOOK = Path(html_report.__file__).with_name("report.css").read_text()
+PAGE = re.findall(r"(?<=--c[0-6]: )#\w{6}", LOOK)
+"""The colours of lines on a page, first those on white paper, then those on dark."""
+
+
+@pytest.mark.parametrize(("palette", "paper"), [(PAGE[:7], "#ffffff"), (PAGE[7:], "#14181d")])
+def test_lines_of_a_page_stand_out_from_its_paper(palette: Sequence[str], paper: str):
+    """A contrast of 3 to 1 (WCAG 2.1, 1.4.11)."""
+    assert len(palette) == len(colours.PALETTE) and f"--paper: {paper}" in LOOK
+
+    def luminance(colour: str) -> float:
+        parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    for colour in palette:
+        low, high = sorted((luminance(colour), luminance(paper)))
+        assert (high + 0.05) / (low + 0.05) >= 3
+
+
+@pytest.mark.parametrize("palette", [colours.PALETTE, PAGE[:7], PAGE[7:]])
+def test_the_palette_keeps_its_distance_for_colour_blind_readers(palette: Sequence[str]):
+    """Simulated deuteranopia (Machado, Oliveira and Fernandes 2009, severity 1): no two colours alike."""
+    matrix = np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    )
+    seen = [matrix @ np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for colour in palette]
+    distances = [np.linalg.norm(a - b) for place, a in enumerate(seen) for b in seen[:place]]
+    assert min(distances) > 0.2

@@ -10,7 +10,7 @@ from cwndlab.analysis import answer, contrasts, verdict
 from cwndlab.analysis.contrasts import Selection
 from cwndlab.errors import InputError
 from cwndlab.report.html_report import headline
-from cwndlab.report.html_report.facts import Facts
+from cwndlab.report.html_report.facts import Facts, key_cell
 from pages import rendered
 
 
@@ -112,6 +112,36 @@ def test_the_first_picture_leaves_nothing_out_of_what_is_compared(monkeypatch: p
     assert "; the first 4 of 6 combinations" in str(cut["pictured"])
     told = str(cut["picture"]).partition('aria-label="')[2].partition('"')[0]
     assert told.endswith("cubic, delay 1ms 2; bbr, delay 1ms 1")
+
+
+def test_the_first_picture_shows_whole_rounds_where_nothing_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(headline, "MAX_ROWS", 5)
+    cells = [{"rate": rate, "delay": delay} for rate in ("1mbit", "2mbit") for delay in ("1ms", "2ms", "3ms")]
+    of = results([summary_row(number, keys=cell) for number, cell in enumerate(cells)])
+    monkeypatch.setattr(headline.answer, "answers", lambda _: [])
+    assert "; the first 3 of 6 combinations, of rate 1mbit" in str(
+        headline.headline(Facts(of), "")["pictured"]
+    )
+
+
+def test_an_interval_of_the_first_picture_ends_at_what_there_can_be() -> None:
+    """Two runs of 8 and 9 Mbit/s at a link of 10 give 8.5 ± 6.4, of which the link carries 1.5."""
+    rows = [
+        summary_row(run, repeat=run, goodput_mbps=rate, utilisation=rate / 10)
+        for run, rate in enumerate((8.0, 9.0))
+    ]
+    (row,) = headline._rows(Facts(results(rows)), "goodput_mbps", "results")
+    assert row.half == pytest.approx(6.353, rel=1e-3)
+    assert row.span == pytest.approx((8.5 - row.half, 10))
+    (row,) = headline._rows(Facts(results(rows)), "utilisation", "results")
+    assert row.span[1] == 100
+
+
+def test_several_numbers_are_no_quantity() -> None:
+    assert key_cell("10ms") == ("10ms", 0.01)
+    assert key_cell("4096 131072 6291456") == ("4096 131072 6291456",) * 2
 
 
 def test_without_a_comparison_the_first_picture_shows_what_is_asked_for() -> None:

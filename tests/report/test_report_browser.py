@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zlib
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.image import imread
 from memory_results import MemoryResults, record, sawtooth, summary_row, sweep
 
 import needs
@@ -242,6 +244,33 @@ def test_nothing_runs_over_the_edge_and_text_stands_out(page: Browser, width: in
     ink, paper = ([int(part) for part in colour[4:-1].split(",")] for colour in colours)
     assert contrast(ink, paper) > 10
     assert (sum(paper) < 150) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_shows_that_columns_are_out_of_sight(page: Browser, scheme: str):
+    """A shadow at the edge behind which columns are, and none once they are in sight."""
+    page.media(scheme=scheme)
+    page.size(400, 900)
+    edges = []
+    for left in ("0", "1e6"):
+        scroll = page.page.locator(".scroll:has(table.sortable)").first
+        scroll.evaluate(f"of => of.scrollTo({left}, 0)")
+        image = imread(io.BytesIO(scroll.screenshot()))[:, :, :3]
+        row = image[-40:-8].mean(axis=(0, 2))
+        edges.append((row[5:13].mean(), row[-8:-4].mean(), np.median(row)))
+    assert edges[0][1] < edges[0][2] - 0.02 and edges[1][1] > edges[1][2] - 0.02
+    assert edges[1][0] < edges[1][2] - 0.02
+
+
+def test_heads_stand_where_their_numbers_do(page: Browser):
+    page.size(1280, 900)
+    heads = """Array.from(document.querySelectorAll('thead th.number button'), (button) => {
+      const range = document.createRange();
+      range.selectNodeContents(button);
+      const ends = button.closest('th').getBoundingClientRect();
+      return [ends.right - range.getBoundingClientRect().right, ends.width];
+    })"""
+    assert all(gap < 14 for gap, width in page.evaluate(heads) if width)
 
 
 def contrast(one: list[int], other: list[int]) -> float:

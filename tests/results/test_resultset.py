@@ -283,12 +283,12 @@ def outside(directory):
         (no_utf8, "Invalid UTF8 sequence at string index 0; the results are damaged"),
         (
             versions_of_nothing,
-            "catalogue.parquet: header.versions: Input should be an object; the results are",
+            "catalogue.parquet: in its header 'versions' is of another kind than it should be; the results",
         ),
         (no_records, "runs.jsonl: holds no run; the results are damaged"),
         (
             bad_time,
-            "runs.jsonl: not the record of a run (started: Value error, Invalid isoformat string: 'now')",
+            "runs.jsonl: not the record of a run ('started': 'now' is no time)",
         ),
         (endless, "runs.jsonl: is no file; the results are damaged"),
         (cut_records, "the results are damaged"),

@@ -94,6 +94,13 @@ def named_testbeds(graph: Graph) -> list[str]:
     ]
 
 
+def test_no_test_imports_conftest() -> None:
+    """There are several, and which one an import finds depends on the folders that pytest was given."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    pattern = re.compile(r"^\s*(?:from|import) conftest\b", re.MULTILINE)
+    assert len(files) > 100 and [str(file) for file in files if pattern.search(file.read_text())] == []
+
+
 def test_imports_go_in_one_direction() -> None:
     graph = read(PACKAGE)
     assert len(graph) > 150

@@ -19,7 +19,7 @@ use crate::samples::{Links, Samplers};
 use crate::tool::Program;
 use crate::{echo, sys};
 
-/// How long tools have to write their reports when they are told to end.
+/// Time that tools have to write their reports when they are told to end.
 const END: Duration = Duration::from_secs(3);
 
 /// The ends of a run at this host.
@@ -31,7 +31,7 @@ pub(crate) struct Agent {
     sessions: Vec<Session>,
     samplers: Samplers,
     links: Links,
-    /// It is in a guest in virtual time, where system calls are what costs.
+    /// Whether the agent runs in a guest in virtual time, where system calls are what costs.
     is_guest: bool,
 }
 
@@ -195,7 +195,7 @@ fn begin(work: Work, metrics: Vec<Metrics>) -> Result<()> {
     error::at("a thread", thread::Builder::new().spawn(guarded).map(drop))
 }
 
-/// Both clocks, read one right after the other.
+/// Reads both clocks, one right after the other.
 fn clocks() -> Answer {
     let realtime = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     Answer::Clock { monotonic_ns: monotonic_ns(), realtime_ns: u64::try_from(realtime).unwrap_or(u64::MAX) }

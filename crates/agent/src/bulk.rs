@@ -91,7 +91,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// So many bytes in all were read before a time.
+    /// Counts a total of bytes that were read before a time.
     fn up_to(&self, time: u64, total: u64, metrics: &Metrics) {
         let before = self.bytes.fetch_max(total, Ordering::AcqRel);
         metrics.took_before(time, total.saturating_sub(before));

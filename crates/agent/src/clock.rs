@@ -33,7 +33,7 @@ impl Clock {
         i64::try_from(i128::from(monotonic_ns()) - i128::from(zero)).unwrap_or(i64::MIN)
     }
 
-    /// The same, where the run has begun.
+    /// Time of the run, in ns. Zero before the run begins.
     pub(crate) fn now_ns(&self) -> u64 {
         u64::try_from(self.now()).unwrap_or(0)
     }

@@ -19,20 +19,20 @@ pub(crate) struct Driven<E> {
     connection: Connection,
     metrics: Metrics,
     role: Role,
-    /// When it is told to stop, ns of the run.
+    /// Time of the run when the end is told to stop, in ns.
     stop: Nanos,
     stopped: bool,
-    /// There is something that the end does not read.
+    /// Whether the connection holds something that the end does not read.
     unread: bool,
     is_over: bool,
 }
 
-/// Which end of a connection it is.
+/// Role of an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It opened the connection.
+    /// End that opens the connection.
     Opening,
-    /// It accepted it, and closes behind the other end.
+    /// End that accepts the connection, and closes after the other end.
     Accepting,
 }
 
@@ -124,7 +124,7 @@ impl<E: End> Driven<E> {
         self.connection.take_error().map_or(Ok(()), Err)
     }
 
-    /// What it waits for, and when it wants a turn at the latest.
+    /// Returns what the end waits for, and when it wants a turn at the latest.
     fn waits_for(&self, now: Nanos) -> (Wait, Nanos) {
         let stop = if self.stopped { NEVER } else { self.stop };
         let look = if self.unread { now.saturating_add(LOOK) } else { NEVER };

@@ -18,7 +18,7 @@ use crate::sys::{self, Wait};
 /// Payload of an idle ping, as ping(8) has it.
 const PAYLOAD: u32 = 56;
 
-/// How long replies to the last idle ping are waited for, ns.
+/// Time for which replies to the last idle ping are waited for, in ns.
 const LINGER: u64 = 1_000_000_000;
 
 const ECHO_REQUEST: u8 = 8;

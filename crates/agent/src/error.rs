@@ -7,23 +7,23 @@ use loadlatency::OptionError;
 use loadlatency::sys::in_words;
 use thiserror::Error;
 
-/// Why live hosts cannot carry out an application.
+/// Reason why live hosts cannot carry out an application.
 #[derive(Debug, Error)]
 pub enum AppRefusal {
     /// Nobody can.
     #[error(transparent)]
     App(#[from] AppError),
-    /// Its messages have no room for what they say.
+    /// Messages without room for what the application says.
     #[error("{bytes} bytes have no room for what a message says; at least {least}")]
     Short {
         /// Bytes of a message.
         bytes: u64,
-        /// What it takes to say it.
+        /// Smallest size that has the room.
         least: u64,
     },
 }
 
-/// Why an order, or an end of a flow, was not carried out: one line.
+/// Reason why an order, or an end of a flow, was not carried out: one line.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
     /// No live host can carry this application out.
@@ -32,7 +32,7 @@ pub(crate) enum Error {
     /// The loadlatency tool does not take its options.
     #[error(transparent)]
     Options(#[from] OptionError),
-    /// What only the loadlatency tool carries out came without it.
+    /// Application that only the loadlatency tool carries out, without the tool's options.
     #[error("the loadlatency tool carries this out")]
     Load,
     /// A program was to be started, and none is named.
@@ -51,7 +51,7 @@ pub(crate) enum Error {
     Silent {
         /// The program.
         name: String,
-        /// Where it should.
+        /// Port that the server should listen at.
         port: Option<u16>,
     },
     /// A sampler's settings cannot be.
@@ -60,24 +60,24 @@ pub(crate) enum Error {
     /// The emulator's settings cannot be, or what it needs is not there.
     #[error("emulator: {0}")]
     Emulator(#[source] io::Error),
-    /// It was not started.
+    /// Emulator that was not started.
     #[error("there is no emulator")]
     NoEmulator,
-    /// There is no such sampler.
+    /// Name that no sampler has.
     #[error("no sampler is called {0}")]
     NoSampler(String),
-    /// What was sampled is no JSON.
+    /// Sample that is no JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// The system refuses.
     #[error("{}", in_words(.0))]
     Io(#[from] io::Error),
-    /// This is what it happened to.
+    /// Error with what it happened to.
     #[error("{what}: {why}")]
     At {
         /// A flow, a program, a file.
         what: String,
-        /// What happened.
+        /// Error that happened.
         why: Box<Error>,
     },
     /// A mistake of ours.
@@ -86,13 +86,13 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// That it happened to `what`.
+    /// Adds what the error happened to.
     pub(crate) fn at(self, what: impl Into<String>) -> Error {
         Error::At { what: what.into(), why: Box::new(self) }
     }
 }
 
-/// What the agent's parts return.
+/// Result of the agent's parts.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// Says what an error of the system happened to.

@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::order::Task;
 use crate::socket::{Connection, Listener, connect, listen};
 
-/// What an end does in a thread of its own.
+/// Work that an end does in a thread of its own.
 pub(crate) type Work = Box<dyn FnOnce() -> Result<()> + Send>;
 
 const NEVER: u64 = u64::MAX;
@@ -46,7 +46,7 @@ fn bulk_bytes(app: &App) -> Option<Option<u64>> {
     }
 }
 
-/// What carries out a flow.
+/// Traffic of a flow's application.
 fn traffic(task: &Task) -> Traffic {
     task.app.traffic(task.stop_ns, &|purpose| path::stream(task.seed, task.repeat, purpose, &task.flow))
 }
@@ -180,7 +180,7 @@ fn background(task: &Task, mut transfers: Transfers, connections: u32, metrics: 
     Ok(())
 }
 
-/// One transfer after the other, each from its own connection.
+/// Takes one transfer after the other, each from its own connection.
 fn sinks(listener: &Listener, metrics: &Metrics) -> Result<()> {
     loop {
         let stream = listener.accept()?;

@@ -87,7 +87,7 @@ pub fn run(arguments: &[String]) -> ! {
     }
 }
 
-/// What is wrong with the arguments.
+/// Fault of the arguments.
 #[derive(Debug, thiserror::Error)]
 enum Usage {
     #[error("--limit: found {0}; expected seconds above zero")]

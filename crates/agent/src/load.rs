@@ -18,7 +18,7 @@ const TOOL: &str = "loadlatency";
 /// Within this time its server has to listen.
 const LISTEN: Duration = Duration::from_secs(10);
 
-/// What an end came to.
+/// Result of an end.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     document: String,
@@ -26,7 +26,7 @@ struct Outcome {
     is_over: bool,
 }
 
-/// One end of a scenario.
+/// End of a scenario.
 #[derive(Debug)]
 pub(crate) struct Session {
     flow: String,
@@ -90,7 +90,7 @@ impl Session {
         Session { flow: task.flow.clone(), role, after, outcome: Arc::default() }
     }
 
-    /// What it came to: a client's is waited for; a server that no client came to never ends.
+    /// Report of the end. A client is waited for; a server that no client came to never ends.
     pub(crate) fn report(&self) -> Report {
         let client = self.role == "from";
         let outcome = self.wait(if client { self.after } else { Duration::ZERO });

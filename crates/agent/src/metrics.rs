@@ -12,14 +12,14 @@ const SECOND: u64 = 1_000_000_000;
 /// The most datagrams that may be missing at a time: who says more is somebody else.
 const MISSING: u64 = 1 << 20;
 
-/// What one end of a flow saw, and shares with who asks; all of them have the run's clock.
+/// Record of what one end of a flow saw, shared with who asks; all of them have the run's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     /// The run's clock.
     pub clock: Arc<Clock>,
     measure: [u64; 2],
     duration: u64,
-    /// One of many connections: its end is not the flow's.
+    /// Whether this is one of many connections, whose end is not the flow's.
     is_part: bool,
     seen: Arc<Mutex<Seen>>,
 }
@@ -30,9 +30,9 @@ pub(crate) struct Seen {
     flow: String,
     /// `from` or `to`.
     role: &'static str,
-    /// When the connection was asked for (`from`).
+    /// Time when the connection was asked for, at the end `from`.
     opened_ns: Option<u64>,
-    /// When everything up to the end of the stream had been read (`to`).
+    /// Time when everything up to the end of the stream had been read, at the end `to`.
     ended_ns: Option<u64>,
     error: Option<String>,
     /// Payload bytes.
@@ -40,9 +40,9 @@ pub(crate) struct Seen {
     read_in_window: u64,
     /// Datagrams or echoes.
     sent_in_window: u64,
-    /// How many numbers of datagrams or echoes were found missing in the window, as a later one came instead.
+    /// Number of datagrams or echoes found missing in the window, as a later one came instead.
     missing_in_window: usize,
-    /// When, what, its value, and the payload read by then.
+    /// Samples: the time, the name, the value, and the payload read by then.
     samples: Vec<(u64, &'static str, u64, u64)>,
     /// Payload bytes read in each second.
     #[serde(serialize_with = "in_order")]
@@ -60,7 +60,8 @@ fn in_order<S: serde::Serializer>(map: &BTreeMap<u64, u64>, serializer: S) -> Re
 }
 
 impl Metrics {
-    /// Nothing seen yet of a flow at its end `role`, counted in the window `measure` of a run of such a length.
+    /// Creates an empty record of a flow at its end `role`, counted in the window `measure` of a run of such a
+    /// length.
     pub(crate) fn new(
         flow: &str,
         role: &'static str,
@@ -78,7 +79,7 @@ impl Metrics {
         }
     }
 
-    /// What was seen up to now.
+    /// Returns what was seen up to now.
     pub(crate) fn seen(&self) -> Seen {
         let mut seen = self.held().clone();
         seen.missing_in_window = seen.missing.len();
@@ -96,7 +97,7 @@ impl Metrics {
         self.held().opened_ns.get_or_insert(now);
     }
 
-    /// The same metrics for one of many connections of a flow, whose end is not the flow's.
+    /// Returns these metrics for one of many connections of a flow, whose end is not the flow's.
     pub(crate) fn unended(&self) -> Metrics {
         Metrics { is_part: true, ..self.clone() }
     }
@@ -108,7 +109,7 @@ impl Metrics {
         }
     }
 
-    /// This end gave up.
+    /// Notes that this end gave up.
     pub(crate) fn failed(&self, why: String) {
         self.held().error.get_or_insert(why);
     }

@@ -17,7 +17,7 @@ pub(crate) enum Order {
     Prepare(Prepare),
     /// Round trips to other hosts, one after the other.
     Ping {
-        /// Their addresses.
+        /// Addresses to ping.
         to: Vec<Ipv4Addr>,
         /// Echoes to each.
         count: u32,
@@ -26,28 +26,28 @@ pub(crate) enum Order {
     },
     /// The run begins then, by this host's CLOCK_MONOTONIC.
     Start {
-        /// That time, ns.
+        /// Time when the run begins, in ns.
         zero_ns: u64,
     },
     /// Say what time it is.
     Clock {},
     /// Look at sockets of this host at an interval, from now on (Linux).
     Sample {
-        /// What this sampler is called.
+        /// Name of the sampler.
         name: String,
-        /// What it is told (`live::sampler::Config`).
+        /// Settings of the sampler (`live::sampler::Config`).
         config: serde_json::Value,
     },
     /// End a sampler, and write its rows into a file (`samples`).
     Samples {
-        /// Which.
+        /// Name of the sampler.
         name: String,
         /// Path of the file.
         file: PathBuf,
     },
     /// Carry links of a Scenario between interfaces of this host, from now on (Linux).
     Emulate {
-        /// What the emulator is told (`live::emulator::Config`).
+        /// Settings of the emulator (`live::emulator::Config`).
         config: serde_json::Value,
     },
     /// End that, and write its rows into a file (`samples`).
@@ -75,9 +75,9 @@ pub(crate) struct Prepare {
 /// A flow, told to both of its ends.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Task {
-    /// Its name.
+    /// Name of the flow.
     pub flow: String,
-    /// What it does.
+    /// Application of the flow.
     pub app: App,
     /// Congestion control, by the system's name; None: the system's.
     pub cc: Option<String>,
@@ -85,9 +85,9 @@ pub(crate) struct Task {
     pub sndbuf: Option<usize>,
     /// Receive buffer of the receiver, likewise.
     pub rcvbuf: Option<usize>,
-    /// When it opens, ns of the run.
+    /// Time of the run when the flow opens, in ns.
     pub start_ns: u64,
-    /// When it stops.
+    /// Time of the run when the flow stops, in ns.
     pub stop_ns: u64,
     /// Address of the sender.
     pub source: IpAddr,
@@ -104,7 +104,7 @@ pub(crate) struct Task {
     /// Programs that carry it out instead of us.
     #[serde(default)]
     pub tool: Option<Tool>,
-    /// What the loadlatency tool is told, at the pinger of a scenario.
+    /// Options of the loadlatency tool, at the pinger of a scenario.
     #[serde(default)]
     pub load: Option<Load>,
 }
@@ -112,9 +112,9 @@ pub(crate) struct Task {
 /// A program at each end.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Tool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// How long before the flow opens the client is started, ns.
+    /// Time before the flow opens when the client is started, in ns.
     pub lead_ns: u64,
     /// Command of the sender.
     pub client: Vec<String>,
@@ -125,72 +125,72 @@ pub(crate) struct Tool {
 /// The loadlatency tool at each end.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Load {
-    /// When the client begins, ns of the run.
+    /// Time of the run when the client begins, in ns.
     pub start_ns: u64,
-    /// How long it may take beyond the end, ns.
+    /// Time that the client may take beyond the end, in ns.
     pub after_ns: u64,
-    /// What the client is told.
+    /// Options of the client.
     pub client: client::Options,
-    /// What the server is told.
+    /// Options of the server.
     pub server: server::Options,
 }
 
-/// What an agent answers.
+/// Answer of an agent.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Answer {
-    /// It is ready for the run.
+    /// Agent that is ready for the run.
     Ready {
         /// True.
         ready: bool,
     },
     /// Round trips, ns, by address, of those that were answered.
     Ping {
-        /// By address.
+        /// Round-trip times by address.
         ping: std::collections::BTreeMap<Ipv4Addr, Vec<u64>>,
     },
-    /// It knows when the run begins.
+    /// Agent that knows when the run begins.
     Started {
         /// True.
         started: bool,
     },
-    /// What its clocks say.
+    /// Readings of the host's clocks.
     Clock {
         /// CLOCK_MONOTONIC, ns.
         monotonic_ns: u64,
-        /// Since 1970, ns.
+        /// Time since 1970, in ns.
         realtime_ns: u64,
     },
     /// The rows of a sampler, or of the emulator, are in the file.
     Sampled {
-        /// What it says of itself.
+        /// Report of the sampler.
         report: serde_json::Value,
     },
-    /// What was seen.
+    /// Records of a run that ended.
     Ended {
-        /// By each of our own ends.
+        /// Records of the agent's own ends.
         flows: Vec<Seen>,
-        /// By tools.
+        /// Reports of tools.
         reports: Vec<Report>,
     },
     /// The order was not carried out.
     Error {
-        /// Why: one line.
+        /// Reason: one line.
         error: String,
     },
 }
 
-/// What a tool said.
+/// Report of a tool.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// The flow.
     pub flow: String,
     /// `from` or `to`.
     pub role: &'static str,
-    /// Its name.
+    /// Name of the tool.
     pub tool: String,
     /// All that it wrote, or its JSON document.
     pub text: String,
-    /// What went wrong.
+    /// Error of the tool. None where nothing went wrong.
     pub error: Option<String>,
 }

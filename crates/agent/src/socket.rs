@@ -15,7 +15,7 @@ use crate::sys;
 const READ: usize = 256 << 10;
 const WRITE: usize = 4 << 20;
 
-/// What a turn may write: the time is looked at in between, also where the socket takes everything.
+/// Bytes that a turn may write: the time is looked at in between, also where the socket takes everything.
 const TURN: u64 = 4 << 20;
 
 /// Connections that wait to be accepted.
@@ -89,13 +89,13 @@ impl Listener {
 pub(crate) struct Connection {
     stream: TcpStream,
     metrics: Metrics,
-    /// What a message says, as far as the kernel has not taken it: it goes before filler.
+    /// Bytes of messages that the kernel has not taken yet: they go before filler.
     said: Vec<u8>,
     filler: Vec<u8>,
     /// Payload that was read from the kernel and not by the end, as it may be the beginning of a message.
     ahead: Vec<u8>,
     block: Vec<u8>,
-    /// What the turn may still write.
+    /// Bytes that the turn may still write.
     turn: u64,
     full: bool,
     closed: bool,
@@ -107,9 +107,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// One that is open.
+    /// Takes an open connection.
     ///
     /// # Errors
+    ///
     /// As the system says.
     pub(crate) fn new(stream: TcpStream, metrics: Metrics) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
@@ -140,7 +141,7 @@ impl Connection {
         self.turn == 0
     }
 
-    /// Its descriptor.
+    /// Descriptor of the socket.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
@@ -165,12 +166,12 @@ impl Connection {
         self.came
     }
 
-    /// When the end last read something.
+    /// Time when the end last read something.
     pub(crate) fn last_read(&self) -> Option<u64> {
         self.last_read
     }
 
-    /// What went wrong, once.
+    /// Takes the error of the connection, once.
     pub(crate) fn take_error(&mut self) -> Option<io::Error> {
         self.error.take()
     }
@@ -327,7 +328,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::sys::{Wait, wait};
 
-    /// Both ends of a connection over loopback; the first one's send buffer is small.
+    /// Makes both ends of a connection over loopback; the first one's send buffer is small.
     fn pair() -> [Connection; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         SockRef::from(&listener).set_recv_buffer_size(4096).expect("a buffer");

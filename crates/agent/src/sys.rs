@@ -12,20 +12,20 @@ const PRIORITY: libc::c_int = 1;
 /// A socket and what is waited for there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// Its descriptor.
+    /// Descriptor of the socket.
     pub socket: RawFd,
-    /// Until it can be read.
+    /// Whether to wait until the socket can be read.
     pub read: bool,
-    /// Until it can be written.
+    /// Whether to wait until the socket can be written.
     pub write: bool,
 }
 
-/// What a socket is ready for; errors are both.
+/// Readiness of a socket; errors are both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ready {
-    /// It can be read.
+    /// Whether the socket can be read.
     pub read: bool,
-    /// It can be written.
+    /// Whether the socket can be written.
     pub write: bool,
 }
 

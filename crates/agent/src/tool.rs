@@ -14,7 +14,7 @@ use crate::sys;
 /// Within this time a server has to listen.
 const LISTEN: Duration = Duration::from_secs(10);
 
-/// How long a server is given to listen where the system does not tell.
+/// Time that a server is given to listen where the system does not tell.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Time between two looks.
@@ -38,12 +38,12 @@ struct State {
     child: Option<Child>,
     output: Option<JoinHandle<Vec<u8>>>,
     text: String,
-    /// It was told to end, and is not started any more.
+    /// Whether the program was told to end, and is not started any more.
     over: bool,
 }
 
 impl Program {
-    /// One that is not started.
+    /// Creates a program that is not started.
     pub(crate) fn new(task: &Task, tool: &Tool, role: &'static str) -> Program {
         let (task, tool) = (Arc::new(task.clone()), Arc::new(tool.clone()));
         Program { task, tool, role, state: Arc::default() }
@@ -98,7 +98,7 @@ impl Program {
         Ok(())
     }
 
-    /// As a person who stops it from the terminal: it reports what it has.
+    /// Interrupts the program as a person does at the terminal: it reports what it has.
     pub(crate) fn interrupt(&self) {
         let mut state = locked(&self.state);
         state.over = true;
@@ -129,7 +129,7 @@ impl Program {
         }
     }
 
-    /// What it wrote; None if nothing.
+    /// Report of what the program wrote. None if it wrote nothing.
     pub(crate) fn report(&self) -> Option<Report> {
         let text = self.text();
         let report = Report {

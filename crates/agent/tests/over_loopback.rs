@@ -25,7 +25,7 @@ impl Agent {
         Agent::of(Command::new(env!("CARGO_BIN_EXE_cwndlab-agent")).args(arguments))
     }
 
-    /// As a shell starts what it leaves in the background: interrupts are ignored.
+    /// Starts the agent as a shell starts what it leaves in the background: interrupts are ignored.
     fn in_the_background() -> Agent {
         let command = "trap '' INT; exec \"$0\"";
         Agent::of(Command::new("sh").args(["-c", command, env!("CARGO_BIN_EXE_cwndlab-agent")]))

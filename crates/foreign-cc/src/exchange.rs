@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 /// Raised with every change of the header.
 pub const ABI: u32 = 5;
 
-/// Where a host and its clock stand.
+/// State of a host and its clock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host {
@@ -153,7 +153,7 @@ pub struct Knob {
     pub reserved: u32,
 }
 
-/// Who is inside a hook; shared by all modules of a process.
+/// Guard of a thread inside a hook; shared by all modules of a process.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Guard {
@@ -165,7 +165,7 @@ pub struct Guard {
     pub address: *const c_char,
 }
 
-/// How a call ended, besides the numbers of signals.
+/// Ends of a call, besides the numbers of signals.
 pub mod end {
     pub const DONE: i32 = 0;
     pub const TOO_LONG: i32 = 1000;
@@ -173,7 +173,7 @@ pub mod end {
     pub const REFUSED: i32 = 1002;
 }
 
-/// What a compiled module exports.
+/// Exports of a compiled module.
 #[repr(C)]
 pub struct Module {
     pub abi: u32,

@@ -184,7 +184,7 @@ impl Connection {
     }
 }
 
-/// What a module sees.
+/// Makes the exchange that a module sees.
 fn seen(ccv: &CcVar, random: u64) -> Exchange {
     let t = &ccv.tuning;
     let bits = [
@@ -259,7 +259,7 @@ fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// What it changed.
+/// Takes over what the module changed.
 fn take_over(ccv: &mut CcVar, before: &Exchange, after: &Exchange) {
     ccv.cwnd = u64::from(after.cwnd);
     if after.ssthresh != before.ssthresh {

@@ -29,29 +29,29 @@ use library::Library;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// What flows call it.
+    /// Name by which flows choose the congestion control.
     pub name: String,
     /// `linux` or `freebsd`.
     pub family: String,
     /// The compiled file.
     pub file: PathBuf,
-    /// Of its bytes; a class of Python has none.
+    /// Hash of the module's bytes; a class of Python has none.
     #[serde(default)]
     pub sha256: String,
-    /// Its knobs, in the module's order.
+    /// Knobs, in the module's order.
     pub knobs: Vec<KnobDescription>,
-    /// What it is.
+    /// Kind of the module.
     #[serde(default)]
     pub kind: Kind,
-    /// Of a controller in Python: the text of its module.
+    /// Text of the module that holds a controller in Python.
     #[serde(default)]
     pub source: String,
-    /// Of a controller in Python: its class.
+    /// Class of a controller in Python.
     #[serde(default)]
     pub class: String,
 }
 
-/// What a congestion control from outside is.
+/// Kind of a congestion control from outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -68,9 +68,9 @@ pub enum Kind {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnobDescription {
-    /// As an experiment calls it.
+    /// Name by which an experiment sets the knob.
     pub name: String,
-    /// As compiled.
+    /// Value that was compiled in.
     pub default: i64,
     /// Smallest value.
     pub min: i64,

@@ -79,7 +79,7 @@ impl Connection {
         Some((value, seen))
     }
 
-    /// As [`Connection::ask`], and what the hook changed is taken over.
+    /// Calls a hook as [`Connection::ask`] does, and takes over what the hook changed.
     fn call(
         &self,
         core: &mut Core,
@@ -101,7 +101,7 @@ impl Connection {
         Some(value)
     }
 
-    /// As [`Connection::call`], for a number of packets.
+    /// Calls a hook as [`Connection::call`] does, for a number of packets.
     fn packets(&self, core: &mut Core, hook: Hook) -> Option<u32> {
         let value = self.call(core, hook, [0; 2], |_| ())?;
         if value <= 0 || value >= TOO_LARGE {

@@ -19,9 +19,9 @@ const TEXT: usize = 100;
 struct Page {
     /// Calls so far.
     calls: u64,
-    /// Of the last one: the time, ns of the run.
+    /// Time of the last call in the run, in ns.
     at: u64,
-    /// It has not returned.
+    /// Whether the last call has not returned.
     inside: u8,
     reserved: u8,
     /// Bytes of the texts.
@@ -40,24 +40,25 @@ static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 static ORIGINAL: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 /// A hook runs. A copy of the process has a copy of this, where the file is the same for both.
 static INSIDE: AtomicBool = AtomicBool::new(false);
-/// This process has been copied while a hook ran.
+/// Whether this process has been copied while a hook ran.
 static COPIED: AtomicBool = AtomicBool::new(false);
 
-/// What a witness says.
+/// Report of a witness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Number of the last call, from 1.
     pub calls: u64,
-    /// It has not returned.
+    /// Whether the last call has not returned.
     pub inside: bool,
     /// The call, in words.
     pub call: String,
 }
 
-/// From now on `file` says what runs.
+/// Lets `file` say from now on what runs.
 ///
 /// # Errors
-/// It cannot be written.
+///
+/// The file cannot be written.
 pub fn watch(file: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
     file.set_len(size_of::<Page>() as u64)?;
@@ -78,7 +79,7 @@ fn map(flags: libc::c_int, file: libc::c_int) -> io::Result<*mut u8> {
     if page == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(page.cast()) }
 }
 
-/// Also a copy that no function of the C library has made is known, where the system can.
+/// Makes a copy of the process known, where the system can, also if no function of the C library has made it.
 #[cfg(target_os = "linux")]
 fn original() -> io::Result<()> {
     let page = map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
@@ -107,7 +108,7 @@ extern "C" fn is_a_copy() {
     }
 }
 
-/// What the file says; None: nothing was called yet.
+/// Reads what the file says. None if nothing was called yet.
 pub fn read(file: &Path) -> Option<Seen> {
     let bytes = std::fs::read(file).ok()?;
     if bytes.len() < size_of::<Page>() {

@@ -14,13 +14,13 @@ const LRO_BYTES: u32 = 65_535;
 pub trait Frame {
     /// The connection it is for.
     fn connection(&self) -> u32;
-    /// Its segment.
+    /// Segment of the frame.
     fn segment(&self) -> &Segment;
-    /// Its segment, to which others are merged.
+    /// Segment of the frame, to which others are merged.
     fn segment_mut(&mut self) -> &mut Segment;
 }
 
-/// What may be merged, and when an aggregate is complete.
+/// Rules for what may be merged, and when an aggregate is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// Linux (net/ipv4/tcp_offload.c): data in sequence with the same ACK number, flags but for PSH and FIN, options
@@ -60,7 +60,7 @@ struct Held<F> {
     tick: u64,
 }
 
-/// What to do with a frame whose flow has an incomplete aggregate.
+/// Action for a frame whose flow has an incomplete aggregate.
 enum Action {
     /// Merge it.
     Merge {
@@ -246,8 +246,8 @@ fn data_alone(segment: &Segment) -> bool {
     segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
 }
 
-/// When a host polls its network interface: at an interrupt, which comes when so many frames wait or the first has waited
-/// so long. Linux then polls again by a timer as long as frames are found.
+/// Times when a host polls its network interface: at an interrupt, which comes when so many frames wait or the
+/// first has waited so long. Linux then polls again by a timer as long as frames are found.
 #[derive(Clone, Copy, Debug)]
 pub struct Moderation {
     time: Nanos,
@@ -272,12 +272,12 @@ pub struct Polling {
     pub defer: u32,
 }
 
-/// Which aggregates end with a pass.
+/// Aggregates that end with a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
     /// All of them.
     All,
-    /// Those of an earlier clock tick: another pass follows.
+    /// Aggregates of an earlier clock tick: another pass follows.
     Old,
 }
 
@@ -316,13 +316,13 @@ impl Moderation {
         self.interrupt = Some(now + self.time);
     }
 
-    /// When the next pass comes if no further frame does.
+    /// Time when the next pass comes if no further frame does.
     pub fn due(&self) -> Option<Nanos> {
         self.interrupt.into_iter().chain(self.timer).min()
     }
 
-    /// To be called after a pass, when the host has seen every frame. `holds` says whether there is an incomplete aggregate. Returns
-    /// which aggregates end.
+    /// Ends a pass, when the host has seen every frame. `holds` says whether there is an incomplete aggregate.
+    /// Returns which aggregates end.
     pub fn polled(&mut self, now: Nanos, holds: bool) -> Flush {
         let worked = self.waiting > 0;
         self.waiting = 0;

@@ -45,7 +45,8 @@ pub fn cut(segment: &Segment, payload: u32, sent: u32, part: &mut Segment) {
     part.flags = flags;
 }
 
-/// What is in the transmit queue and when it will have left, for stacks that limit their own share of it (Linux TSQ).
+/// Packets in the transmit queue and when they will have left, for stacks that limit their own share of it (Linux
+/// TSQ).
 #[derive(Clone, Debug, Default)]
 pub struct TransmitRing {
     departures: VecDeque<(Nanos, u32, u32)>,
@@ -70,7 +71,7 @@ impl TransmitRing {
         }
     }
 
-    /// When the next packet will have left.
+    /// Time when the next packet will have left.
     #[inline]
     pub fn next_departure(&self) -> Option<Nanos> {
         self.departures.front().map(|&(at, ..)| at)

@@ -57,7 +57,8 @@ impl Processor {
         processor
     }
 
-    /// When the stack gets a packet that arrived at `now`. `now` must not decrease from call to call; neither does the result.
+    /// Time when the stack gets a packet that arrived at `now`. `now` must not decrease from call to call; neither
+    /// does the result.
     pub fn process(&mut self, now: Nanos) -> Nanos {
         self.serve(now).0
     }
@@ -97,7 +98,7 @@ impl Processor {
         }
     }
 
-    /// After an idle time of many stalls, draws whether the host stands still at `at`, and for how long. Neither
+    /// Draws, after an idle time of many stalls, whether the host stands still at `at`, and for how long. Neither
     /// state remembers how long it has lasted, so the stalls in between need not be drawn.
     fn skip_stalls(&mut self, at: Nanos) {
         let Some((Stalls { every, length }, random)) = &mut self.stalls else { return };

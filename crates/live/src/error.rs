@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-/// What is wrong with the configuration of an emulator or a sampler, in one line.
+/// Fault of an emulator's or a sampler's configuration, in one line.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// It cannot be read: whose it is, and why.
+    /// Configuration that cannot be read: the owner's name, and why.
     #[error("{0}: {1}")]
     Parse(&'static str, serde_json::Error),
     /// The network of its Scenario cannot be carried out.

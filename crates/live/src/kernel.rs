@@ -22,9 +22,9 @@ use crate::sys::{self, check, run_before_others};
 use crate::tcp_info::TcpInfo;
 use crate::tun::Tun;
 
-/// How long a call may take that the script does not expect to block.
+/// Time that a call may take that the script does not expect to block.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long to look further for a packet that did not come in time, nanoseconds.
+/// Time for which a packet that did not come in time is still looked for, in ns.
 const PATIENCE: u64 = 2_000_000_000;
 /// The sysctl that names the default congestion control.
 const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
@@ -51,7 +51,7 @@ pub fn run_file(text: &str, name: &str, choices: &Choices) -> Outcome {
     }
 }
 
-/// Why the kernel cannot be driven.
+/// Reason why the kernel cannot be driven.
 #[derive(Debug, thiserror::Error)]
 #[error("stack live: {0}")]
 struct Unavailable(io::Error);
@@ -135,7 +135,7 @@ impl Kernel {
         i64::from(fd)
     }
 
-    /// What is done with the answer of a call in this thread.
+    /// Finishes a call in this thread, from its answer.
     fn finish(&mut self, answer: Answer) -> Returned {
         match answer {
             Answer::Plain(returned) => returned,
@@ -322,7 +322,7 @@ impl Drop for Kernel {
     }
 }
 
-/// What a call leaves to be done in the script's thread.
+/// Work that a call leaves to the script's thread.
 enum Answer {
     Plain(Returned),
     Opened(Socket),

@@ -13,7 +13,7 @@ const SENDING: [u32; 4] = [0x17, 0x19, TSO, GSO];
 const TSO: u32 = 0x1f;
 const GSO: u32 = 0x24;
 
-/// The same for what comes in: ETHTOOL_SRXCSUM, ETHTOOL_SGRO.
+/// Commands that switch off offloads of incoming packets: ETHTOOL_SRXCSUM, ETHTOOL_SGRO.
 const RECEIVING: [u32; 2] = [0x15, 0x2c];
 
 /// struct ethtool_value.

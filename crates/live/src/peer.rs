@@ -26,7 +26,7 @@ const BATCH: usize = 64;
 /// Longest sleep, ns: the patience is looked at then.
 const LONGEST_SLEEP: Nanos = 100_000_000;
 
-/// How one connection is to be made.
+/// Set-up of one connection.
 pub struct Setup<'a> {
     /// The stack.
     pub profile: &'a dyn Profile,
@@ -40,11 +40,11 @@ pub struct Setup<'a> {
     pub loss: u64,
     /// Seeds the loss.
     pub seed: u64,
-    /// When to give up.
+    /// Time after which the peer gives up.
     pub patience: Duration,
 }
 
-/// What happened.
+/// Report of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Payload bytes of ours the kernel has acknowledged.
@@ -84,7 +84,7 @@ struct Peer<'a> {
     tun: &'a Tun,
     setup: &'a Setup<'a>,
     endpoint: Option<Endpoint>,
-    /// With the port of whoever has connected.
+    /// Addresses and ports, with the port of whoever has connected.
     ends: Ends<Ipv4Addr>,
     layout: SynLayout,
     started: Instant,
@@ -148,7 +148,7 @@ impl<'a> Peer<'a> {
         Ok(())
     }
 
-    /// Both sides have closed. Waiting for old segments to die is left out.
+    /// Whether both sides have closed. Waiting for old segments to die is left out.
     fn over(&self) -> io::Result<bool> {
         let Some(endpoint) = &self.endpoint else { return Ok(false) };
         if let Some(failure) = endpoint.failure() {
@@ -313,7 +313,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// The one or two pieces of the ring that hold `count` bytes from offset `from` on.
+/// Pieces of the ring, one or two, that hold `count` bytes from offset `from` on.
 fn parts(from: u64, count: u64) -> impl Iterator<Item = std::ops::Range<usize>> {
     let start = from as usize % RING;
     let first = (count as usize).min(RING - start);

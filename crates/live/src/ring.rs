@@ -78,7 +78,7 @@ impl Ring {
         &self.socket
     }
 
-    /// When (CLOCK_REALTIME) the kernel saw the next packet; None if there is none.
+    /// Time (CLOCK_REALTIME) when the kernel saw the next packet. None if there is none.
     #[inline]
     pub(crate) fn head(&self) -> Option<Nanos> {
         let header = self.header();

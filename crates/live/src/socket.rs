@@ -11,7 +11,7 @@ use script::script::{OptionValue, SocketOption};
 
 use crate::sys;
 
-/// What a call gives: a number or an error number.
+/// Result of a call: a number or an error number.
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
 /// Bytes of TCP_INFO asked for: more than any kernel has, which then returns less.

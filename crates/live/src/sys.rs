@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use path::Nanos;
 
-/// Where `ip netns` keeps its namespaces.
+/// Folder where `ip netns` keeps its namespaces.
 const NAMESPACES: &str = "/run/netns";
 /// Priority among real-time threads: enough to run before everything that is not one.
 const PRIORITY: libc::c_int = 10;
@@ -75,7 +75,7 @@ pub(crate) fn run_before_others() -> bool {
     run_with(PRIORITY)
 }
 
-/// The same, behind those that run before all others.
+/// Lets the calling thread run before most, behind those that run before all others. Whether it does.
 pub(crate) fn run_before_most() -> bool {
     run_with(PRIORITY / 2)
 }

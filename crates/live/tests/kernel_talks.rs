@@ -73,7 +73,7 @@ impl Write for Sum {
     }
 }
 
-/// Both ends send; returns what each end sent and got, and the endpoint's report.
+/// Lets both ends send; returns what each end sent and got, and the endpoint's report.
 fn talk(stack: &'static str, connect: bool, ours: u64, theirs: u64) -> ([Sum; 4], Report) {
     let result = thread::spawn(move || {
         // SAFETY: plain call; it changes only this thread's namespace.

@@ -26,11 +26,12 @@ const FAR: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 const HEADERS: usize = 28;
 /// Bytes of an IP packet, unless a case says otherwise; at [`RATE`] it takes 80 ms.
 const BYTES: u32 = 1000;
-/// Of every shaper, bits per second.
+/// Rate of every shaper, in bits per second.
 const RATE: u64 = 100_000;
 const MS: u64 = 1_000_000;
-/// How late a datagram may be sent before the whole train is tried again. The lateness of the burst that sets the pace, of a
-/// later burst, and of the kernel's own timer add up, and have to stay below half the time of a datagram.
+/// Lateness of a datagram from which on the whole train is tried again. The lateness of the burst that sets the
+/// pace, of a later burst, and of the kernel's own timer add up, and have to stay below half the time of a
+/// datagram.
 const PUNCTUAL: u64 = 10 * MS;
 /// A machine with other things to do may be late that often.
 const ATTEMPTS: usize = 10;
@@ -42,7 +43,7 @@ const LATE: u64 = 20 * MS;
 /// A queue of the kernel's and its model.
 struct Case {
     name: &'static str,
-    /// What follows `tc`.
+    /// Arguments of `tc`.
     setup: &'static [&'static str],
     /// The qdisc whose drops and backlog are read.
     handle: &'static str,
@@ -51,11 +52,11 @@ struct Case {
     train: Vec<(u64, u32)>,
 }
 
-/// What became of a train.
+/// Fate of a train.
 struct Fate {
-    /// When each datagram was sent, nanoseconds.
+    /// Times when each datagram was sent, in ns.
     sent: Vec<u64>,
-    /// When each that passed left, and which it was.
+    /// Times when each datagram that passed left, and its number.
     passed: Vec<(u64, u32)>,
     /// Drops at the end, and packets waiting when the last datagram had been sent.
     drops: u64,
@@ -154,7 +155,7 @@ fn compare(case: &Case) {
     );
 }
 
-/// How late half of the departures were at most, or how the kernel and the model differ.
+/// Returns the median lateness of the departures, or how the kernel and the model differ.
 fn agree(case: &Case, model: &LinkConfig, kernel: &Fate) -> Result<u64, String> {
     let model = through_model(case, model, &kernel.sent);
     let ids = |fate: &Fate| fate.passed.iter().map(|&(_, id)| id).collect::<Vec<_>>();
@@ -307,7 +308,7 @@ fn send(case: &Case) -> Fate {
     fate
 }
 
-/// When each datagram comes out of the device, and its number, until told that it is over.
+/// Reads datagrams that come out of the device until told that it is over; their times and numbers.
 fn receive(tun: &Tun, began: Instant, over: &AtomicBool) -> Vec<(u64, u32)> {
     hurry();
     let mut packet = Vec::new();
@@ -325,7 +326,7 @@ fn receive(tun: &Tun, began: Instant, over: &AtomicBool) -> Vec<(u64, u32)> {
     found
 }
 
-/// What a model makes of datagrams sent at these times.
+/// Sends datagrams at these times through a model.
 fn through_model(case: &Case, model: &LinkConfig, sent: &[u64]) -> Fate {
     let mut link: Link<Datagram> = Link::new(model, &|purpose| stream(1, 0, purpose, "link"), Mode::Stepped);
     let mut log = Log::default();

@@ -34,7 +34,7 @@ fn scripts_pass_on_this_kernel() {
     assert!(passed >= 25, "only {passed} scripts passed");
 }
 
-/// What went wrong, if anything did in every attempt.
+/// Returns what went wrong. None if nothing did in some attempt.
 fn attempt(text: &str, name: &str) -> Option<String> {
     let mut message = None;
     for _ in 0..ATTEMPTS {

@@ -9,7 +9,7 @@ use lexopt::{Parser, ValueExt as _};
 use loadlatency::{OptionError, client, server};
 use thiserror::Error;
 
-/// What `--help` prints.
+/// Text of `--help`.
 pub(crate) const HELP: &str = "\
 Capacity, responsiveness and smoothness of a link under load.
 
@@ -42,7 +42,7 @@ run
 Exit codes: 0 done, 1 failed (what was measured until then is printed), 2 bad arguments, 130 interrupted.
 ";
 
-/// What to do.
+/// Command that the arguments ask for.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Print the help.
@@ -53,16 +53,16 @@ pub(crate) enum Command {
     Serve(server::Options),
     /// Measure.
     Run {
-        /// What.
+        /// Scenarios to run, and the server.
         options: client::Options,
-        /// Where the JSON document goes.
+        /// File for the JSON document.
         json: Option<PathBuf>,
         /// Whether only the classic output is wanted.
         classic: bool,
     },
 }
 
-/// Why a command line is refused: the argument, what was found, what is expected, in one line.
+/// Reason why a command line is refused: the argument, what was found, what is expected, in one line.
 #[derive(Debug, Error)]
 pub(crate) enum ArgumentError {
     #[error("expected serve or run (see loadlatency --help)")]

@@ -23,9 +23,10 @@ pub fn proves(secret: &str, role: &str, parts: &[&[u8]], proof: &[u8; PROOF]) ->
     mac(secret, role, parts).verify_slice(proof).is_ok()
 }
 
-/// So many bytes that nobody can guess.
+/// Returns bytes that nobody can guess.
 ///
 /// # Errors
+///
 /// When the system has none to give.
 pub fn unguessable<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];

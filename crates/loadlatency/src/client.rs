@@ -28,7 +28,7 @@ const CLASSES: [u8; 4] = [0, 8, 40, 46];
 /// Steps of the staircase; each adds an upload and a download.
 const STEPS: u32 = 8;
 
-/// How long a step of the staircase takes unless `duration_s` says it, s.
+/// Duration of a step of the staircase unless `duration_s` says it, in s.
 const STEP_S: f64 = 5.0;
 
 /// Pings of the idle link before the first scenario.
@@ -37,20 +37,20 @@ const FIRST_PINGS: usize = 25;
 /// Pings before each scenario, at least.
 const PINGS_BEFORE: usize = 10;
 
-/// How long a link may take to become idle again after a scenario, ns.
+/// Time that a link may take to become idle again after a scenario, in ns.
 const SETTLE_NS: u64 = 5_000_000_000;
 
 /// The longest that flows may take to be connected, and the server to say that they have ended, ns. Commands wait in the
 /// same queues as pings do.
 const COMMAND_NS: u64 = 30_000_000_000;
 
-/// What to measure.
+/// Choices of a measurement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
     /// Name or address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
     /// The secret that the server asks for; empty for none.
     pub secret: String,
@@ -147,7 +147,7 @@ pub fn scenario_list(text: &str) -> Result<Vec<u32>, OptionError> {
 pub struct Outcome {
     /// Everything that was measured; of a run that was cut short, so far.
     pub document: Document,
-    /// Why it was cut short, in one line; None if it was not.
+    /// Reason why the measurement was cut short, in one line. None if it was complete.
     pub error: Option<String>,
 }
 
@@ -197,13 +197,13 @@ struct Run<'a> {
     server: Server,
     started_unix_s: u64,
     facts: std::collections::BTreeMap<String, String>,
-    /// When the first ping was sent.
+    /// Time when the first ping was sent, in ns.
     began_ns: u64,
     min_rtt_ns: u64,
     next_flow: u32,
 }
 
-/// What flows need to know of the server.
+/// Server, as flows need to know it.
 #[derive(Clone, Debug)]
 struct Server {
     address: SocketAddr,
@@ -213,11 +213,11 @@ struct Server {
     local_port: Option<u16>,
 }
 
-/// When a scenario ends.
+/// Limit of a scenario's duration.
 enum Limit {
-    /// When its metrics are stable, at the latest after so long, ns.
+    /// End once the metrics are stable, at the latest after this time in ns.
     Stable(u64),
-    /// After so long, ns.
+    /// End after this time, in ns.
     After(u64),
 }
 
@@ -294,7 +294,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// One mix of flows. Err if the server was lost before it began; if later, what was observed until then and the loss.
+    /// Carries out one mix of flows. Err if the server was lost before the mix began; if later, what was observed
+    /// until then and the loss.
     fn carry_out(
         &mut self,
         number: u32,

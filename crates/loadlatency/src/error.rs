@@ -15,7 +15,7 @@ pub(crate) const MAX_S: f64 = MAX_NS as f64 / 1e9;
 /// An option that makes no sense: its name, what was found, what is allowed.
 #[derive(Debug, Error)]
 pub enum OptionError {
-    /// There is no scenario of this number.
+    /// Number that no scenario has.
     #[error("--scenario: found {0}; expected numbers from 1 to {most}", most = SCENARIOS.len())]
     Scenario(u32),
     /// A list of scenarios that cannot be read.
@@ -29,10 +29,10 @@ pub enum OptionError {
         /// The most seconds.
         longest_s: f64,
     },
-    /// After how many seconds a scenario is ended.
+    /// Duration in s after which a scenario is ended.
     #[error("--at-most: found {0}; expected seconds from 1 to {MAX_S}")]
     AtMost(f64),
-    /// There is no such version of IP.
+    /// Version of IP that does not exist.
     #[error("ip: found {0}; expected 4 or 6")]
     Ip(u8),
     /// The system does not know the congestion control.
@@ -40,10 +40,10 @@ pub enum OptionError {
     CongestionControl(io::Error),
 }
 
-/// Why a client could not measure anything.
+/// Reason why a client could not measure anything.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// What it was asked for makes no sense.
+    /// Options that make no sense.
     #[error(transparent)]
     Option(#[from] OptionError),
     /// The name of the server could not be resolved.
@@ -51,7 +51,7 @@ pub enum ClientError {
     Resolve {
         /// The name.
         host: String,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// The server has no address of the version of IP that was asked for.
@@ -62,7 +62,7 @@ pub enum ClientError {
     Unreachable {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// The connection was lost at once.
@@ -70,7 +70,7 @@ pub enum ClientError {
     Connection {
         /// The server's address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// The server did not welcome the client.
@@ -78,32 +78,32 @@ pub enum ClientError {
     Greeting {
         /// The server's address.
         address: SocketAddr,
-        /// Why not.
+        /// Reason of the refusal.
         why: GreetingError,
     },
 }
 
-/// Why a server did not welcome a connection.
+/// Reason why a server did not welcome a connection.
 #[derive(Debug, Error)]
 pub enum GreetingError {
-    /// It did not come to a greeting.
+    /// Connection that failed before the greeting.
     #[error("no greeting: {}", in_words(.0))]
     Io(#[from] io::Error),
-    /// It refused.
+    /// Refusal by the server.
     #[error("{}", .0.in_words())]
     Refused(Status),
     /// Something else answers there.
     #[error("this is no loadlatency server")]
     NoServer,
-    /// It did not prove that it knows the secret.
+    /// Server that did not prove that it knows the secret.
     #[error("the server does not know the secret (--secret)")]
     Secret,
 }
 
-/// Why a server could not serve.
+/// Reason why a server could not serve.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// What it was asked for makes no sense.
+    /// Options that make no sense.
     #[error(transparent)]
     Option(#[from] OptionError),
     /// An address cannot be listened on.
@@ -113,13 +113,13 @@ pub enum ServerError {
         ip: IpAddr,
         /// The port.
         port: u16,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// There is no address to listen on.
+    /// Port without an address to listen on.
     #[error("cannot listen on port {0}: the system has neither IPv4 nor IPv6")]
     NoIp(u16),
-    /// What the system said of a socket that was opened.
+    /// Error of the system at a socket that was opened.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -17,7 +17,7 @@ use crate::wire::{BLOCK, Block, NOTE, Note};
 /// Bytes read at a time at most.
 const READ: usize = 256 << 10;
 
-/// How often a flow looks whether it has been told to end.
+/// Time between two looks of a flow whether it has been told to end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Time between probes within a flow, ns; there is one on its way at most.
@@ -26,7 +26,7 @@ const PROBE_NS: u64 = 100_000_000;
 /// Time between adaptations of the length of blocks, ns.
 const ADAPT_NS: u64 = 100_000_000;
 
-/// How long a block takes at the rate of the flow, ns: it is what a probe waits for before it is sent.
+/// Duration of a block at the rate of the flow, in ns: a probe waits for a block before it is sent.
 const BLOCK_NS: u64 = 10_000_000;
 
 /// Bounds of the payload of a block. The lower keeps headers below 1 % of a stream, the upper system calls rare.
@@ -45,24 +45,24 @@ pub(crate) struct Flow {
     tally: Mutex<Tally>,
 }
 
-/// What has been counted of a flow at this end. Times are of this end's clock; 0 is "not yet".
+/// Counts of a flow at this end. Times are of this end's clock; 0 is "not yet".
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// Bytes of the stream that were read.
     pub bytes: u64,
-    /// When the first were.
+    /// Time when the first bytes were counted, in ns.
     pub first_ns: u64,
-    /// When the last were.
+    /// Time when the last bytes were counted, in ns.
     pub last_ns: u64,
-    /// When the flow was closed: nothing counts any more.
+    /// Time when the flow was closed, in ns: nothing counts any more.
     pub end_ns: u64,
     /// Longest time between two arrivals.
     pub gap_ns: u64,
     /// Bytes in each `BIN_NS` from the first arrival, from place `bins_from` on.
     pub bins: Vec<u64>,
-    /// How many intervals have been removed.
+    /// Number of intervals that have been removed.
     pub bins_from: u32,
-    /// Why the connection ended before the flow was closed.
+    /// Reason why the connection ended before the flow was closed.
     pub killed: Option<String>,
     /// Round trips of probes in the stream, if this end sent any.
     pub in_band: Vec<Probe>,
@@ -133,9 +133,10 @@ impl Tally {
     }
 }
 
-/// What every flow's connection is set to.
+/// Sets the options that every flow's connection has.
 ///
 /// # Errors
+///
 /// As the system says.
 pub(crate) fn prepare(stream: &TcpStream, dscp: u8, cc: Option<&str>) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -198,7 +199,7 @@ struct Sender<'a> {
     payload: Payload,
     notes: Notes,
     probes: Probes,
-    /// To be put into the next block.
+    /// Echo to put into the next block.
     echo: u64,
     header: [u8; BLOCK],
     block: &'static [u8],

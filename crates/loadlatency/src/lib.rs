@@ -39,7 +39,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use error::{ClientError, GreetingError, OptionError, ServerError};
 pub use measure::{SCENARIOS, classic};
 
-/// What an end says of itself: the tool's version and the system.
+/// Description that an end gives of itself: the tool's version and the system.
 pub fn about() -> String {
     format!(
         "loadlatency {} on {} {}",

@@ -19,9 +19,10 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Over a connection whose greetings are exchanged; messages to be read have at most `most` bytes.
+    /// Takes a connection whose greetings are exchanged; messages to be read have at most `most` bytes.
     ///
     /// # Errors
+    ///
     /// As the system says.
     pub(crate) fn new(stream: TcpStream, most: u32) -> io::Result<Link> {
         stream.set_nonblocking(false)?;

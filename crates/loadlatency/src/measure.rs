@@ -32,13 +32,13 @@ pub use stability::{MAX_NS, Stability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many flows run at once in each direction.
+/// Number of flows that run at once in each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// From the client to the server.
+    /// Number of flows from the client to the server.
     pub uploads: u32,
-    /// From the server to the client.
+    /// Number of flows from the server to the client.
     pub downloads: u32,
 }
 
@@ -69,22 +69,22 @@ pub const SCENARIOS: [Flows; 19] = [
     flows(32, 0),
 ];
 
-/// What one scenario came to.
+/// Result of one scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Its flows.
+    /// Flows of the scenario.
     pub flows: Flows,
     /// Capacity upwards, KiB/s; None without uploads.
     pub up: Option<f64>,
     /// Capacity downwards, KiB/s; None without downloads.
     pub down: Option<f64>,
-    /// One over the longest gap between data arriving on any flow, Hz.
+    /// Smoothness: one over the longest gap between data arriving on any flow, in Hz.
     pub smoothness: f64,
-    /// One over the pinger's longest round trip, Hz; None where it was not recorded.
+    /// Responsiveness: one over the pinger's longest round trip, in Hz. None where it was not recorded.
     pub responsiveness: Option<f64>,
 }
 
-/// What all scenarios come to.
+/// Result of all scenarios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overall {
     /// Harmonic mean over the scenarios with uploads, KiB/s.

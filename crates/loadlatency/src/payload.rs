@@ -11,14 +11,14 @@ const BYTES: usize = 4 << 20;
 
 const _: () = assert!(BYTES / 2 >= MAX_BLOCK as usize);
 
-/// Where blocks of one flow are taken from.
+/// Source of one flow's blocks.
 #[derive(Debug)]
 pub struct Payload {
     state: u64,
 }
 
 impl Payload {
-    /// One for a flow, starting anywhere.
+    /// Creates the source for a flow, starting anywhere.
     pub fn begin_anywhere() -> Payload {
         Payload { state: u64::from_be_bytes(unguessable().unwrap_or([0x5a; 8])) | 1 }
     }

@@ -43,7 +43,7 @@ const MAX_OPENED: usize = 65_536;
 const MAX_LINES: u64 = 100;
 const LINE_NS: u64 = 30_000_000_000;
 
-/// How to serve.
+/// Choices of a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
@@ -175,7 +175,7 @@ struct Server {
     lines: Sender<String>,
 }
 
-/// One client's run.
+/// Run of one client.
 #[derive(Default)]
 struct Session {
     name: [u8; SESSION],
@@ -184,7 +184,7 @@ struct Session {
     over: AtomicBool,
 }
 
-/// Why a session ends before its client says that it is done.
+/// Reason why a session ends before its client says that it is done.
 #[derive(Debug, Error)]
 enum SessionEnd {
     #[error("{}", in_words(.0))]
@@ -426,10 +426,10 @@ impl Server {
     }
 }
 
-/// How much was said of late: a bucket of `MAX_LINES` lines that is emptied by one every `LINE_NS`.
+/// Amount of text that was said of late: a bucket of `MAX_LINES` lines that is emptied by one every `LINE_NS`.
 #[derive(Default)]
 struct Spoken {
-    /// When all that was said is made up for.
+    /// Time when the bucket is empty, in ns.
     until_ns: u64,
     unsaid: u64,
 }

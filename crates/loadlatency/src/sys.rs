@@ -40,7 +40,7 @@ pub fn connect(to: SocketAddr, from_port: Option<u16>, timeout: Duration) -> io:
     Ok(socket.into())
 }
 
-/// What a socket is ready for.
+/// Readiness of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// Data, the other end's close, or an error can be read.
@@ -79,7 +79,7 @@ pub fn would_block(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// What a read of nothing means.
+/// Error for a read of nothing.
 pub fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the other end")
 }
@@ -90,7 +90,7 @@ pub fn in_words(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// What this system says of its end of a connection.
+/// Describes the system's end of a connection.
 pub fn end_of(socket: &impl AsRawFd) -> End {
     End { cc: congestion_control(socket), ecn: ecn_negotiated(socket) }
 }

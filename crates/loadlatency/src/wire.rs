@@ -5,7 +5,7 @@
 
 use crate::measure::Direction;
 
-/// What every greeting begins with.
+/// First bytes of every greeting.
 pub const MAGIC: [u8; 4] = *b"LDLT";
 /// Version of this format; an end that speaks another is refused.
 pub const VERSION: u16 = 1;
@@ -38,7 +38,7 @@ pub const MAX_REPLY: u32 = 8 << 20;
 /// Bytes of the name of a system, of a congestion control, of a reason, at most.
 pub const MAX_TEXT: usize = 200;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The pinger, which also carries the commands.
@@ -47,7 +47,7 @@ pub enum Role {
     Flow,
 }
 
-/// What a server answers to a greeting.
+/// Answer of a server to a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Go on.
@@ -58,7 +58,7 @@ pub enum Status {
     Version,
     /// The proof is wrong: the secrets differ.
     Secret,
-    /// What came is not this protocol.
+    /// Bytes of another protocol.
     Malformed,
     /// The flow belongs to no session that is there, or the session has too many.
     NoSession,
@@ -68,7 +68,7 @@ impl Status {
     const ALL: [Status; 6] =
         [Status::Fine, Status::Busy, Status::Version, Status::Secret, Status::Malformed, Status::NoSession];
 
-    /// What a client's user is told.
+    /// Words for a client's user.
     pub fn in_words(self) -> &'static str {
         match self {
             Status::Fine => "accepted",
@@ -127,21 +127,21 @@ pub fn read_answer(bytes: &[u8; GREETING]) -> Option<Status> {
     }
 }
 
-/// What opens a flow, without its proof.
+/// Opening of a flow, without its proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// The session it belongs to.
     pub session: [u8; SESSION],
-    /// Its number, used once in a session.
+    /// Number of the flow, used once in a session.
     pub id: u32,
-    /// Which way its data goes.
+    /// Direction of the flow's data.
     pub direction: Direction,
     /// The code point its sender shall use, below 64.
     pub dscp: u8,
 }
 
 impl Opening {
-    /// As sent, without the proof, which covers it.
+    /// Bytes as sent, without the proof, which covers them.
     pub fn to_bytes(self) -> [u8; SESSION + 6] {
         let mut bytes = [0; SESSION + 6];
         bytes[..SESSION].copy_from_slice(&self.session);
@@ -165,19 +165,19 @@ impl Opening {
     }
 }
 
-/// What precedes the payload of a block: its length, and two time stamps of the client's clock, 0 for none.
+/// Header of a block's payload: its length, and two time stamps of the client's clock, 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Payload bytes that follow.
     pub length: u32,
-    /// To be answered by a note with the same echo.
+    /// Time stamp to answer by a note with the same echo.
     pub probe: u64,
     /// Answer to a note's probe.
     pub echo: u64,
 }
 
 impl Block {
-    /// As sent.
+    /// Bytes as sent.
     pub fn to_bytes(self) -> [u8; BLOCK] {
         let mut bytes = [0; BLOCK];
         bytes[..4].copy_from_slice(&self.length.to_be_bytes());
@@ -196,17 +196,17 @@ impl Block {
     }
 }
 
-/// What a receiver sends on a flow's connection. The first note of a download asks it to begin.
+/// Note of a receiver on a flow's connection. The first note of a download asks it to begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// To be answered by a block with the same echo, 0 for none.
+    /// Time stamp to answer by a block with the same echo, 0 for none.
     pub probe: u64,
     /// Answer to a block's probe, 0 for none.
     pub echo: u64,
 }
 
 impl Note {
-    /// As sent.
+    /// Bytes as sent.
     pub fn to_bytes(self) -> [u8; NOTE] {
         let mut bytes = [0; NOTE];
         bytes[..8].copy_from_slice(&self.probe.to_be_bytes());
@@ -221,12 +221,12 @@ impl Note {
     }
 }
 
-/// What a client asks on the pinger's connection.
+/// Question of a client on the pinger's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A ping with its number.
     Ping(u32),
-    /// How far the flows are.
+    /// Question for a report of the flows.
     Report,
     /// End all flows.
     Stop,
@@ -235,7 +235,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// As sent.
+    /// Bytes as sent.
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
             Request::Ping(number) => message(1, &number.to_be_bytes()),
@@ -259,12 +259,13 @@ impl Request {
     }
 }
 
-/// What a server answers on the pinger's connection. Its times are ns of its own clock.
+/// Answer of a server on the pinger's connection. Times are ns of the server's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To a ping: its number, when it came, when this was sent.
+    /// Answer to a ping: its number, when it came, when the answer was sent.
     Pong(u32, u64, u64),
-    /// To a question for a report: when it was made, and all flows but those an earlier report already told the end of.
+    /// Answer to a question for a report: when it was made, and all flows but those an earlier report already told
+    /// the end of.
     Report(u64, Vec<FlowReport>),
     /// All flows have ended.
     Stopped,
@@ -272,24 +273,24 @@ pub enum Reply {
     Ending(String),
 }
 
-/// What the server knows of a flow.
+/// Report of the server about a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowReport {
-    /// Its number.
+    /// Number of the flow.
     pub id: u32,
-    /// Its congestion control at the server, if the system says.
+    /// Congestion control at the server, if the system says.
     pub cc: Option<String>,
     /// Whether the server's end negotiated ECN, if the system says.
     pub ecn: Option<bool>,
-    /// Why its connection ended before it was told to, if it did.
+    /// Reason why the connection ended before it was told to. None if it did not.
     pub killed: Option<String>,
-    /// Of an upload: bytes read so far.
+    /// Number of bytes read so far, of an upload.
     pub bytes: u64,
-    /// When the first came; 0 before it.
+    /// Time when the first byte came; 0 before it.
     pub first_ns: u64,
-    /// When the last came; 0 before it.
+    /// Time when the last byte came; 0 before it.
     pub last_ns: u64,
-    /// When the flow ended; 0 before that.
+    /// Time when the flow ended; 0 before that.
     pub end_ns: u64,
     /// Longest time between two arrivals.
     pub gap_ns: u64,
@@ -300,7 +301,7 @@ pub struct FlowReport {
 }
 
 impl Reply {
-    /// As sent.
+    /// Bytes as sent.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Reply::Pong(number, came, sent) => {

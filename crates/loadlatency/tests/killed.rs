@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a hang is told by; far beyond the seconds that an end takes.
+/// Limit by which a hang is told; far beyond the seconds that an end takes.
 const HANG: Duration = Duration::from_secs(40);
 
 struct Process(Child);
@@ -27,7 +27,7 @@ impl Process {
         assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
     }
 
-    /// Its end, which must come by itself.
+    /// Waits for the end of the process, which must come by itself.
     fn ended(mut self) -> Output {
         let limit = Instant::now() + HANG;
         while self.0.try_wait().expect("waited for").is_none() {

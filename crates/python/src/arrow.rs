@@ -105,14 +105,14 @@ struct Buffers {
     _owner: Box<dyn Any>,
 }
 
-/// What an [`ArrowArray`] owns, behind its `private_data`.
+/// Memory that an [`ArrowArray`] owns, behind its `private_data`.
 struct OwnedArray {
     buffers: Buffers,
     children: Vec<*mut ArrowArray>,
     dictionary: *mut ArrowArray,
 }
 
-/// What an [`ArrowSchema`] owns, behind its `private_data`.
+/// Memory that an [`ArrowSchema`] owns, behind its `private_data`.
 struct OwnedSchema {
     name: CString,
     children: Vec<*mut ArrowSchema>,

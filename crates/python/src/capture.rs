@@ -43,7 +43,7 @@ impl Capture {
         self.capture.span
     }
 
-    /// What was not used; see [`not_used`].
+    /// Packets that were not used; see [`not_used`].
     fn skipped(&self) -> NotUsed {
         not_used(&self.capture.skipped)
     }
@@ -252,8 +252,8 @@ fn batch(columns: Vec<(&'static str, ColumnData)>) -> RecordBatch {
 
 pub(crate) type NotUsed = (Vec<(String, u64)>, u64, u64, u64, bool);
 
-/// What of a capture was not used: packets that are not TCP, by what they are, fragments, packets cut short, malformed ones;
-/// and whether the file ends in the middle of a record.
+/// Parts of a capture that were not used: packets that are not TCP, by what they are, fragments, packets cut short,
+/// malformed ones; and whether the file ends in the middle of a record.
 pub(crate) fn not_used(skipped: &trace::Skipped) -> NotUsed {
     let other = skipped.other.iter().map(|(what, &count)| (what.to_string(), count));
     (other.collect(), skipped.fragments, skipped.cut_short, skipped.malformed, skipped.file_ends_at.is_some())

@@ -187,7 +187,7 @@ fn line(traceback: &Bound<'_, PyTraceback>) -> Option<String> {
     Some(format!(" ({name}:{number})"))
 }
 
-/// What [`foreign_cc::modules`] makes a controller in Python of.
+/// Loads a controller in Python for [`foreign_cc::modules`].
 pub(crate) fn plain(description: &foreign_cc::Description) -> Box<Load> {
     let (source, class) = (description.source.clone(), description.class.clone());
     load(source, description.file.display().to_string(), class)

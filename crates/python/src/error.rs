@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use thiserror::Error;
 
-/// What a function of the module fails with, in one line.
+/// Failure of a function of the module, in one line.
 #[derive(Debug, Error)]
 pub enum Error {
     #[error(transparent)]
@@ -52,15 +52,15 @@ pub enum Error {
     /// A file cannot be written.
     #[error("{0}: {1}")]
     File(String, #[source] io::Error),
-    /// It has failed in a run.
+    /// Run that has failed.
     #[error("{0}")]
     RunFailed(String),
-    /// There is no connection of such a number.
+    /// Number that no connection has.
     #[error("no such connection")]
     NoConnection,
     #[error(transparent)]
     Os(#[from] io::Error),
-    /// What Python raised.
+    /// Exception that Python raised.
     #[error(transparent)]
     Python(#[from] PyErr),
 }

@@ -16,7 +16,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict};
 
 use error::Error;
 
-/// What a function of the module returns.
+/// Result of a function of the module.
 type Result<T> = std::result::Result<T, Error>;
 
 #[pymodule]
@@ -78,8 +78,8 @@ fn watched_module(file: PathBuf) -> Option<(u64, bool, String)> {
     foreign_cc::witness::read(&file).map(|seen| (seen.calls, seen.inside, seen.call))
 }
 
-/// When each flow of a Scenario (JSON) starts, ns of the run, in their order. Raises ValueError, with one line, where it is no
-/// Scenario.
+/// Times when the flows of a Scenario (JSON) start, in ns of the run, in their order. Raises ValueError, with one
+/// line, where it is no Scenario.
 #[pyfunction]
 fn start_times(scenario: &str) -> Result<Vec<u64>> {
     Ok(sim::starts(&contract::parse(scenario)?))
@@ -205,7 +205,7 @@ fn version() -> &'static str {
     }
 }
 
-/// One run of a Scenario (JSON); raises ValueError, with one line, if the engine refuses it.
+/// Run of a Scenario (JSON); raises ValueError, with one line, if the engine refuses it.
 #[pyclass(module = "cwndlab._native")]
 struct Simulation {
     // Never locked: every method has the object to itself. It makes the class one that threads may share.
@@ -262,7 +262,8 @@ impl Simulation {
         Ok(over)
     }
 
-    /// What TCP_INFO would say of a flow's sender now, by the names of the `tcp` table's columns; None without a connection.
+    /// Returns what TCP_INFO would say of a flow's sender now, by the names of the `tcp` table's columns. None
+    /// without a connection.
     fn observe<'py>(&mut self, py: Python<'py>, flow: &str) -> Result<Option<Bound<'py, PyDict>>> {
         let run = self.get()?;
         let Some(number) = run.scenario().flows.iter().position(|known| known.name == flow) else {

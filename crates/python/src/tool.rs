@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::Result;
 use crate::error::Error;
 
-/// How often signals are looked for.
+/// Time between two looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The JSON document of a loadlatency run (docs/loadlatency.md) from what was observed and under which conditions, both

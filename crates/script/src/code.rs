@@ -100,7 +100,7 @@ impl Code {
     }
 }
 
-/// What names mean.
+/// Lookup of a name's value.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<Value>;
 
 impl Node {

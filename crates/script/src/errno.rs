@@ -33,7 +33,7 @@ const ERRORS: &[(&str, i32, &str)] = &[
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// There is none of that name.
+    /// No such file.
     pub const ENOENT: Errno = Errno(2);
     /// Bad file descriptor.
     pub const EBADF: Errno = Errno(9);
@@ -49,7 +49,7 @@ impl Errno {
     pub const ECONNRESET: Errno = Errno(104);
     /// Already connected.
     pub const EISCONN: Errno = Errno(106);
-    /// Not connected.
+    /// Socket without a connection.
     pub const ENOTCONN: Errno = Errno(107);
     /// The peer did not answer.
     pub const ETIMEDOUT: Errno = Errno(110);
@@ -66,7 +66,7 @@ impl Errno {
         ERRORS.iter().find(|error| error.0 == name).map(|error| Errno(error.1))
     }
 
-    /// Its text, such as `Broken pipe`.
+    /// Text of the error, such as `Broken pipe`.
     pub fn text(self) -> &'static str {
         ERRORS.iter().find(|error| error.1 == self.0).map_or("another error", |error| error.2)
     }

@@ -8,7 +8,7 @@ use crate::script::SOCKET_OPTIONS;
 /// Something that scripts speak of and that is missing.
 struct Feature {
     name: &'static str,
-    /// This host's kernel has it, and only the models do not.
+    /// Whether this host's kernel has the feature, and only the models do not.
     kernel: bool,
     /// Any of these words needs it.
     words: &'static [&'static str],

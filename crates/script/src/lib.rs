@@ -33,7 +33,7 @@ pub use run::{Failure, Report, run};
 pub use script::Script;
 pub use system::{System, SystemError};
 
-/// What the one who runs a script chooses.
+/// Choices of the one who runs a script.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     /// Symbols with their values, besides those the script defines.
@@ -44,14 +44,14 @@ pub struct Choices {
     pub end_unseen: bool,
 }
 
-/// How a script ended, for command lines.
+/// Outcome of a script, for command lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// 0: it went as it should. 1: the system did something else. 2: the script or the stack's name is wrong.
     pub exit_code: u8,
-    /// What went wrong: a line, and the packets it is about on lines of their own.
+    /// Message of a failure: a line, and the packets it is about on lines of their own. None if nothing went wrong.
     pub message: Option<String>,
-    /// What the script printed, line by line.
+    /// Lines that the script printed.
     pub output: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub fn run_file(text: &str, name: &str, stack: &str, choices: &Choices) -> Outco
     })
 }
 
-/// As [`run_file`], against the system that `make` makes for the script.
+/// Runs a script as [`run_file`] does, against the system that `make` makes for it.
 pub fn run_on<E: Error>(
     text: &str,
     name: &str,

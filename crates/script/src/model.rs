@@ -19,7 +19,7 @@ use crate::script::Call;
 use crate::system::{Returned, System, SystemError};
 use info::tcp_info;
 
-/// How long the modelled host has been up when a script begins, nanoseconds.
+/// Time that the modelled host has been up when a script begins, in ns.
 const UPTIME: Nanos = 10_000_000_000;
 /// The initial sequence number: so close to 2^32 that sequence numbers wrap in most scripts.
 const ISS: u32 = u32::MAX - 2500;
@@ -30,16 +30,17 @@ const LISTEN: i64 = 10;
 const HEADERS: u16 = 40;
 /// A model whose timer is due, or that sends, so often at one moment would do so for ever.
 const MAX_ROUNDS: u32 = 100_000;
-/// For how long a packet that did not come in time is still waited for, nanoseconds: longer than any timeout of a model.
+/// Time for which a packet that did not come in time is still waited for, in ns: longer than any timeout of a
+/// model.
 const LATE_WAIT: Nanos = 200_000_000_000;
 
-/// There is no stack of this name.
+/// Name that no stack has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stack {stack}: not known; expected one of {}", .known.join(", "))]
 pub struct UnknownStack {
-    /// What was asked for.
+    /// Name that was asked for.
     pub stack: String,
-    /// What there is.
+    /// Names of stacks.
     pub known: Vec<&'static str>,
 }
 
@@ -63,7 +64,7 @@ struct Waiting {
     call: Call,
     /// Bytes a write has handed over so far.
     written: u64,
-    /// When poll gives up.
+    /// Time when poll gives up.
     deadline: Option<Nanos>,
 }
 
@@ -106,13 +107,13 @@ struct Connection {
     times: Times,
 }
 
-/// What TCP_INFO tells of times and the endpoint does not keep.
+/// Times that TCP_INFO tells and the endpoint does not keep.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// Something was written and not acknowledged, so long up to `busy_since`; None: nothing is now.
+    /// Time up to `busy_since` in which something was written and not acknowledged.
     busy: Nanos,
     busy_since: Option<Nanos>,
-    /// When the last SYN or data came.
+    /// Time when the last SYN or data came.
     data_received: Nanos,
 }
 
@@ -121,7 +122,7 @@ impl Times {
         self.busy + self.busy_since.map_or(0, |since| now - since)
     }
 
-    /// To be called whenever that may have changed.
+    /// Notes whether something written is not acknowledged: call it whenever that may have changed.
     fn note(&mut self, busy: bool, now: Nanos) {
         if busy && self.busy_since.is_none() {
             self.busy_since = Some(now);
@@ -344,7 +345,7 @@ impl Model {
         true
     }
 
-    /// To be called after anything has happened: sends what can be sent, and tries the blocked call again.
+    /// Sends what can be sent, and tries the blocked call again: call it after anything has happened.
     fn send_and_retry(&mut self) {
         self.transmit_all();
         let Some(mut waiting) = self.blocked.take() else { return };

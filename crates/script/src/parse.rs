@@ -23,7 +23,7 @@ use cursor::word_length;
 use orders::orders;
 pub use problem::Problem;
 
-/// What is wrong with a script, and where. One line.
+/// Problem of a script, and its place. One line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}:{line}: {}", one_line(.problem))]
 pub struct SyntaxError {
@@ -31,11 +31,11 @@ pub struct SyntaxError {
     pub name: String,
     /// The line.
     pub line: u32,
-    /// What is wrong.
+    /// Problem of the line.
     pub problem: Problem,
 }
 
-/// What is shown of a script may hold line ends.
+/// Puts the message into one line: what is shown of a script may hold line ends.
 fn one_line(problem: &Problem) -> String {
     problem.to_string().replace(['\n', '\r'], " ")
 }
@@ -60,7 +60,7 @@ struct Parser<'a> {
     line: u32,
     /// Symbols with their values.
     defines: BTreeMap<String, String>,
-    /// How deep the argument that is read is nested.
+    /// Depth of the argument that is read.
     depth: u32,
 }
 

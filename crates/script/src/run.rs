@@ -23,22 +23,22 @@ use crate::system::System;
 pub struct Report {
     /// Packets that were expected and came.
     pub packets: usize,
-    /// What the script printed, and differences that it allows.
+    /// Lines that the script printed, and differences that it allows.
     pub output: Vec<String>,
 }
 
-/// Where and how a script did not go as it should.
+/// Failure of a script, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The script's name.
     pub name: String,
     /// The line of the event.
     pub line: u32,
-    /// What was wrong. One line.
+    /// Message of the failure. One line.
     pub message: String,
     /// The packet as the script has it, with its time, and the one that came.
     pub packets: Vec<String>,
-    /// What the script had printed.
+    /// Lines that the script had printed.
     pub output: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> 
 /// The latest time of an event, nanoseconds: three years, and far below what 64 bits can count.
 const MAX_TIME: Nanos = 100_000_000_000_000_000;
 
-/// In what a packet differs from the script's, as the original tool says it.
+/// Difference between a packet and the script's, as the original tool says it.
 #[derive(Debug, Error)]
 enum Difference {
     #[error(
@@ -99,11 +99,11 @@ struct ShownOptions {
     actual: String,
 }
 
-/// What was wrong with an event.
+/// Fault of an event.
 struct Wrong {
     message: String,
     packets: Vec<String>,
-    /// What it is about: a script may allow some kinds of differences.
+    /// Kind of the difference: a script may allow some kinds.
     kind: Kind,
 }
 
@@ -120,9 +120,9 @@ impl From<String> for Wrong {
     }
 }
 
-/// One connection, as the runner follows it to translate between the script's numbers and those on the wire.
+/// Connection, as the runner follows it to translate between the script's numbers and those on the wire.
 struct Flow {
-    /// From the system to the peer.
+    /// Addresses and ports, from the system to the peer.
     ends: Ends<Ipv4Addr>,
     /// Added to the script's numbers of the system's stream.
     offset: Option<u32>,
@@ -171,7 +171,8 @@ struct Runner<'a> {
     arrived: VecDeque<(Nanos, Seen)>,
     /// Time of the event before.
     last: Nanos,
-    /// How late the runner sent the last packet or made the last call, where the clock is a real one. It is added to tolerances.
+    /// Lateness of the last packet sent or the last call made, where the clock is a real one. It is added to
+    /// tolerances.
     lag: Nanos,
     blocked: Option<Blocked<'a>>,
     /// The system's descriptors by the script's labels.
@@ -278,8 +279,8 @@ impl<'a> Runner<'a> {
             .map_err(|why| Wrong::from(format!("error in code: {why}")))
     }
 
-    /// At the end of the script: any other packet that the system has sent was not expected. If the script ends with calls that
-    /// close sockets, the answers to those are not compared.
+    /// Checks at the end of the script that the system has sent no packet that was not expected. If the script ends
+    /// with calls that close sockets, the answers to those are not compared.
     fn nothing_left(&mut self, script: &Script) -> Result<(), Wrong> {
         if self.options.end_unseen {
             return Ok(());

@@ -9,22 +9,23 @@ use crate::errno::Errno;
 /// A script as it was read.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What the file is called, for messages.
+    /// Name of the file, for messages.
     pub name: String,
     /// Options at its top.
     pub options: Options,
     /// Orders carried out before the clock starts.
     pub init: Vec<Order>,
-    /// What happens, in order.
+    /// Events, in order.
     pub events: Vec<Event>,
 }
 
 /// Options at the top of a script (`--tolerance_usecs=…`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// How far an event may be from its time, nanoseconds.
+    /// Greatest distance of an event from its time, in ns.
     pub tolerance: Nanos,
-    /// The same in per mille of the time since the event before; the larger of the two counts.
+    /// Greatest distance of an event from its time, in per mille of the time since the event before; the larger of
+    /// the two counts.
     pub tolerance_permille: u64,
     /// Nanoseconds between ticks of the timestamp clock; None: the values of timestamps are not checked.
     pub timestamp_tick: Option<Nanos>,
@@ -55,23 +56,23 @@ impl Default for Options {
     }
 }
 
-/// What is read out of a command. Commands themselves are never run.
+/// Order that is read out of a command. Commands themselves are never run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// A sysctl is set.
     Set(Setting),
     /// The system must have so many sockets in a state (`sockstat … | grep -c STATE | grep N`).
     CountStates {
-        /// Where it stands.
+        /// Line of the script.
         line: u32,
         /// The state as FreeBSD's netstat(1) calls it, such as `TIME_WAIT`.
         state: String,
-        /// How many.
+        /// Number of sockets.
         count: usize,
     },
     /// Connections in a state are dropped without a packet (`tcpdrop -s STATE`).
     Drop {
-        /// Where it stands.
+        /// Line of the script.
         line: u32,
         /// The state.
         state: String,
@@ -79,7 +80,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Where it stands.
+    /// Line of the script.
     #[must_use]
     pub fn line(&self) -> u32 {
         match self {
@@ -93,33 +94,33 @@ impl Order {
 /// `name=value`, read from a command that sets a sysctl. Never run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Where it stands.
+    /// Line of the script.
     pub line: u32,
     /// The sysctl's name.
     pub name: String,
-    /// Its value or values, separated by blanks.
+    /// Value or values of the sysctl, separated by blanks.
     pub value: String,
     /// No error if the system does not know it.
     pub optional: bool,
 }
 
-/// One event.
+/// Event of a script.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Where it stands.
+    /// Line of the script.
     pub line: u32,
-    /// When.
+    /// Time of the event.
     pub when: When,
-    /// What.
+    /// Action of the event.
     pub action: Action,
 }
 
-/// When an event happens, nanoseconds.
+/// Time of an event, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Since the start of the script.
+    /// Time since the start of the script.
     At(Nanos),
-    /// Since the event before.
+    /// Time since the event before.
     After(Nanos),
     /// Between two times since the start.
     Between(Nanos, Nanos),
@@ -129,7 +130,7 @@ pub enum When {
     Any,
 }
 
-/// What an event is.
+/// Action of an event.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A packet is sent to the system under test.
@@ -140,7 +141,7 @@ pub enum Action {
     Call(CallEvent),
     /// Assertions.
     Code(Code),
-    /// What a command orders.
+    /// Orders of a command.
     Orders(Vec<Order>),
 }
 
@@ -165,7 +166,7 @@ pub struct Packet {
     pub options: Option<Vec<TcpOption>>,
 }
 
-/// What may be said of the ECN field.
+/// Demand on the ECN field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnField {
     /// Exactly this.
@@ -174,7 +175,7 @@ pub enum EcnField {
     Capable,
 }
 
-/// One TCP option.
+/// Option of TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TcpOption {
     /// End of options.
@@ -207,9 +208,9 @@ pub struct CallEvent {
     pub name: String,
     /// The call.
     pub call: Call,
-    /// When a call that blocks must return: since the start or since the event before, as its event's time is.
+    /// Time when a call that blocks must return: since the start or since the event before, as its event's time is.
     pub until: Option<Nanos>,
-    /// What it must return; None: `...`, anything.
+    /// Result that the call must have. None for `...`: any result.
     pub result: Option<i64>,
     /// The error it must fail with.
     pub errno: Option<Errno>,
@@ -249,7 +250,7 @@ pub enum Call {
     Read {
         /// The socket.
         fd: i32,
-        /// At most so many bytes.
+        /// Largest number of bytes to read.
         len: u64,
         /// MSG_DONTWAIT.
         dont_wait: bool,
@@ -282,18 +283,18 @@ pub enum Call {
     SetOption {
         /// The socket.
         fd: i32,
-        /// What.
+        /// Option to set.
         option: SocketOption,
-        /// To what.
+        /// Value to set.
         value: OptionValue,
     },
     /// Asks for an option.
     GetOption {
         /// The socket.
         fd: i32,
-        /// What.
+        /// Option to read.
         option: SocketOption,
-        /// What it must be; None: `...`.
+        /// Value that the option must have. None for `...`: any value.
         value: Option<OptionValue>,
     },
     /// Bytes waiting to be read (SIOCINQ) or to be acknowledged (SIOCOUTQ).
@@ -302,7 +303,7 @@ pub enum Call {
         fd: i32,
         /// SIOCOUTQ.
         out: bool,
-        /// What it must be.
+        /// Number of bytes that there must be.
         value: Option<i64>,
     },
     /// Waits for readiness.
@@ -342,7 +343,7 @@ impl Call {
     }
 }
 
-/// One entry of poll.
+/// Entry of poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollFd {
     /// The socket.

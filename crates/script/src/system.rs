@@ -9,19 +9,19 @@ use crate::errno::Errno;
 use crate::packet::Seen;
 use crate::script::{Call, OptionValue};
 
-/// What a call returned.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returned {
     /// The result: a number, or an error, which scripts write as -1 and its name.
     pub result: Result<i64, Errno>,
-    /// What it returned besides.
+    /// Output of the call besides its result.
     pub output: Output,
 }
 
-/// What a call returns besides its result.
+/// Output of a call besides its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// Nothing.
+    /// No output.
     #[default]
     None,
     /// The value of a socket option, or of SIOCINQ and SIOCOUTQ.
@@ -36,10 +36,10 @@ impl From<Result<i64, Errno>> for Returned {
     }
 }
 
-/// Why a system does not tell of a connection, or does not take a setting.
+/// Reason why a system does not tell of a connection, or does not take a setting.
 #[derive(Debug, Error)]
 pub enum SystemError {
-    /// There is none to tell of.
+    /// Question about a connection where there is none.
     #[error("there is no connection")]
     NoConnection,
     /// States of connections are asked of models alone.
@@ -53,19 +53,19 @@ pub enum SystemError {
     CongestionControl {
         /// The sysctl that names it.
         sysctl: String,
-        /// What was asked for.
+        /// Name that was asked for.
         found: String,
-        /// What there is.
+        /// Names that the system knows.
         known: Vec<String>,
     },
     /// A sysctl takes other values.
     #[error("sysctl {sysctl}: found {found}; expected {expected}")]
     Value {
-        /// Its name.
+        /// Name of the sysctl.
         sysctl: String,
-        /// What was asked for.
+        /// Value that was asked for.
         found: String,
-        /// What it takes.
+        /// Values that the sysctl takes.
         expected: &'static str,
     },
     /// The modelled stack does not take it.
@@ -77,9 +77,9 @@ pub enum SystemError {
     /// The kernel does not take it.
     #[error("sysctl {sysctl}: {error}")]
     Kernel {
-        /// Its name.
+        /// Name of the sysctl.
         sysctl: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: std::io::Error,
     },
 }
@@ -115,7 +115,7 @@ pub trait System {
     /// Makes a call. None: it has not returned; the script lets it block if `may_block`.
     fn call(&mut self, call: &Call, may_block: bool) -> Option<Returned>;
 
-    /// What the blocked call returned, and when; lets time pass up to `until` to get it.
+    /// Returns the result of the blocked call and its time; lets time pass up to `until` to get it.
     fn returned(&mut self, until: Nanos) -> Option<(Nanos, Returned)>;
 
     /// TCP_INFO of the connection that was opened last, by the names of Linux (`tcpi_…`).
@@ -146,10 +146,11 @@ pub trait System {
         Err(SystemError::States)
     }
 
-    /// For how long a packet that did not come in time is still waited for, so that the message can say when it came.
+    /// Time for which a packet that did not come in time is still waited for, so that the message can say when it
+    /// came.
     fn late_wait(&self) -> Nanos;
 
-    /// Why the script cannot go on, if the system under test has failed.
+    /// Reason why the script cannot go on. None unless the system under test has failed.
     fn broken(&self) -> Option<String> {
         None
     }

@@ -6,7 +6,7 @@ use tcp::mutants::{Mutant, wake};
 /// Tolerance of every event, nanoseconds, as in the test of the models.
 const TOLERANCE: u64 = 4_000_000;
 
-/// What is planted, the script that must notice, and a stack on which it passes otherwise.
+/// Mutants, each with the script that must notice it, and a stack on which the script passes otherwise.
 const PLANTED: &[(Mutant, &str, &str)] = &[
     (Mutant::SlowStartCountsAcks, "linux-slow-start-4", "linux-6.18"),
     (Mutant::SlowStartCountsAcks, "linux-slow-start-45", "linux-6.8"),

@@ -19,7 +19,7 @@ fn text_cell() -> MutexGuard<'static, String> {
     TEXT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many scenarios there are. To be called first.
+/// Number of scenarios. Call it first.
 #[unsafe(no_mangle)]
 pub extern "C" fn count() -> usize {
     std::panic::set_hook(Box::new(|panic| *text_cell() = panic.to_string()));
@@ -34,7 +34,7 @@ pub extern "C" fn run(number: usize) {
     *text_cell() = lines;
 }
 
-/// Where the text is.
+/// Address of the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn text() -> *const u8 {
     text_cell().as_ptr()

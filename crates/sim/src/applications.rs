@@ -12,11 +12,11 @@ use crate::flow::{Background, FlowApp, Pair, Snapshot};
 /// An incast: the flows that are asked together.
 pub(crate) struct IncastGroup {
     name: String,
-    /// When rounds begin.
+    /// Times when rounds begin.
     pub rounds: Rounds,
     /// The flows.
     pub members: Vec<FlowId>,
-    /// When the present round began.
+    /// Time when the present round began.
     pub began: Nanos,
     /// Answers in the present round.
     pub answers: usize,

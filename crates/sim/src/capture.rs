@@ -25,13 +25,13 @@ pub(crate) struct Captures {
     /// Whether there is any.
     active: bool,
     points: Vec<Point>,
-    /// For each host, its capture.
+    /// Capture of each host.
     hosts: Vec<Option<usize>>,
-    /// For each link, its capture.
+    /// Capture of each link.
     links: Vec<Option<usize>>,
-    /// How each host lays out the options of a SYN.
+    /// Layout of the options of a SYN, for each host.
     layouts: Vec<SynLayout>,
-    /// For each flow, whether its datagrams are ICMP echoes.
+    /// Whether the datagrams of each flow are ICMP echoes.
     probes: Vec<bool>,
 }
 

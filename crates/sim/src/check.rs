@@ -82,7 +82,7 @@ fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) ->
     Ok(())
 }
 
-/// Those that have the hooks of a stack's family.
+/// Modules that have the hooks of a stack's family.
 pub(crate) fn of_family<'a>(
     modules: &'a [Arc<dyn Foreign>],
     profile: &dyn Profile,

@@ -3,7 +3,7 @@
 use contract::scenario::{Flow, Scenario};
 use path::Nanos;
 
-/// When each flow starts, in their order: its `start_ns` and its share of the start jitter.
+/// Times when flows start, in their order: each one's `start_ns` and its share of the start jitter.
 pub fn starts(scenario: &Scenario) -> Vec<Nanos> {
     let start = |flow: &Flow| {
         let mut random = path::stream(scenario.seed, scenario.repeat, "start", &flow.name);

@@ -6,19 +6,19 @@ use tcp::cc::foreign::{Failure, Knob};
 use tcp::stack::ProfileError;
 use thiserror::Error;
 
-/// Why the engine does not run a scenario.
+/// Reason why the engine does not run a scenario.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// It is none.
+    /// Text that is no scenario.
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// Nobody could carry its network out.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// It is written for another version of the engine.
+    /// Scenario for another version of the engine.
     #[error("version: found {0}; expected {VERSION}")]
     Version(u32),
-    /// It takes no time.
+    /// Scenario that takes no time.
     #[error("duration_ns: must be above zero")]
     Duration,
     /// The measurement window is empty, or not within the run.
@@ -33,7 +33,7 @@ pub enum Error {
     /// A name stands for two things.
     #[error("{list}: {name} is there twice")]
     Twice {
-        /// Where it stands.
+        /// List with the name.
         list: &'static str,
         /// The name.
         name: String,
@@ -41,7 +41,7 @@ pub enum Error {
     /// A link ends nowhere.
     #[error("link {link}: no host or node is called {end}")]
     LinkEnd {
-        /// Its name.
+        /// Name of the link.
         link: String,
         /// The name of its end.
         end: String,
@@ -49,17 +49,17 @@ pub enum Error {
     /// A flow.
     #[error("flow {flow}: {why}")]
     Flow {
-        /// Its name.
+        /// Name of the flow.
         flow: String,
-        /// What is wrong with it.
+        /// Fault of the flow.
         why: FlowError,
     },
     /// A host.
     #[error("host {host}: {why}")]
     Host {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// What is wrong with it.
+        /// Fault of the host.
         why: HostError,
     },
     /// A capture is nowhere.
@@ -70,13 +70,13 @@ pub enum Error {
     Capture(std::io::Error),
 }
 
-/// Why a flow cannot be.
+/// Reason why a flow cannot be.
 #[derive(Debug, Error)]
 pub enum FlowError {
-    /// It stops before it starts.
+    /// Flow that stops before it starts.
     #[error("stop_ns must be after start_ns")]
     Stop,
-    /// Its application.
+    /// Application that cannot be.
     #[error(transparent)]
     App(#[from] AppError),
     /// A socket's buffer that setsockopt(2), which takes an `int`, cannot be told.
@@ -84,37 +84,37 @@ pub enum FlowError {
     Buffer {
         /// `sndbuf` or `rcvbuf`.
         key: &'static str,
-        /// Its size.
+        /// Size of the buffer.
         bytes: u64,
     },
-    /// There is no such host.
+    /// Name that no host has.
     #[error("no host is called {0}")]
     NoHost(String),
-    /// Its sender's stack has no such congestion control.
+    /// Congestion control that the sender's stack does not have.
     #[error("{stack} has no congestion control {cc}; it has {}", .known.join(", "))]
     NoCc {
         /// The stack's name.
         stack: String,
-        /// What was asked for.
+        /// Name that was asked for.
         cc: String,
-        /// What it has.
+        /// Names that the stack knows.
         known: Vec<String>,
     },
     /// A constant of its congestion control is out of range.
     #[error("cc_params.{0}")]
     Constant(#[from] params::ParamError),
-    /// It changes constants of a congestion control that is another one, or has none such.
+    /// Constants of another congestion control than the flow's, or of one that has none.
     #[error("cc_params: has constants of {params}, and the flow's congestion control is {cc}")]
     OtherCc {
         /// The flow's congestion control.
         cc: String,
-        /// Of which there are constants.
+        /// Congestion control of which there are constants.
         params: &'static str,
     },
-    /// Nothing of it would be on the network.
+    /// Flow of which nothing would be on the network.
     #[error("from and to are the same host")]
     SameHost,
-    /// Its packets, or their acknowledgements, have no way.
+    /// Flow whose packets, or their acknowledgements, have no way.
     #[error("no path from {from} to {to}")]
     NoPath {
         /// The host that would send them.
@@ -125,48 +125,48 @@ pub enum FlowError {
 }
 
 impl FlowError {
-    /// With the flow that it is about.
+    /// Adds the flow that the error is about.
     pub(crate) fn of(self, flow: &Flow) -> Error {
         Error::Flow { flow: flow.name.clone(), why: self }
     }
 }
 
-/// Why a host cannot be.
+/// Reason why a host cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostError {
-    /// Its ticks are no whole number of nanoseconds, or too short.
+    /// Ticks that are no whole number of nanoseconds, or too short.
     #[error("hz must divide 10^9 and be at most 10000; found {0}")]
     Hz(u32),
-    /// Too small for options and data.
+    /// MSS too small for options and data.
     #[error("mss must be at least 88; found {0}")]
     Mss(u16),
     /// An acknowledgement would be for nothing, or never be sent.
     #[error("ack_every and the coalesce.time_ns it waits must be above zero")]
     AckEvery,
-    /// Nothing says how long an acknowledgement waits.
+    /// Acknowledgements that wait, and nothing says how long.
     #[error("ack_every needs nic.coalesce, which says how long it waits")]
     AckEveryWithoutCoalesce,
-    /// It would do nothing but stall.
+    /// Host that would do nothing but stall.
     #[error("noise.stall.every_ns must be above zero")]
     Stall,
-    /// So many stalls are within one piece of work that the engine would count them for ever.
+    /// Stalls so frequent within one piece of work that the engine would count them for ever.
     #[error("noise.stall.every_ns: found {0}; expected above a thousandth of noise.processing")]
     StallInProcessing(u64),
-    /// There is no such stack.
+    /// Name that no stack has.
     #[error("no stack is called {stack}; there are {}", .known.join(", "))]
     NoStack {
-        /// What was asked for.
+        /// Name that was asked for.
         stack: String,
-        /// What there is.
+        /// Names of stacks.
         known: Vec<&'static str>,
     },
-    /// Its stack cannot be set up so.
+    /// Stack that cannot be set up so.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// A congestion control from outside does not take such a value.
     #[error("sysctl {}: found {found}; expected {} to {}", .knob.name, .knob.min, .knob.max)]
     Knob {
-        /// Of what.
+        /// Knob that was set.
         knob: Knob,
         /// The value.
         found: i64,
@@ -174,9 +174,9 @@ pub enum HostError {
     /// A congestion control from outside does not begin.
     #[error("{name}: {why}")]
     Module {
-        /// Its name.
+        /// Name of the module.
         name: String,
-        /// How.
+        /// Failure of the module.
         why: Failure,
     },
 }

@@ -47,7 +47,7 @@ pub(crate) enum Source {
     Window,
 }
 
-/// Which sources a run has.
+/// Sources of events in a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// Links that are stepped.
@@ -58,13 +58,13 @@ pub(crate) struct Sources {
     pub egresses: Vec<bool>,
     /// Hosts with something between NIC and stack.
     pub ingresses: Vec<bool>,
-    /// How many connections there are.
+    /// Number of connections.
     pub timers: usize,
     /// Hosts whose NIC is watched.
     pub departures: Vec<bool>,
-    /// How many groups of incasts there are.
+    /// Number of groups of incasts.
     pub rounds: usize,
-    /// How many flows there are.
+    /// Number of flows.
     pub apps: usize,
 }
 
@@ -75,11 +75,11 @@ pub(crate) struct EventQueue {
     arriving: Tree,
     arriving_sources: Vec<Source>,
     usual: Tree,
-    /// Of opening and of accepting connections.
+    /// Timers of opening and of accepting connections.
     timers_by_side: [Tree; 2],
     /// Leaves of the usual tree from here on come after arrivals of the same time.
     after_arrivals: usize,
-    /// And from here on after timers.
+    /// Leaves from here on come after timers of the same time.
     after_timers: usize,
     rare: Tree,
     /// The source at each leaf of the usual tree; the last leaf stands for the rare tree.
@@ -89,7 +89,7 @@ pub(crate) struct EventQueue {
     egresses: Vec<u32>,
     arrivals: Vec<u32>,
     ingresses: Vec<u32>,
-    /// What the timers are set to.
+    /// Times of the timers.
     timers: Vec<Nanos>,
     departures: Vec<u32>,
 }
@@ -189,7 +189,7 @@ impl EventQueue {
         first
     }
 
-    /// When the next packet arrives at the far end of a link.
+    /// Time when the next packet arrives at the far end of a link.
     #[inline]
     pub(crate) fn arrival(&self, link: LinkId) -> Nanos {
         self.arriving.time(self.arrivals[link.index()] as usize)
@@ -217,7 +217,7 @@ impl EventQueue {
         self.usual.set(self.ingresses[host.index()] as usize, time);
     }
 
-    /// When a connection's timer is set to.
+    /// Time that a connection's timer is set to.
     #[inline]
     pub(crate) fn timer(&self, connection: ConnectionId) -> Nanos {
         self.timers[connection.index()]
@@ -230,7 +230,7 @@ impl EventQueue {
         self.timers_by_side[connection.side() as usize].set(connection.flow().index(), time);
     }
 
-    /// When a host waits for its NIC.
+    /// Time until which a host waits for its NIC.
     pub(crate) fn departure(&self, host: HostId) -> Nanos {
         self.usual.time(self.departures[host.index()] as usize)
     }

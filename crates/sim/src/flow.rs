@@ -18,7 +18,7 @@ use crate::socket::Talk;
 // to `needs_report`, then the first three of `tally`.
 #[repr(C, align(64))]
 pub(crate) struct FlowRun {
-    /// Where packets of its two connections come from and go to: the opening side's, the accepting side's.
+    /// Sources and destinations of packets of the flow's two sides: the opening side's, the accepting side's.
     pub ends: [Ends; 2],
     /// Newest packet-pair round trip.
     pub rtt: Option<Nanos>,
@@ -30,41 +30,41 @@ pub(crate) struct FlowRun {
     pub needs_report: bool,
     /// Metrics.
     pub tally: Tally,
-    /// What it does.
+    /// Application of the flow.
     pub app: FlowApp,
-    /// What limited it.
+    /// Limits of the flow.
     pub limits: Limits,
     /// Sending host.
     pub from: HostId,
     /// Receiving host.
     pub to: HostId,
-    /// When the connection is opened, jitter included.
+    /// Time when the connection is opened, jitter included.
     pub start: Nanos,
-    /// When it is told to stop.
+    /// Time when the flow is told to stop.
     pub stop: Option<Nanos>,
     /// Whether it ends by itself.
     pub limited: bool,
-    /// It has been told to stop.
+    /// Whether the flow has been told to stop.
     pub stopped: bool,
-    /// Its connection is to be opened.
+    /// Whether the flow's connection is to be opened.
     pub opening: bool,
-    /// Its completion has been recorded.
+    /// Whether the flow's completion has been recorded.
     pub completion_told: bool,
-    /// Its accepting side has been open.
+    /// Whether the flow's accepting side has been open.
     pub opened: bool,
     /// Datagrams sent.
     pub datagrams_sent: u64,
     /// Payload of datagrams received.
     pub datagram_bytes: u64,
-    /// What its application has reported since it was last asked.
+    /// Metrics that the flow's application has reported since it was last asked.
     pub metrics: Vec<Metric>,
-    /// Of a pinger, the round trips that were reported.
+    /// Number of a pinger's round trips that were reported.
     pub pings_told: usize,
     /// The flow in the experiment that this one is a transfer of.
     pub parent: Option<FlowId>,
     /// Transfers it has carried out before.
     pub uses: u32,
-    /// When the receiver had read everything up to the end of the stream.
+    /// Time when the receiver had read everything up to the end of the stream.
     pub completed: Option<Nanos>,
     /// `wire` at the last whole second.
     pub wire_at_second: u64,
@@ -86,7 +86,7 @@ pub(crate) enum FlowApp {
     Bulk(Bulk),
     /// Another application over one connection.
     Modelled(Pair<Box<dyn End>, Box<dyn End>>),
-    /// One server of an incast, and the number of the group it belongs to.
+    /// Server of an incast, and the number of the group it belongs to.
     Incast(Box<Pair<Server, Incast>>, u32),
     /// A flow of data of a loadlatency scenario.
     Load(Box<Pair<Bulk, Arrivals>>),
@@ -100,9 +100,9 @@ pub(crate) enum FlowApp {
 
 /// The two ends of a connection, and what they say to each other.
 pub(crate) struct Pair<O, A> {
-    /// At the end that opens it.
+    /// Application at the end that opens the connection.
     pub opening: O,
-    /// At the end that accepts it.
+    /// Application at the end that accepts the connection.
     pub accepting: A,
     talk: Talk,
 }
@@ -115,8 +115,8 @@ impl<O, A> Pair<O, A> {
 }
 
 impl FlowApp {
-    /// Both ends of the flow's one connection, if it is not bulk transfer, which is called directly: the opening one, the
-    /// accepting one.
+    /// Ends of the flow's one connection, if it is not bulk transfer, which is called directly: the opening one,
+    /// the accepting one.
     pub(crate) fn ends(&self) -> Option<[&dyn End; 2]> {
         match self {
             FlowApp::Modelled(Pair { opening, accepting, .. }) => Some([&**opening, &**accepting]),
@@ -127,7 +127,7 @@ impl FlowApp {
         }
     }
 
-    /// The same, to be given their turns, and what they say.
+    /// Ends of the flow's one connection, to be given their turns, and what they say.
     pub(crate) fn ends_mut(&mut self) -> Option<([&mut dyn End; 2], &mut Talk)> {
         match self {
             FlowApp::Modelled(Pair { opening, accepting, talk }) => {
@@ -155,7 +155,7 @@ pub(crate) struct Background {
     pub next: Option<u64>,
     /// Flows for its transfers.
     pub transfers: Vec<FlowId>,
-    /// Those without a transfer.
+    /// Flows without a transfer.
     pub free: Vec<FlowId>,
     /// Transfers that wait for one: (arrival, size).
     pub waiting: VecDeque<(Nanos, u64)>,
@@ -205,7 +205,7 @@ impl TimeMean {
     }
 }
 
-/// What is counted over the measurement window. What packets raise comes first; see [`FlowRun`].
+/// Counts over the measurement window. What packets raise comes first; see [`FlowRun`].
 #[derive(Clone)]
 #[repr(C)]
 pub(crate) struct Tally {
@@ -233,7 +233,7 @@ pub(crate) struct Tally {
     pub one_way: Histogram,
     /// Times in which a player had nothing to show.
     pub stalls: u64,
-    /// Their sum.
+    /// Sum of these times.
     pub stalled: Nanos,
     /// Packets lost on the way, data and acknowledgements.
     pub drops: u64,
@@ -243,7 +243,7 @@ pub(crate) struct Tally {
     pub rtos: u64,
     /// Entries into fast recovery.
     pub recoveries: Vec<Nanos>,
-    /// When slow start first ended, whether inside the window or not.
+    /// Time when slow start first ended, whether inside the window or not.
     pub slow_start_exit: Option<Nanos>,
     /// Metrics at the start of the window.
     pub before: Option<Snapshot>,
@@ -258,7 +258,7 @@ pub(crate) struct Snapshot {
     pub read: u64,
     /// Data segments sent, as the wire has them.
     pub segments: u64,
-    /// Of those, sent again.
+    /// Data segments that were sent again.
     pub retransmits: u64,
     /// Time under each limit.
     pub limited: Divided,

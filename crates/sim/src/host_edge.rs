@@ -133,7 +133,7 @@ impl Ingress {
         }
     }
 
-    /// When the next packet reaches the stack or the next interrupt comes.
+    /// Time when the next packet reaches the stack or the next interrupt comes.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         let ready = self.ready.front().map(|&(at, ..)| at);
         self.moderation.due().into_iter().chain(ready).min()
@@ -205,7 +205,7 @@ impl Stage {
         Stage { link, hop, rule: stage.clone() }
     }
 
-    /// What is left of a packet: none, one or two.
+    /// Passes a packet: none, one or two are left.
     fn pass(&mut self, now: Nanos, packet: Packet, reports: &mut Vec<PacketReport>) -> [Option<Packet>; 2] {
         let (sport, dport) = ports(packet.connection);
         let matches = self.rule.matches(sport, dport, packet.segment.len);
@@ -248,9 +248,10 @@ impl Output<Packet> for StageOutput<'_> {
 pub(crate) struct Egress {
     link: Link<Packet>,
     hop: u32,
-    /// It delays, so that the stack no longer counts its segments as in the host (netem_enqueue's skb_orphan_partial).
+    /// Whether netem delays, so that the stack no longer counts its segments as in the host (netem_enqueue's
+    /// skb_orphan_partial).
     pub orphans: bool,
-    /// On their way to the NIC, in order of time.
+    /// Segments on their way to the NIC, in order of time.
     pipe: VecDeque<(Nanos, Packet)>,
 }
 
@@ -273,7 +274,7 @@ impl Egress {
         self.link.arrive(now, packet, &mut line);
     }
 
-    /// When a segment reaches the NIC next.
+    /// Time when a segment reaches the NIC next.
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         self.pipe.front().map(|&(at, _)| at)
     }

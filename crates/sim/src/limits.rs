@@ -18,7 +18,7 @@ const ROOM_PCT: u128 = 5;
 /// Time under each limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Divided {
-    /// What the sender tells, where it is the limit.
+    /// Times under the limits that the sender tells.
     pub by: LimitedTimes,
     /// A link that the flow filled, behind a window or a buffer with no room left.
     pub path: Nanos,
@@ -37,7 +37,7 @@ impl std::ops::AddAssign for Divided {
 /// The limits of one connection, and its present round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    /// Of the rounds so far.
+    /// Times under each limit in the rounds so far.
     pub divided: Divided,
     /// Time that the processors of both ends have spent on the flow, by the side of the connection that received.
     pub processing: [Nanos; 2],
@@ -97,7 +97,7 @@ fn divide(times: LimitedTimes, took: Nanos, path: Nanos, host: Nanos) -> Divided
     Divided { by, ..Divided::default() }
 }
 
-/// What every link can carry at the present time.
+/// Capacity of every link at the present time.
 pub(crate) struct Capacity {
     links: Vec<LinkCapacity>,
     /// Rate of the netem at the egress of each host.
@@ -106,7 +106,7 @@ pub(crate) struct Capacity {
 
 struct LinkCapacity {
     rate_bps: Option<u64>,
-    /// Of CAKE.
+    /// Bandwidth of CAKE.
     bandwidth_bps: Option<u64>,
     shaper: Option<ShaperConfig>,
     overhead: u64,
@@ -136,9 +136,9 @@ impl Capacity {
 
 /// The way of a flow's data.
 pub(crate) struct Path<'a> {
-    /// Where links lead.
+    /// Topology of the links.
     pub topology: &'a Topology,
-    /// What they can carry.
+    /// Capacity of the links.
     pub capacity: &'a Capacity,
     /// Sending host.
     pub src: HostId,
@@ -147,7 +147,7 @@ pub(crate) struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// How much of the time from `since` to `now` the narrowest hop needs for `bytes` of IP in so many packets.
+    /// Part of the time from `since` to `now` that the narrowest hop needs for `bytes` of IP in so many packets.
     fn busy(&self, bytes: u64, packets: u64, since: Nanos, now: Nanos) -> Nanos {
         let egress = self.capacity.egresses[self.src.index()].map_or(0, |rate| at_rate(8 * bytes, rate));
         let mut longest = egress;

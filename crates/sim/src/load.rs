@@ -13,7 +13,7 @@ use crate::engine::Simulation;
 use crate::flow::FlowApp;
 
 impl Simulation {
-    /// For the summary: of a pinger what was observed of its scenario and its metrics (docs/loadlatency.md), of a flow of
+    /// Observations for the summary: of a pinger its scenario and the metrics (docs/loadlatency.md), of a flow of
     /// data its longest gap. None of other flows.
     pub(crate) fn load_summary(&self, flow: FlowId) -> Option<Load> {
         match &self.scenario().flows[flow.index()].app {
@@ -112,7 +112,7 @@ impl Simulation {
         }
     }
 
-    /// When a flow stops, or the run.
+    /// Time when a flow stops, or the run.
     fn end_of(&self, flow: FlowId) -> Nanos {
         self.flow_runs()[flow.index()].stop.unwrap_or(Nanos::MAX).min(self.scenario().duration_ns)
     }

@@ -17,7 +17,7 @@ pub(crate) fn ports(receiver: ConnectionId) -> (u16, u16) {
     if receiver.is_opening() { (PORT, opening) } else { (opening, PORT) }
 }
 
-/// Where a connection's packets come from and go to.
+/// Source and destination of a connection's packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     /// Sending host.
@@ -60,8 +60,8 @@ pub(crate) struct Packet {
     pub segment: Segment,
     /// True time when the sending host handed it to its NIC.
     pub sent_at: Nanos,
-    /// On packets with an acknowledgement: one-way delay of the newest data packet their sender had received, 0 for
-    /// none. With this packet's own delay it makes the round trip of a packet pair (SPP, Zander and Armitage, LCN 2013).
+    /// One-way delay of the newest data packet that the sender of an acknowledgement had received, 0 for none. With
+    /// this packet's own delay it makes the round trip of a packet pair (SPP, Zander and Armitage, LCN 2013).
     pub echo_delay: Nanos,
     /// Time spent waiting in queues.
     pub queue_delay: Nanos,
@@ -77,7 +77,7 @@ pub(crate) struct Packet {
     pub corrupt: bool,
 }
 
-/// What a link asks of a packet, whether it is here or in the pool.
+/// Implements what a link asks of a packet, whether it is here or in the pool.
 macro_rules! packet_fields {
     () => {
         #[inline]

@@ -41,19 +41,19 @@ impl Socket for Plain<'_> {
     }
 }
 
-/// What the two ends of a connection say to each other: messages beside payload that has no content, each heard at the
-/// place in the stream where it was said.
+/// Messages that the two ends of a connection say to each other: beside payload that has no content, each heard at
+/// the place in the stream where it was said.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Talk {
     sides: [Side; 2],
 }
 
-/// What one end has written, read and said.
+/// Bytes that one end has written and read, and what it has said.
 #[derive(Clone, Debug, Default)]
 struct Side {
     written: u64,
     read: u64,
-    /// What it said, and the other end has not heard: (place in its stream, message).
+    /// Messages that the end said, and the other end has not heard: (place in its stream, message).
     said: VecDeque<(u64, Message)>,
 }
 
@@ -61,9 +61,9 @@ struct Side {
 pub(crate) struct Talking<'a> {
     /// The endpoint.
     pub plain: Plain<'a>,
-    /// What was said.
+    /// Messages that were said.
     pub talk: &'a mut Talk,
-    /// Which end it is: 0 opens the connection, 1 accepts it.
+    /// Number of the end: 0 opens the connection, 1 accepts it.
     pub side: usize,
 }
 

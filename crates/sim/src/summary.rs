@@ -33,7 +33,7 @@ impl Simulation {
         contract::to_json(&Summary { flows, links, events: Some(self.events()), packets: self.packets() })
     }
 
-    /// What was counted of a flow, its transfers included.
+    /// Returns what was counted of a flow, its transfers included.
     fn tally(&self, run: &FlowRun) -> Tally {
         let mut tally = run.tally.clone();
         if let FlowApp::Background(background) = &run.app {
@@ -100,7 +100,7 @@ impl Simulation {
     }
 }
 
-/// What was divided between two moments.
+/// Returns the times under each limit between two moments.
 fn limited(before: &Divided, after: &Divided) -> Limited {
     let by = after.by - before.by;
     Limited {
@@ -128,8 +128,8 @@ fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {
     }
 }
 
-/// How much of the measurement window the flow was active: while its connection was open and its transfer not complete, or
-/// between start and stop.
+/// Part of the measurement window in which the flow was active: while its connection was open and its transfer not
+/// complete, or between start and stop.
 fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
     match run.app {
         FlowApp::Datagrams(_) | FlowApp::Background(_) => {

@@ -7,16 +7,16 @@ use contract::scenario::{Link, Scenario};
 
 use crate::error::{Error, FlowError};
 
-/// Where a link ends.
+/// Far end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At a host, by its number.
+    /// Host, by its number.
     Host(HostId),
-    /// At a router or switch.
+    /// Router or switch.
     Node,
 }
 
-/// What feeds a link.
+/// Feeder of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Feeder {
     Host(usize),
@@ -26,7 +26,7 @@ enum Feeder {
 /// The network of a scenario. Places are numbered hosts first, then nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Topology {
-    /// Where each link ends.
+    /// Far end of each link.
     pub ends: Vec<End>,
     /// Whether each link has one source of packets, so that its arrivals come in order of time.
     pub single_fed: Vec<bool>,

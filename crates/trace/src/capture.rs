@@ -39,11 +39,11 @@ use crate::{Error, Skipped, read_while};
 /// ```
 #[derive(Debug, Default)]
 pub struct Capture {
-    /// Its connections, with counters.
+    /// Connections of the capture, with counters.
     pub connections: Connections,
-    /// What was not used.
+    /// Packets that were not used.
     pub skipped: Skipped,
-    /// When its first and last TCP packets were captured, nanoseconds.
+    /// Times when the first and last TCP packets were captured, in ns.
     pub span: Option<(u64, u64)>,
     held: Vec<Held>,
 }

@@ -15,14 +15,14 @@
 use crate::connection::Direction;
 use crate::pairs::Matched;
 
-/// How far the monitor's clock is ahead of the reference clock.
+/// Lead of the monitor's clock over the reference clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     /// The time, by the reference clock, at which `offset_ns` holds.
     pub origin_ns: u64,
-    /// How far it is ahead then, nanoseconds.
+    /// Lead of the monitor's clock at the origin, in ns.
     pub offset_ns: i64,
-    /// How much faster it runs, as a fraction: 1e-6 is one part per million.
+    /// Growth of the lead, as a fraction: 1e-6 is one part per million.
     pub skew: f64,
 }
 
@@ -30,7 +30,7 @@ impl Clock {
     /// Clocks that agree, as of captures taken with one clock.
     pub const SAME: Clock = Clock { origin_ns: 0, offset_ns: 0, skew: 0.0 };
 
-    /// How far the monitor's clock is ahead at a time of the reference clock, nanoseconds.
+    /// Lead of the monitor's clock at a time of the reference clock, in ns.
     #[inline]
     pub fn ahead_ns(&self, reference_ns: u64) -> i64 {
         let since = reference_ns.wrapping_sub(self.origin_ns) as i64;

@@ -7,18 +7,18 @@ use wire::codec::{Ends, Packet};
 use wire::segment::{Flags, Options, Segment};
 use wire::seq::{self, FIRST_LAP};
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// From the side that opened the connection (or, if the capture does not hold its beginning, that sent the first
-    /// packet seen).
+    /// Packets from the side that opened the connection (or, if the capture does not hold the beginning, that sent
+    /// the first packet seen).
     Forward,
     /// Towards it.
     Backward,
 }
 
 impl Direction {
-    /// The other one.
+    /// Opposite direction.
     pub fn reversed(self) -> Direction {
         match self {
             Direction::Forward => Direction::Backward,
@@ -30,13 +30,13 @@ impl Direction {
 /// A TCP packet in its connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// When it was captured, nanoseconds, as the capture counts.
+    /// Time when the packet was captured, in ns, as the capture counts.
     pub t_ns: u64,
     /// Length of the frame on the wire, bytes.
     pub frame_bytes: u32,
     /// Index of its connection.
     pub connection: usize,
-    /// Which way it goes.
+    /// Direction of the packet.
     pub direction: Direction,
     /// The first payload byte, counted from the start of the stream (or, if the capture does not hold the beginning,
     /// from the first byte seen; bytes before that are negative).
@@ -60,9 +60,9 @@ pub struct Seen<'a> {
 pub struct Connection {
     /// Ends as [`Direction::Forward`] sees them.
     pub ends: Ends<IpAddr>,
-    /// When its first packet was captured, nanoseconds.
+    /// Time when the connection's first packet was captured, in ns.
     pub first_ns: u64,
-    /// When its newest packet was captured, nanoseconds.
+    /// Time when the connection's newest packet was captured, in ns.
     pub last_ns: u64,
     /// Whether a reset was seen.
     pub reset: bool,
@@ -82,7 +82,7 @@ impl Connection {
     }
 }
 
-/// What one side of a connection sent.
+/// Half of a connection: what one side sent.
 #[derive(Clone, Debug, Default)]
 pub struct Half {
     /// Packets.
@@ -116,7 +116,7 @@ pub struct Half {
     window_scale: Option<u8>,
     /// Extended sequence number of the first payload byte; 0 before the first packet either way.
     base: u64,
-    /// One beyond the highest payload byte sent.
+    /// Offset one beyond the highest payload byte sent.
     highest: u64,
     /// The highest acknowledgement of this stream, from the other side.
     highest_acked: u64,

@@ -9,29 +9,29 @@ pub const MAX_CONNECTIONS: usize = 1 << 20;
 /// The most steps of counted windows, 128 MiB of counters.
 pub const MAX_STEPS: u64 = 1 << 24;
 
-/// Why a capture cannot be held in memory, or is not counted in such windows.
+/// Reason why a capture cannot be held in memory, or is not counted in such windows.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read, is no capture, or contradicts itself.
+    /// Capture that cannot be read, is none, or contradicts itself.
     #[error(transparent)]
     Read(#[from] wire::capture::Error),
-    /// It is too large.
+    /// Capture that is too large.
     #[error("more than {MAX_PACKETS} packets or {MAX_CONNECTIONS} connections, which is all that is held")]
     TooLarge,
-    /// One of them is 0, or the first is not a multiple of the second.
+    /// Width or step that is 0, or a width that is not a multiple of the step.
     #[error("a window of {width_ns} ns is not a multiple of its step of {step_ns} ns")]
     Width {
         /// Width of a window.
         width_ns: u64,
-        /// From a window's beginning to the next one's.
+        /// Time from a window's beginning to the next one's, in ns.
         step_ns: u64,
     },
     /// The steps are too short for so long a time.
     #[error("{count} steps of {step_ns} ns are more than {MAX_STEPS}; choose a longer step")]
     Steps {
-        /// How many it would be.
+        /// Number of steps that there would be.
         count: u64,
-        /// Of each.
+        /// Length of a step, in ns.
         step_ns: u64,
     },
 }

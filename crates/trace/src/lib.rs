@@ -35,7 +35,7 @@ use wire::codec::{self, NotTcp};
 pub use connection::{Connection, Connections, Direction, Seen};
 pub use error::{Error, MAX_CONNECTIONS, MAX_PACKETS, MAX_STEPS};
 
-/// What was not a TCP packet, and where the file ended early.
+/// Counts of packets that were not TCP, and where the file ended early.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Packets that are not IP, or IP but not TCP, by what they are; also those of link layers that are not read.
@@ -46,7 +46,8 @@ pub struct Skipped {
     pub cut_short: u64,
     /// Packets whose headers contradict themselves.
     pub malformed: u64,
-    /// Where the file ends in the middle of a record, as when the capturing program was killed; bytes from its start.
+    /// Place where the file ends in the middle of a record, as when the capturing program was killed, in bytes from
+    /// its start.
     pub file_ends_at: Option<u64>,
 }
 
@@ -79,7 +80,7 @@ pub fn read<R: Read>(
     })
 }
 
-/// As [`read`], until `visit` says that it wants no more.
+/// Reads as [`read`] does, until `visit` says that it wants no more.
 fn read_while(
     records: &mut impl Records,
     connections: &mut Connections,

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use wire::capture::{Error, LinkType, Reader, Record};
 
-/// What packets come from.
+/// Source of packets.
 pub(crate) trait Records {
     /// The next packet; None at the end.
     fn next(&mut self) -> Result<Option<Record<'_>>, Error>;
@@ -62,7 +62,7 @@ impl<R: Read> Side<R> {
 }
 
 impl<R: Read> Merged<R> {
-    /// Of two files.
+    /// Merges two files.
     pub(crate) fn new(one: R, other: R) -> Result<Merged<R>, Error> {
         Ok(Merged { sides: [Side::new(one)?, Side::new(other)?], taken: None })
     }

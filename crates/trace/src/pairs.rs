@@ -39,7 +39,7 @@ impl Sighting {
     }
 }
 
-/// What a packet is known again by.
+/// Key by which a packet is known again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     /// [`BACKWARD`] or not, TCP flags, IP identification.
@@ -82,8 +82,8 @@ impl Sightings {
         self.list.push(Sighting { key, t_ns: seen.t_ns, offset: seen.offset });
     }
 
-    /// The same packets with their directions exchanged, for a capture that took the other side for the one that opened
-    /// the connection.
+    /// Exchanges the directions of all packets, for a capture that took the other side for the one that opened the
+    /// connection.
     pub fn turned(&self) -> Sightings {
         let turn = |sighting: &Sighting| {
             let mut turned = *sighting;
@@ -93,7 +93,7 @@ impl Sightings {
         Sightings { list: self.list.iter().map(turn).collect() }
     }
 
-    /// How many packets there are.
+    /// Number of packets.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -120,24 +120,24 @@ impl Sightings {
 /// A packet seen at both points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matched {
-    /// When it passed the reference point, by that point's clock.
+    /// Time when the packet passed the reference point, by that point's clock.
     pub reference_ns: u64,
-    /// When it passed the monitor point, by that point's clock.
+    /// Time when the packet passed the monitor point, by that point's clock.
     pub monitor_ns: u64,
-    /// Which way it went.
+    /// Direction of the packet.
     pub direction: Direction,
 }
 
 /// A packet seen at one point alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alone {
-    /// When it passed that point, by its clock.
+    /// Time when the packet passed that point, by that point's clock.
     pub t_ns: u64,
-    /// Which way it went.
+    /// Direction of the packet.
     pub direction: Direction,
-    /// Its first payload byte, from the start of the stream as that capture holds it.
+    /// Offset of the first payload byte from the start of the stream as that capture holds it.
     pub offset: i64,
-    /// Its payload, bytes.
+    /// Size of the payload, in bytes.
     pub bytes: u32,
 }
 
@@ -200,7 +200,7 @@ pub fn matching(reference: &Sightings, monitor: &Sightings) -> Matching {
 /// A round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was complete: the packet back passed the reference point, by that point's clock.
+    /// Time when the round trip was complete: the packet back passed the reference point, by that point's clock.
     pub t_ns: u64,
     /// The round-trip time, nanoseconds. Below zero only if a clock is not to be trusted.
     pub rtt_ns: i64,

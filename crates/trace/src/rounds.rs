@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use crate::series::Series;
 
-/// What one stream's acknowledgements say. `rtt` and `segments` have a row for each acknowledgement that advanced, `flight`
-/// one for each round trip.
+/// Samples from one stream's acknowledgements. `rtt` and `segments` have a row for each acknowledgement that
+/// advanced, `flight` one for each round trip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rounds {
     /// Time, and round-trip time from this capture point to the receiver and back: from the newest data covered to the

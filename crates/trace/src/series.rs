@@ -3,7 +3,7 @@
 
 use crate::connection::{Connection, Direction, Seen};
 
-/// Which data to follow: that of `direction` in the connection with this index.
+/// Stream of data to follow: that of `direction` in the connection with this index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Index of the connection.
@@ -15,13 +15,13 @@ pub struct Stream {
 /// The data segments of a stream, a row for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
-    /// When, nanoseconds, as the capture counts.
+    /// Time when the segment was captured, in ns, as the capture counts.
     pub t_ns: Vec<u64>,
     /// First payload byte, from the start of the stream.
     pub offset: Vec<i64>,
     /// Payload, bytes.
     pub bytes: Vec<u32>,
-    /// How many of them are not above the highest one sent before; see [`Seen::repeated_bytes`].
+    /// Number of payload bytes that are not above the highest one sent before; see [`Seen::repeated_bytes`].
     pub repeated_bytes: Vec<u32>,
     /// Payload bytes in flight once the segment was seen: sent, and not acknowledged in an acknowledgement seen before.
     pub flight_bytes: Vec<u64>,
@@ -30,7 +30,7 @@ pub struct Data {
 /// The acknowledgements of a stream, a row for each packet of the other side that carries one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
-    /// When, nanoseconds, as the capture counts.
+    /// Time when the acknowledgement was captured, in ns, as the capture counts.
     pub t_ns: Vec<u64>,
     /// Bytes of the stream acknowledged so far. A FIN counts as one.
     pub acked: Vec<i64>,
@@ -45,7 +45,7 @@ pub struct Acks {
 /// The SACK blocks of a stream's acknowledgements (RFC 2018), a row for each block in the order of the packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sacks {
-    /// When the acknowledgement was seen, nanoseconds, as the capture counts.
+    /// Time when the acknowledgement was captured, in ns, as the capture counts.
     pub t_ns: Vec<u64>,
     /// First byte of the block, from the start of the stream.
     pub offset: Vec<i64>,
@@ -83,16 +83,16 @@ impl Sacks {
 #[derive(Clone, Debug)]
 pub struct Series {
     stream: Stream,
-    /// Its data segments.
+    /// Data segments of the stream.
     pub data: Data,
     /// The acknowledgements for it.
     pub acks: Acks,
-    /// Their SACK blocks.
+    /// SACK blocks of these acknowledgements.
     pub sacks: Sacks,
 }
 
 impl Series {
-    /// Of a stream; empty.
+    /// Creates the series of a stream, empty.
     pub fn new(stream: Stream) -> Series {
         Series { stream, data: Data::default(), acks: Acks::default(), sacks: Sacks::default() }
     }

@@ -68,13 +68,13 @@ impl Tape {
         self.put(t_ms + 20, true, self.data(0, 0));
     }
 
-    /// From the opening side: `len` bytes from `offset` on.
+    /// Makes a segment from the opening side: `len` bytes from `offset` on.
     fn data(&self, offset: u32, len: u32) -> Segment {
         let (seq, ack) = (self.isn[0].wrapping_add(1).wrapping_add(offset), self.isn[1].wrapping_add(1));
         Segment { seq, ack, len, flags: Flags::ACK, window: 100, ..Segment::default() }
     }
 
-    /// From the other side: everything below `offset` arrived.
+    /// Makes an acknowledgement from the other side: everything below `offset` arrived.
     fn ack(&self, offset: u32) -> Segment {
         let (seq, ack) = (self.isn[1].wrapping_add(1), self.isn[0].wrapping_add(1).wrapping_add(offset));
         Segment { seq, ack, flags: Flags::ACK, window: 200, ..Segment::default() }

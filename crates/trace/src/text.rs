@@ -83,7 +83,7 @@ const LETTERS: [(u8, char); 8] =
 
 /// A TCP packet of the capture.
 struct Packet {
-    /// Since the first packet of the file, in us as that clock counts them.
+    /// Time since the first packet of the file, in us as that clock counts them.
     t_us: u64,
     src: IpAddr,
     dst: IpAddr,
@@ -183,15 +183,15 @@ impl Packet {
     }
 }
 
-/// Where the numbers of each connection count from.
+/// Bases from which the numbers of each connection count.
 #[derive(Default)]
 struct Bases {
-    /// By the ends, the smaller first: the base of the smaller one's sequence numbers, and of the other's.
+    /// Bases by the ends, the smaller first: that of the smaller end's sequence numbers, and that of the other's.
     known: HashMap<[(IpAddr, u16); 2], (u32, u32)>,
 }
 
 impl Bases {
-    /// What to take from a packet's sequence number and from its acknowledgement.
+    /// Returns what to take from a packet's sequence number and from its acknowledgement.
     fn of(&mut self, packet: &Packet) -> (u32, u32) {
         if packet.flags & ACK == 0 {
             return (0, 0);

@@ -3,12 +3,12 @@
 use crate::Error;
 use crate::error::MAX_STEPS;
 
-/// Which bytes of a packet count.
+/// Choice of the bytes of a packet that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// Payload, repeated bytes too.
     Payload,
-    /// From the IP header on.
+    /// Bytes from the IP header on.
     Ip,
     /// The frame as the capture gives its length.
     Frame,
@@ -25,10 +25,10 @@ pub struct Windows {
     steps: Vec<u64>,
 }
 
-/// One window.
+/// Window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Its centre, by which it is labelled, nanoseconds (rounded down).
+    /// Centre of the window, by which it is labelled, in ns (rounded down).
     pub centre_ns: u64,
     /// The bytes within; 0 if nothing came.
     pub bytes: u64,

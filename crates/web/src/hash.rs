@@ -13,9 +13,9 @@ const SLICE: usize = 1 << 20;
 
 /// The hashes of a run's rows, in hexadecimal.
 pub struct Hashes {
-    /// Of each table that has rows.
+    /// Hash of each table that has rows.
     pub tables: BTreeMap<&'static str, String>,
-    /// Of all of them.
+    /// Hash of all tables.
     pub result: String,
 }
 
@@ -76,7 +76,8 @@ fn pieces<'a>(batches: &[&'a Batch], begin: usize, end: usize) -> Vec<(&'a Batch
     found
 }
 
-/// One column of a slice: its name, how many rows and nulls, which are null, and the values with null as 0 or nothing.
+/// Adds one column of a slice: its name, how many rows and nulls, which are null, and the values with null as 0 or
+/// nothing.
 fn add(sha: &mut Sha256, pieces: &[(&Column, Rows)]) {
     let rows: usize = pieces.iter().map(|(_, rows)| rows.len()).sum();
     let valid: Vec<u8> = pieces

@@ -13,14 +13,14 @@ pub use hash::{Hashes, hashes};
 /// The tables that a run leaves, in the order in which their hashes are taken together.
 pub const TABLES: [&str; 4] = ["tcp", "queue", "events", "samples"];
 
-/// One run of a Scenario.
+/// Run of a Scenario.
 #[wasm_bindgen]
 pub struct Run {
     simulation: sim::Simulation,
     scenario_hash: String,
     /// Every batch of the run so far.
     batches: Vec<(&'static str, Batch)>,
-    /// So many of them were there before the last [`Run::take`].
+    /// Number of batches that were there before the last [`Run::take`].
     known: usize,
 }
 
@@ -79,21 +79,22 @@ impl Run {
     }
 }
 
-/// Why a Scenario cannot be run.
+/// Reason why a Scenario cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The engine refuses it.
     #[error(transparent)]
     Engine(#[from] sim::Error),
-    /// It is no JSON.
+    /// Text that is no JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
 
 impl Run {
-    /// As [`Run::new`], outside a browser.
+    /// Creates a run as [`Run::new`] does, outside a browser.
     ///
     /// # Errors
+    ///
     /// What the engine refuses.
     pub fn of(scenario: &str) -> Result<Run, Refusal> {
         let simulation = sim::Simulation::new(scenario, 0)?;

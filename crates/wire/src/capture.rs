@@ -8,14 +8,14 @@ use std::io::{self, Read};
 
 use crate::codec::{NotTcp, PROTOCOL_TCP};
 
-/// One captured packet, valid until the next one is read.
+/// Captured packet, valid until the next one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was captured, nanoseconds since 1970 (or since whatever the capturing clock counts from).
+    /// Time when the packet was captured, in ns since 1970 (or since whatever the capturing clock counts from).
     pub t_ns: u64,
     /// Length on the wire in bytes, with the link-layer header.
     pub wire_length: u32,
-    /// What the bytes begin with.
+    /// Link layer with which the bytes begin.
     pub link: LinkType,
     /// The bytes present.
     pub bytes: &'a [u8],
@@ -82,27 +82,28 @@ impl LinkType {
     pub const LINUX_SLL2: LinkType = LinkType(276);
 }
 
-/// Why a capture file cannot be read on.
+/// Reason why a capture file cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It begins like neither pcap nor pcapng.
+    /// File that begins like neither pcap nor pcapng.
     #[error("neither a pcap nor a pcapng file")]
     UnknownFormat,
-    /// It ends in the middle of a record, as when the capturing program was killed; all records before are good.
+    /// File that ends in the middle of a record, as when the capturing program was killed; all records before are
+    /// good.
     #[error("the file ends in the middle of the record at byte {offset}")]
     CutShort {
-        /// Where the record begins, bytes from the start of the file.
+        /// Offset of the record, in bytes from the start of the file.
         offset: u64,
     },
     /// A field makes no sense.
     #[error("at byte {offset}: {what}")]
     Malformed {
-        /// Where the record or block begins, bytes from the start of the file.
+        /// Offset of the record or block, in bytes from the start of the file.
         offset: u64,
-        /// What is wrong.
+        /// Fault of the record or block.
         what: &'static str,
     },
 }
@@ -185,7 +186,7 @@ impl<R: Read> Input<R> {
         &self.buffer[self.start - count..self.start]
     }
 
-    /// Where the next byte stands in the file.
+    /// Offset of the next byte in the file.
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.offset
@@ -304,7 +305,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_source_that_ends_before_it_should_is_cut_short_there() {
-        /// As a decompressor whose file was cut off.
+        /// Source that ends like a decompressor whose file was cut off.
         struct Broken<'a>(&'a [u8]);
 
         impl io::Read for Broken<'_> {

@@ -19,7 +19,7 @@ pub(crate) use read::protocol;
 pub(crate) use write::keep;
 pub use write::{ipv4_header, write_ipv4, write_ipv6};
 
-/// Where a packet comes from and where it goes.
+/// Source and destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ends<A> {
     /// Source address.
@@ -40,8 +40,8 @@ impl<A> Ends<A> {
     }
 }
 
-/// In which order a system puts the options of a SYN. All take the same number of bytes,
-/// [`Segment::option_bytes`]; outside a SYN all systems write NOP, NOP, timestamps, NOP, NOP, SACK.
+/// Order in which a system puts the options of a SYN. All take the same number of bytes, [`Segment::option_bytes`];
+/// outside a SYN all systems write NOP, NOP, timestamps, NOP, NOP, SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SynLayout {
     /// MSS, NOP, window scale, SACK permitted, timestamps; the rest padded with zeros
@@ -56,7 +56,7 @@ pub enum SynLayout {
 /// The payload of a packet being written.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
-    /// These bytes, as many as the segment's `len`.
+    /// Bytes given, as many as the segment's `len`.
     Bytes(&'a [u8]),
     /// Zeros, and of the whole packet at most `snaplen` bytes; lengths and checksums are those of the whole.
     Zeros {
@@ -104,7 +104,7 @@ impl Packet<'_> {
     }
 }
 
-/// Why bytes are not a TCP packet.
+/// Reason why bytes are not a TCP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotTcp {
     /// A link layer that is not read: the capture's number for it.

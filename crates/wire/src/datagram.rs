@@ -15,7 +15,7 @@ const UDP: u8 = 17;
 const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST: u8 = 8;
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// UDP between the ports of its ends.
@@ -29,9 +29,9 @@ pub enum Kind {
     },
     /// The answer to an echo request.
     EchoReply {
-        /// As in the request.
+        /// Identifier of the request.
         identifier: u16,
-        /// As in the request.
+        /// Sequence number of the request.
         sequence: u16,
     },
 }

@@ -88,7 +88,7 @@ impl RangeSet {
         self.containing(value).is_some()
     }
 
-    /// How many values of `start..end` are in the set.
+    /// Number of values of `start..end` that are in the set.
     pub fn covered_within(&self, start: u64, end: u64) -> u64 {
         let mut index = self.ranges.partition_point(|&(_, e)| e <= start);
         let mut sum = 0;
@@ -131,7 +131,7 @@ impl RangeSet {
         self.ranges.iter().copied()
     }
 
-    /// How many ranges there are.
+    /// Number of ranges.
     #[inline]
     pub fn len(&self) -> usize {
         self.ranges.len()
@@ -143,7 +143,7 @@ impl RangeSet {
         self.ranges.is_empty()
     }
 
-    /// How many values the set holds.
+    /// Number of values in the set.
     #[inline]
     pub fn covered(&self) -> u64 {
         self.covered

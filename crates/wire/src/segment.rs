@@ -46,7 +46,7 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// Which options a segment carries, besides SACK blocks.
+/// Options that a segment carries, besides SACK blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options(pub u8);
 
@@ -137,7 +137,7 @@ impl SackBlocks {
         &self.edges[..self.count as usize]
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     #[inline]
     pub fn len(&self) -> usize {
         self.count as usize
@@ -179,7 +179,7 @@ pub struct Segment {
     pub options: Options,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// How many received frames an aggregating receiver (LRO, GRO) merged into this one; 1 on the wire.
+    /// Number of received frames that an aggregating receiver (LRO, GRO) merged into this one; 1 on the wire.
     pub frames: u16,
 }
 

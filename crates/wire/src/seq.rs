@@ -3,8 +3,8 @@
 //! An endpoint counts its stream in u64 ("extended" sequence numbers) whose low 32 bits are what stands on the
 //! wire. Every comparison is then an ordinary one, and wrapping is met in one place, [`extend`].
 
-/// Where an endpoint's extended sequence numbers start, above the 32 random bits of its initial sequence number:
-/// one whole lap above zero, so that a number a little below the first one is still representable.
+/// Start of an endpoint's extended sequence numbers, above the 32 random bits of its initial sequence number: one
+/// whole lap above zero, so that a number a little below the first one is still representable.
 pub const FIRST_LAP: u64 = 1 << 32;
 
 /// The extended sequence number nearest to `near` whose low 32 bits are `seq` (RFC 9293 section 3.4 compares

@@ -156,7 +156,7 @@ def _carry_out_run(
     except (CancelledError, OSError, MemoryError):
         raise  # a full disk is no property of the run
     except Exception as error:  # whatever goes wrong in one run must not take the others with it
-        failure = str(error) if isinstance(error, CwndlabError) else one_line(error)
+        failure = one_line(error)
     return RunRecord(
         run_id=planned.index,
         repeat=planned.repeat,
@@ -182,8 +182,19 @@ def _carry_out_run(
 
 
 def one_line(error: Exception) -> str:
-    """The error with its kind, on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    """Say in one line what went wrong; an error that nobody thought of is called a fault of cwndlab,
+    with its kind.
+    """
+    match error:
+        case CwndlabError():
+            said = str(error)
+        case OSError():
+            said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        case MemoryError():
+            said = "there is no memory left"
+        case _:
+            said = f"a fault of cwndlab: {type(error).__name__}: {error}"
+    return " ".join(said.split())
 
 
 @functools.cache

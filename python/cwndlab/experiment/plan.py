@@ -61,12 +61,8 @@ class Plan:
 
 def scenario_hash(scenario: Scenario) -> str:
     """Return 16 hex digits of SHA-256 over the Scenario's canonical JSON (sorted keys, no spaces, UTF-8)."""
-    return hash_of(canonical(scenario))
+    return hashlib.sha256(canonical(scenario).encode()).hexdigest()[:HASH_DIGITS]
 
 
-def hash_of(text: str) -> str:
-    """Return `scenario_hash` of the Scenario that has this canonical JSON."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
+HASH_DIGITS = 16
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode

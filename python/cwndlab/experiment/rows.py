@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cwndlab.experiment import yaml_nodes
 from cwndlab.experiment.locate import Path
+from cwndlab.experiment.sweep import Axis
 
 ANY = "*"
 """A step of a path that stands for every one."""
 
+_Kinds = tuple[int, ...]
+"""Of each row of an axis the first that sets the same."""
+
 
 class Axes:
-    """Which axes of a sweep touch what."""
+    """Which axes of a sweep touch what, and which of their rows set the same there."""
 
-    def __init__(self, paths: Iterable[tuple[int, Path]] = ()) -> None:
-        """`paths` are of everything that rows set, each with the number of its axis."""
-        self._paths = tuple(paths)
-        self._touching: dict[tuple[Path, ...], tuple[int, ...]] = {}
+    def __init__(self, axes: Sequence[Axis], paths: Mapping[str, Path]) -> None:
+        """`paths` say where what the axes set stands, by its key."""
+        self._paths = paths
+        self._keys = [axis.keys for axis in axes]
+        self._rows = [
+            [[(each.key, yaml_nodes.content(each.node)) for each in row.settings] for row in axis.rows]
+            for axis in axes
+        ]
+        self._kinds: dict[tuple[int, frozenset[str]], _Kinds] = {}
+        self._touching: dict[tuple[Path, ...], tuple[tuple[int, _Kinds], ...]] = {}
 
-    def touching(self, paths: tuple[Path, ...]) -> tuple[int, ...]:
+    def touching(self, paths: tuple[Path, ...]) -> tuple[tuple[int, _Kinds], ...]:
         """Return the axes that set something at one of the paths, below it or above it."""
         found = self._touching.get(paths)
         if found is None:
-            met = (axis for axis, own in self._paths if any(_meet(own, path) for path in paths))
-            found = self._touching[paths] = tuple(dict.fromkeys(met))
+            met = {key for key, own in self._paths.items() if any(_meet(own, path) for path in paths)}
+            touched = [(axis, met.intersection(keys)) for axis, keys in enumerate(self._keys)]
+            found = tuple((axis, self._of(axis, frozenset(keys))) for axis, keys in touched if keys)
+            self._touching[paths] = found
         return found
+
+    def _of(self, axis: int, keys: frozenset[str]) -> _Kinds:
+        if (axis, keys) not in self._kinds:
+            first: dict[tuple[object, ...], int] = {}
+            set_there = (tuple([each for each in row if each[0] in keys]) for row in self._rows[axis])
+            kinds = tuple(first.setdefault(each, place) for place, each in enumerate(set_there))
+            self._kinds[axis, keys] = kinds
+        return self._kinds[axis, keys]
 
 
 def _meet(own: Path, path: Path) -> bool:
@@ -40,10 +61,10 @@ class Rows:
     combination: Sequence[int]
 
     def of(self, *paths: Path) -> tuple[int, ...]:
-        """Return the rows of the axes that touch some paths: cells with equal ones have equal content
-        there."""
-        return tuple([self.combination[axis] for axis in self.axes.touching(paths)])
+        """Return the rows of the axes that touch some paths, of those that set the same there the first:
+        cells with equal ones have equal content there."""
+        return tuple([kinds[self.combination[axis]] for axis, kinds in self.axes.touching(paths)])
 
 
-NO_ROWS = Rows(Axes(), ())
+NO_ROWS = Rows(Axes((), {}), ())
 """Of a cell that is resolved alone."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from pydantic import create_model
+
 from cwndlab.errors import ExperimentError, Place
 from cwndlab.experiment import locate, sweep, yaml_nodes
 from cwndlab.experiment.locate import Misplaced, Path
@@ -36,7 +38,8 @@ class _Part:
 
     path: Path
     fields: tuple[str, ...]
-    axes: tuple[int, ...]
+    paths: tuple[Path, ...]
+    """Of these fields, or of the section."""
 
 
 class Sections:
@@ -57,22 +60,22 @@ class Sections:
         """The file without its sweep, which has every value of every axis."""
         self._base.items.pop("sweep", None)
         tree = next(part.cells()).tree
-        keys = [(number, key) for number, axis in enumerate(part.axes) for key in axis.keys]
         rows = [row for axis in part.axes for row in axis.rows]
         places = {setting.key: setting.place for row in reversed(rows) for setting in row.settings}
         where = {key: _section(first, tree, key, place) for key, place in places.items()}
         inside = {key: tuple(sweep.words_of(key)[len(path) :]) for key, path in where.items()}
         below = {key: inside[key] if len(path) > 1 else () for key, path in where.items()}
-        self.axes = Axes((number, (*where[key], *below[key])) for number, key in keys)
+        self.axes = Axes(part.axes, {key: (*path, *below[key]) for key, path in where.items()})
         # Of a section inside another that an axis touches, the outer one is checked.
         outer = {
             key: min((p for p in where.values() if path[: len(p)] == p), key=len)
             for key, path in where.items()
         }
-        touched: dict[Path, list[tuple[int, str]]] = {}
-        for number, key in keys:
-            word = sweep.words_of(key)[len(outer[key]) :][:1]
-            touched.setdefault(outer[key], []).append((number, word[0] if word else ""))
+        self._outer = outer
+        touched: dict[Path, list[str]] = {}
+        for key, path in outer.items():
+            word = sweep.words_of(key)[len(path) :][:1]
+            touched.setdefault(path, []).append(word[0] if word else "")
         self._parts: dict[Path, list[_Part]] = {}
         self._tops: dict[str, list[Path]] = {}
         for path, each in touched.items():
@@ -100,23 +103,25 @@ class Sections:
         for path in self._tops[top]:
             made = _at(self._first, path)
             for part in self._parts[path]:
-                own = tuple([rows.combination[axis] for axis in part.axes])
-                found = self._checked.of((path, part.fields, own), self._check, part, own)
+                found = self._checked.of((part.paths, rows.of(*part.paths)), self._check, part, rows)
                 made = made.copied(*_of(found, part.fields)) if part.fields else found
             here = _put(here, path[1:], made)
         return here
 
-    def _check(self, part: _Part, rows: Sequence[int]) -> Any:
+    def _check(self, part: _Part, rows: Rows) -> Any:
         """Return a section with these rows of the axes that touch a part of it, and the first of others."""
-        own = dict(zip(part.axes, rows, strict=True))
-        tree = yaml_nodes.copy(self._base)
+        path, top = part.path, str(part.path[0])
+        own = {axis: rows.combination[axis] for axis, _ in self.axes.touching(part.paths)}
+        ruled = len(path) == 1 and self._fields[top] in self._first.ruled
+        tree = yaml_nodes.opened(self._base, () if ruled else path)
         assert isinstance(tree, Mapping)  # a copy of a mapping
         for number, axis in enumerate(self._part.axes):
-            sweep.put_row(tree, axis.rows[own.get(number, 0)])
-        path, top = part.path, str(part.path[0])
+            for setting in axis.rows[own.get(number, 0)].settings:
+                if ruled or self._outer[setting.key] == path:
+                    sweep.put(tree, setting.key, yaml_nodes.copy(setting.node), setting.place)
         if len(path) == 1:
-            spec = locate.check(type(self._first), tree)
-            made, refused = _field(spec, top), self._support.refused(spec, only={top})
+            made = _field(locate.check(type(self._first), tree), top) if ruled else self._top(top, tree)
+            refused = self._support.refused(self._first.copied({self._fields[top]: made}), only={top})
         else:
             made = locate.check_at(type(_at(self._first, path)), tree, path)
             refused = self._support.refused(made, path)
@@ -124,18 +129,31 @@ class Sections:
             raise Misplaced(found, BadValue(problem="not supported"))
         return made
 
+    def _top(self, key: str, tree: Mapping) -> Any:
+        """Return what stands at a key of the file, checked by itself."""
+        schema, name = type(self._first), self._fields[key]
+        there = {key: tree.items[key]} if key in tree.items else {}
+        return getattr(locate.check(_with(schema, name), Mapping(tree.place, there, tree.key_places)), name)
 
-def _parts(section: type, path: Path, touched: Sequence[tuple[int, str]]) -> Iterator[_Part]:
-    """Yield the parts of the section at a path, of which axes touch a field each, or all of it."""
+
+@functools.cache
+def _with(schema: type[Section], name: str) -> type[Section]:
+    """Return a section with one field of another."""
+    field = schema.model_fields[name]
+    fields: dict[str, Any] = {name: (field.annotation, field)}
+    return create_model(schema.__name__, __base__=Section, **fields)
+
+
+def _parts(section: type, path: Path, words: Sequence[str]) -> Iterator[_Part]:
+    """Yield the parts of the section at a path of which axes touch some fields, `words`, or all of it."""
     known = _names(section) if issubclass(section, Section) else {}
-    if len(path) == 1 or not all(word in known for _, word in touched):
-        yield _Part(path, (), tuple(dict.fromkeys(axis for axis, _ in touched)))
+    if len(path) == 1 or not all(word in known for word in words):
+        yield _Part(path, (), (path,))
         return
-    axes: dict[frozenset[str], list[int]] = {}
-    for axis, word in touched:
-        axes.setdefault(_looked_at(cast(type[Section], section), known[word]), []).append(axis)
-    for fields, own in axes.items():
-        yield _Part(path, tuple(sorted(fields)), tuple(dict.fromkeys(own)))
+    keys = {name: key for key, name in known.items()}
+    for fields in dict.fromkeys(_looked_at(cast(type[Section], section), known[word]) for word in words):
+        names = tuple(sorted(fields))
+        yield _Part(path, names, tuple((*path, keys[name]) for name in names))
 
 
 def _looked_at(section: type[Section], field: str) -> frozenset[str]:

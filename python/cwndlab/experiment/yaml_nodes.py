@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import abc
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -164,6 +164,28 @@ def copy(node: Node) -> Node:
     if isinstance(node, Sequence):
         return Sequence(node.place, [copy(item) for item in node.items])
     return Mapping(node.place, {key: copy(item) for key, item in node.items.items()}, dict(node.key_places))
+
+
+def content(node: Node) -> Hashable:
+    """Return what tells the content of a node apart from others', wherever they stand."""
+    if isinstance(node, Scalar):
+        return node.text, node.plain
+    if isinstance(node, Sequence):
+        return "list", *map(content, node.items)
+    return tuple([(key, content(item)) for key, item in node.items.items()])
+
+
+def opened(node: Node, path: tuple[str | int, ...]) -> Node:
+    """Return a copy of the tree that shares what is beside the path."""
+    if not path or isinstance(node, Scalar):
+        return copy(node)
+    step, rest = path[0], path[1:]
+    if isinstance(node, Sequence):
+        return Sequence(
+            node.place, [opened(each, rest) if n == step else each for n, each in enumerate(node.items)]
+        )
+    items = {key: opened(item, rest) if key == step else item for key, item in node.items.items()}
+    return Mapping(node.place, items, dict(node.key_places))
 
 
 def describe(node: Node) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from cwndlab.errors import InputError, printable, shown
+from cwndlab.errors import InputError, printable
 from cwndlab.experiment import extensions
 from cwndlab.formats import compression
 from cwndlab.formats.external_sort import StoredTable
@@ -233,21 +233,6 @@ def _memory_of_texts(document: bytes) -> int:
         if total > MAX_JSON_TEXTS:
             break
     return total
-
-
-def damage(error: Exception) -> str:
-    """What is wrong with JSON, by what reading it raised, in words for a message."""
-    match error:
-        case json.JSONDecodeError():
-            ends = error.pos >= len(error.doc.rstrip())
-            return (
-                f"{'it breaks off' if ends else 'it is damaged'} in line {error.lineno}, column {error.colno}"
-            )
-        case KeyError():
-            return f"no {shown(str(error.args[0]))}"
-        case RecursionError():
-            return "it is nested too deeply"
-    return "a value is of another kind than it should be"
 
 
 def data(path: Path, most: int) -> bytes:

@@ -395,7 +395,9 @@ def _losses(near: _Stream, far: _Stream, found: dict[str, Any], flow: Flow, run:
     )
     # What was lost on the way did not arrive, as seen from where the flow's rows are.
     gone = np.concatenate(([0.0], np.cumsum(_values(lost, "bytes")[payload] + near.header_bytes)))
-    flow.columns["arrived_bytes"] -= gone[np.searchsorted(_times(lost)[payload], flow.t_ns, side="right")]
+    gone = gone[np.searchsorted(_times(lost)[payload], flow.t_ns, side="right")]
+    # A capture that is damaged may lack more than it has.
+    flow.columns["arrived_bytes"] = np.maximum(flow.columns["arrived_bytes"] - gone, 0)
     share = float(payload.sum()) / max(near.sender["data_packets"], 1)
     flow.metrics["drop_rate"] = flow.metrics.get("drop_rate", 0.0) + share
 

@@ -128,6 +128,8 @@ def _hand_over(files: RunFiles, table: str, rows: StoredTable, index: int) -> No
     for batch in rows.batches():
         column = ids.take(pa.array([0] * batch.num_rows, pa.int32()))
         files.rows(table, batch.set_column(0, "run_id", column))
+        # Beside a row group in the making, what Arrow keeps of batches that are gone would be half as much again.
+        pa.default_memory_pool().release_unused()
     files.end(table)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from cwndlab.errors import InputError
+from cwndlab.experiment.damage import damage
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.results.resultset import ResultSet
@@ -153,7 +154,7 @@ def read(path: Path) -> list[Recording]:
         content = json.loads(base.json_text(path), object_hook=_lean)
         return [_recording(path, content)]
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
-        raise InputError(f"{path}: not a whole file of Flent ({base.damage(error)})") from None
+        raise InputError(f"{path}: not a whole file of Flent ({damage(error)})") from None
 
 
 def _lean(found: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cwndlab.errors import InputError
+from cwndlab.experiment.damage import damage
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.formats.external_sort import StoredTable
@@ -68,7 +69,7 @@ def _recording(path: Path, label: str, document: Document) -> Recording:
     try:
         return _read(path, label, document)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        raise InputError(f"{path}: not a whole document of iperf3 ({base.damage(error)})") from None
+        raise InputError(f"{path}: not a whole document of iperf3 ({damage(error)})") from None
 
 
 def _intervals(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:

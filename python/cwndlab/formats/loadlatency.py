@@ -14,6 +14,7 @@ import numpy as np
 from cwndlab import _native
 from cwndlab.contract.summary import LoadScenario
 from cwndlab.errors import InputError
+from cwndlab.experiment.damage import damage, of_engine
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.directory import Run
@@ -52,18 +53,20 @@ def runs(text: str, path: Path) -> list[Run]:
 
     Metrics are made anew of what was observed. Raises InputError, one line, for a document that is damaged.
     """
+    unlike = f"{path}: not a document of loadlatency"
     try:
         # The engine knows the document, and refuses what is none.
         document = json.loads(_native.loadlatency_read(text))
+    except ValueError as error:
+        raise InputError(f"{unlike} ({of_engine(error)})") from None
+    try:
         scenarios = document["observed"]["scenarios"]
         return [
             Run(_recording(path, document, place), {"scenario": _label(scenarios, place)})
             for place in range(len(scenarios))
         ]
-    except (ValueError, OSError, RecursionError, OverflowError) as error:
-        raise InputError(
-            f"{path}: not a document of loadlatency: {' '.join(str(error).split())[:200]}"
-        ) from None
+    except (ValueError, OSError, OverflowError) as error:
+        raise InputError(f"{unlike} ({damage(error)})") from None
 
 
 def _label(scenarios: list[Mapping[str, Any]], place: int) -> str:

@@ -21,6 +21,7 @@ from pydantic_core import from_json
 
 from cwndlab.errors import InputError, printable, shown
 from cwndlab.experiment import locate
+from cwndlab.experiment.damage import damage
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.plan import PlannedRun
 from cwndlab.experiment.units import BadValue
@@ -172,8 +173,7 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
         _check_format(file, said)
         header = _header_reader().validate_json(said)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        raise damaged(file, f"{'.'.join(['header', *map(str, fault['loc'])])}: {fault['msg']}") from None
+        raise damaged(file, f"in its header {damage(error)}") from None
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
     try:

@@ -63,3 +63,20 @@ def distinguishing(rows: pl.DataFrame, keys: Sequence[str]) -> list[str]:
         if fewer and rows.select(fewer).n_unique() == rows.select(telling).n_unique():
             telling = fewer
     return telling
+
+
+def whole_rounds(cells: Sequence[Sequence[object]], most: int) -> int:
+    """Return how many combinations to show, from the first: as many as there is room for, but whole rounds.
+
+    A round is what lies between two changes of the key that changes least among them: what ended inside one
+    would not show the same values beside each other.
+    """
+    if len(cells) <= most:
+        return len(cells)
+    changes = [
+        [place for place in range(1, len(cells)) if values[place] != values[place - 1]]
+        for values in zip(*cells, strict=True)
+    ]
+    slowest = min((places for places in changes if places and places[0] <= most), key=len, default=[])
+    last = max((place for place in slowest if place <= most), default=most)
+    return last if last > most // 2 else most

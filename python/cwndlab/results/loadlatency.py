@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from cwndlab.contract.summary import PingerLoad
 from cwndlab.errors import InputError
+from cwndlab.experiment.damage import of_engine
 from cwndlab.experiment.scenario.queries import app_of
 from cwndlab.results import checksums, texttable
 from cwndlab.results.checksums import damaged
@@ -58,7 +59,7 @@ class Series:
                 json.loads(_native.loadlatency_document(json.dumps(observed), json.dumps(conditions)))
             )
         except ValueError as error:
-            raise InputError(f"flow {self.flow}: {error}; the results are damaged") from None
+            raise InputError(f"flow {self.flow}: {of_engine(error)}; the results are damaged") from None
 
 
 def is_scenario(key: str) -> bool:
@@ -131,7 +132,7 @@ def _kept(results: ResultSet) -> str:
     try:
         return str(json.loads(_native.loadlatency_read(results.load(DOCUMENTS).decode()))["classic"])
     except ValueError as error:
-        raise damaged(results.path / DOCUMENTS, " ".join(str(error).split())) from None
+        raise damaged(results.path / DOCUMENTS, of_engine(error)) from None
 
 
 def _pingers(record: RunRecord) -> list[str]:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, shown
+from cwndlab.experiment.damage import damage
 from cwndlab.experiment.plan import PlannedRun
 from cwndlab.results.checksums import Sums, damaged
 from cwndlab.testbeds import tables
@@ -56,7 +57,10 @@ class Part:
 
 
 def _time(text: str) -> str:
-    datetime.fromisoformat(text)
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{shown(text)} is no time") from None
     return text
 
 
@@ -135,10 +139,7 @@ class RunRecord:
         try:
             return _reader().validate_json(line)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, fault["loc"]))
-            reason = f"{place}: {fault['msg']}" if place else fault["msg"]
-            raise ValueError(f"not the record of a run ({reason})") from None
+            raise ValueError(f"not the record of a run ({damage(error)})") from None
 
 
 @functools.cache
@@ -195,8 +196,8 @@ class StoredPart:
                 if any(group.num_rows > tables.ROWS_PER_GROUP for of_run in groups for group in of_run):
                     raise damaged(file, f"has a row group of more than {tables.ROWS_PER_GROUP} rows")
                 read = parquet.read_row_groups([group for each in kept for group in each.row_groups])
-        except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
-            raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
+        except (OSError, pa.ArrowException, IndexError, OverflowError):
+            raise damaged(file, "is no whole table of the rows that it should hold") from None
         same = read.schema == tables.SCHEMAS[table]
         for record, each, there in zip(records, kept, groups, strict=True):
             if sum(group.num_rows for group in there) != each.rows or not same:

@@ -116,6 +116,12 @@ def names() -> list[str]:
 
 def kind(name: str) -> Kind:
     """A testbed's row of the table; raises InputError where there is none."""
+    if not isinstance(name, str) or "/" in name:
+        # In Python the testbed is the first argument of `run`.
+        there = ", ".join(names())
+        raise InputError(
+            f"testbed: found {shown(str(name))}; expected one of {there} (where results go is called out)"
+        )
     known = TABLE if name in TABLE else table()
     if name not in known:
         hint = nearest(name, names()) or f"there is {', '.join(names())}"

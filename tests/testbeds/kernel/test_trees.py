@@ -125,6 +125,25 @@ def test_a_kernel_that_was_changed_is_refused() -> None:
         store.check(store.put(kernel("6.12.9-aaaa"), {store.PROGRAM: b"\x7fELF"}))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("{", "?", r"\(kernel.json: it is damaged in line 1, column \d+\)"),
+        ('"hz"', '"herz"', r"\(kernel.json: no 'hz'\)"),
+        ('"hz": 1000', '"hz": "many"', r"\(kernel.json: 'hz' is of another kind than it should be\)"),
+        ("\n}", "", r"\(kernel.json: it breaks off in line \d+, column \d+\)"),
+        ('"name": "6', '"name": "7', r"\(it is called '7\.12\.9-aaaa'\)"),
+    ],
+)
+def test_a_damaged_description_of_a_kernel_is_told_in_words(old: str, new: str, said: str) -> None:
+    place = store.put(kernel("6.12.9-aaaa"), {store.PROGRAM: b"\x7fELF"}).folder
+    file = place / store.ABOUT
+    assert old in file.read_text(), file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(InputError, match=f"{place}: not a kernel that cwndlab kernel build made {said}"):
+        store.read(place)
+
+
 def test_a_program_that_is_no_kernel_is_refused() -> None:
     with pytest.raises(InputError, match="shows no configuration"):
         choice.kernel("/bin/true", None, None, lambda done, of: None, jobs=1)

@@ -28,7 +28,7 @@ use super::node::{self, FIRST_NODE, Node};
 use super::plan::{Counters, Link, Message, Plan, Report, Step};
 use super::queues::Queues;
 
-/// From the end of the settings to the beginning of the run, ns.
+/// Time from the end of the settings to the beginning of the run, in ns.
 const LEAD_NS: u64 = 100_000_000;
 /// Time from the end of the run to the last samples, in ns.
 const AFTER_NS: u64 = 1_000_000;
@@ -36,7 +36,7 @@ const AFTER_NS: u64 = 1_000_000;
 const PACKETS: &str = "/samples-packets";
 /// Longest time between two looks at packets, in ns: so many fit into a ring.
 const TAPS_NS: u64 = 10_000_000;
-/// How often a run says how far it is.
+/// Number of reports in a run of how far it is.
 const REPORTS: u64 = 100;
 
 /// Carries out `plan.json`.

@@ -12,7 +12,7 @@ use crate::error::Result;
 
 use super::node::{FIRST_NODE, Node};
 
-/// Where sysctls are.
+/// Folder of sysctls.
 const SYSCTLS: &str = "/proc/sys/";
 /// The congestion controls that there are.
 const CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -23,11 +23,11 @@ const VERSION: &str = "/proc/version";
 #[derive(Debug, Serialize)]
 struct Inventory {
     version: String,
-    /// Those that sockets may choose, one word each.
+    /// Congestion controls that sockets may choose, one word each.
     congestion_controls: String,
     /// Sysctls of a fresh network namespace that can be written, by dotted name.
     sysctls: BTreeMap<String, String>,
-    /// The same outside of all namespaces: those that have no other place are among them.
+    /// Sysctls outside of all namespaces: those that have no other place are among them.
     global: BTreeMap<String, String>,
 }
 
@@ -47,9 +47,10 @@ pub(super) fn write() -> Result<()> {
     Ok(())
 }
 
-/// What the kernel says that it is.
+/// Version that the kernel states.
 ///
 /// # Errors
+///
 /// As the system says.
 pub(super) fn version() -> io::Result<String> {
     Ok(fs::read_to_string(VERSION)?.trim().to_string())

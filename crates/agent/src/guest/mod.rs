@@ -24,7 +24,7 @@ use std::os::fd::AsRawFd as _;
 /// The argument by which the agent knows that it is the first process of a guest.
 pub(crate) const ARGUMENT: &str = "--guest";
 
-/// What is mounted where.
+/// File systems to mount, and where.
 const MOUNTS: [(&CStr, &CStr); 3] = [(c"proc", c"/proc"), (c"sysfs", c"/sys"), (c"tmpfs", c"/dev")];
 /// Number of the device /dev/console, to which the kernel writes as well.
 const CONSOLE: (u32, u32) = (5, 1);

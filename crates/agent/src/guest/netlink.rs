@@ -138,7 +138,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// What has come; how many answers it was.
+    /// Hands on the messages that have come, and returns the number of answers.
     fn receive(&mut self, flags: libc::c_int, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         // SAFETY: the buffer has the length given.
         let length = unsafe {
@@ -163,7 +163,7 @@ impl Netlink {
     }
 }
 
-/// What an acknowledgement says: done, or why not.
+/// Reads an acknowledgement: done, or why not.
 fn acknowledged(flags: u16, body: &[u8]) -> io::Result<()> {
     let code = u32_at(body, 0) as i32;
     if code == 0 {

@@ -42,7 +42,7 @@ impl Node {
         Ok(Node { work, _namespace: error::at("a network namespace", namespace)? })
     }
 
-    /// What `work` returns that is carried out there.
+    /// Carries out `work` in the node, and returns its result.
     pub(crate) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = channel();
         let sent = self.work.send(Box::new(move || {

@@ -20,10 +20,10 @@ pub(crate) struct Plan {
     /// Number of network namespaces. Node N has file descriptor `FIRST_NODE` + N.
     #[serde(default)]
     pub nodes: usize,
-    /// What is to be set, in this order.
+    /// Settings, in this order.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// What the agent of a node is told.
+    /// Orders to agents of nodes, by the node's number.
     #[serde(default)]
     pub orders: Vec<(usize, Prepare)>,
     /// Samplers of sockets: a name, which is that of their file, and what they are told (`live::sampler::Config`).
@@ -59,7 +59,7 @@ pub(crate) enum Step {
         node: Option<usize>,
         /// Path of the file.
         path: String,
-        /// What it is to say.
+        /// Text to write.
         text: String,
     },
     /// Send a message of rtnetlink(7).
@@ -68,7 +68,7 @@ pub(crate) enum Step {
     Cut {
         /// The node.
         node: usize,
-        /// Its interface.
+        /// Interface of the link.
         interface: String,
         /// Whether TCP hands down more than a packet at a time.
         gso: bool,
@@ -81,7 +81,7 @@ pub(crate) enum Step {
 pub(crate) struct Message {
     /// The node.
     pub node: usize,
-    /// What it does, for errors.
+    /// Purpose of the message, for errors.
     pub what: String,
     /// struct nlmsghdr and what follows, in hexadecimal.
     pub message: String,
@@ -91,9 +91,9 @@ pub(crate) struct Message {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
-    /// When, ns of the run.
+    /// Time of the change in the run, in ns.
     pub at_ns: u64,
-    /// What is sent.
+    /// Messages to send.
     pub messages: Vec<Message>,
 }
 
@@ -115,18 +115,18 @@ pub(crate) struct Link {
     pub observe: bool,
 }
 
-/// What was seen of a run.
+/// Record of what was seen of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     /// Release of the kernel and how it was built, as `uname -a` prints it.
     pub kernel: String,
-    /// By each end of a flow.
+    /// Records of each end of a flow.
     pub flows: Vec<Seen>,
-    /// Of tools.
+    /// Reports of tools.
     pub reports: Vec<ToolReport>,
-    /// Of each sampler.
+    /// Reports of samplers, by their name.
     pub samplers: BTreeMap<String, Value>,
-    /// Of each link, what passed in the measurement window.
+    /// Counters of each link in the measurement window.
     pub links: BTreeMap<String, Counters>,
     /// Metrics of flows from their packets.
     pub packets: Value,
@@ -139,7 +139,7 @@ pub(crate) struct Report {
 pub(crate) struct Counters {
     /// Packets dropped so far, those that loss on the way has taken among them.
     pub drops: u64,
-    /// Of them, what was lost on the way.
+    /// Packets among these that were lost on the way.
     pub lost: u64,
     /// Bytes in the queue.
     pub backlog_bytes: u64,

@@ -15,7 +15,8 @@ use tcp::cc::foreign::{Failure, Foreign, Host, Knob, Trouble};
 /// No window is as large, bytes.
 const TOO_LARGE: f64 = (1u64 << 40) as f64;
 
-/// What a controller sees of its connection, and sets: `struct cwndlab_flow` of `cwndlab_cc.h`. Seconds and bytes.
+/// View that a controller has of its connection, and what it sets: `struct cwndlab_flow` of `cwndlab_cc.h`. In
+/// seconds and bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
@@ -45,13 +46,13 @@ pub struct Flow {
     pub in_flight: f64,
 }
 
-/// What a controller is told.
+/// Event that a controller is told.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A connection begins.
     Create,
-    /// It is gone.
+    /// Connection that is gone.
     Destroy,
     /// Data is acknowledged, the window is what limits, and nothing is being repaired.
     Ack,
@@ -64,7 +65,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// As controllers call it.
+    /// Name of the method that controllers have for the event.
     pub fn name(self) -> &'static str {
         match self {
             Event::Create => "create",
@@ -88,9 +89,10 @@ pub trait Controller: Send {
 
 /// The controllers of one host.
 pub trait Maker: Send + Sync {
-    /// That of a new connection.
+    /// Makes the controller of a new connection.
     ///
     /// # Errors
+    ///
     /// How that failed.
     fn connect(&self, flow: &mut Flow) -> Result<Box<dyn Controller>, Failure>;
 }
@@ -100,7 +102,7 @@ pub type Load = dyn Fn(&Host<'_>) -> Result<Arc<dyn Maker>, Failure> + Send + Sy
 
 /// A controller without a kernel, for the stacks of one family.
 pub struct Plain {
-    /// What flows call it.
+    /// Name by which flows choose the controller.
     pub name: String,
     /// The family that it is for here.
     pub family: String,
@@ -139,7 +141,7 @@ impl Foreign for Plain {
     }
 }
 
-/// Where the controllers of a host run.
+/// Seat of the controllers of a host.
 struct Seat {
     name: String,
     maker: Arc<dyn Maker>,
@@ -160,7 +162,8 @@ struct Running {
 }
 
 impl Running {
-    /// Its controller comes with its first event, when the connection's metrics are known.
+    /// Creates a connection's state. The controller comes with the first event, when the connection's metrics are
+    /// known.
     fn new(seat: &Arc<Seat>, random: u64) -> Running {
         let seed = seat.seed ^ random.rotate_left(32);
         Running { seat: seat.clone(), controller: None, cwnd: 0.0, failed: false, seed }

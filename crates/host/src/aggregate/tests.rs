@@ -41,7 +41,7 @@ fn pure_ack(ack: u32) -> Segment {
     Segment { len: 0, ack, ..data(0) }
 }
 
-/// What comes up of frames of one connection: at once, and at the end of the pass.
+/// Returns what comes up of frames of one connection: at once, and at the end of the pass.
 fn run(rules: Rules, frames: impl IntoIterator<Item = Segment>) -> (Vec<Segment>, Vec<Segment>) {
     let mut aggregator = Aggregator::new(rules);
     let mut at_once = Vec::new();
@@ -245,7 +245,7 @@ fn a_pass_that_another_follows_keeps_aggregates_of_its_tick() {
     assert!(aggregator.holds());
 }
 
-/// What the network may do to a stream of a connection, in the order of its sequence numbers.
+/// Draws what the network may do to a stream of a connection, in the order of its sequence numbers.
 fn arrivals() -> impl Strategy<Value = Vec<Received>> {
     let kinds = prop_oneof![6 => Just(0u8), 1 => Just(1), 1 => Just(2), 1 => Just(3), 1 => Just(4)];
     prop::collection::vec((0u32..10, kinds), 0..200).prop_map(|steps| {
@@ -273,7 +273,7 @@ enum Bug {
     None,
     /// A byte is missing.
     Short,
-    /// One does not come up at all.
+    /// Frame that does not come up at all.
     Lost,
     /// A frame too many is counted.
     Miscounted,

@@ -27,7 +27,7 @@ const SOME: u64 = 1024;
 /// Memory is put in place for at most so many packets of a link; more is taken when they come.
 const PREPARED: u64 = 8192;
 
-/// One way through a cable, before it is opened.
+/// Way through a cable, before it is opened.
 struct Way<'a> {
     input: &'a str,
     output: &'a str,
@@ -45,12 +45,12 @@ fn ways(config: &Config) -> Vec<Way<'_>> {
     both.collect()
 }
 
-/// How many threads there will be: as asked for, but not more than there are groups of links.
+/// Number of threads: as asked for, but not more than there are groups of links.
 pub(super) fn threads(config: &Config) -> usize {
     assign(config).into_iter().max().map_or(1, |last| last + 1)
 }
 
-/// For each way its thread. Ways of one switch stay together, those that lead to it too if it can pause them.
+/// Thread of each way. Ways of one switch stay together, those that lead to the switch too if it can pause them.
 fn assign(config: &Config) -> Vec<usize> {
     let ways = ways(config);
     let shares = |node: &str| {

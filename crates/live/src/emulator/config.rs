@@ -14,16 +14,17 @@ use crate::ConfigError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Of the records.
+    /// Identifier of the run in the records.
     pub run_id: u32,
     /// The network namespace that holds the interfaces: a name under /run/netns, or a path; null: the caller's.
     pub netns: Option<String>,
     /// The run, whole. Used are its seed, repeat, record, measure, nodes, links and schedule, the names of its flows,
     /// and of its hosts egress and `ingress.before_gro`. Records name all links, as the simulator's do.
     pub scenario: Scenario,
-    /// Where links are between interfaces. A link in no cable is somebody else's.
+    /// Cables: the links between interfaces. A link in no cable is somebody else's.
     pub cables: Vec<Cable>,
-    /// Which packets belong to which flow; of others, events have none. The first that matches counts.
+    /// Keys by which packets belong to flows; events of other packets have no flow. The first key that matches
+    /// counts.
     pub flows: Vec<FlowKey>,
     /// Files for what enters a link, as pcap.
     pub captures: Vec<Capture>,

@@ -10,16 +10,16 @@ const PROBES: usize = 8;
 
 /// The connections seen so far.
 pub(crate) struct Flows {
-    /// With the number of the flow in the Scenario.
+    /// Keys with the number of the flow in the Scenario.
     keys: Vec<(u16, FlowKey)>,
     connections: Vec<Connection>,
     active: bool,
 }
 
-/// One direction of a connection.
+/// Direction of a connection.
 #[derive(Clone, Copy, Default)]
 struct Connection {
-    /// Of the packets' headers; 0: none.
+    /// Hash of the packets' headers; 0: none.
     hash: u64,
     owner: Option<Owner>,
     /// Sequence number of the first byte; None before a SYN.
@@ -33,7 +33,7 @@ struct Connection {
 pub(crate) struct Owner {
     /// Number of the flow in the Scenario.
     pub(crate) flow: u16,
-    /// From the flow's `from` to its `to`.
+    /// Whether the packet goes from the flow's `from` to its `to`.
     pub(crate) forward: bool,
 }
 

@@ -13,7 +13,7 @@ use super::port::VNET;
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
-/// Where IP begins.
+/// Offset of the IP header.
 pub(crate) const IP: usize = VNET + ETHERNET;
 
 const TCP: u8 = 6;
@@ -38,25 +38,25 @@ const CWR: u8 = 0x80;
 /// A packet on its way through a link, whose bytes lie in a slot of the pool.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Where its bytes are.
+    /// Slot that holds the frame's bytes.
     pub(crate) slot: u32,
-    /// How many, with the virtio header.
+    /// Number of bytes, with the virtio header.
     pub(crate) length: u32,
     /// Index of its flow; None: nobody's.
     pub(crate) flow: Option<u16>,
-    /// From the flow's sender to its receiver.
+    /// Whether the frame goes from the flow's sender to its receiver.
     pub(crate) forward: bool,
     /// Payload bytes since the start of the stream; None if not known.
     pub(crate) offset: Option<u64>,
     /// The ECN field was changed to CE.
     pub(crate) marked: bool,
-    /// It is to be damaged.
+    /// Whether the frame is to be damaged.
     pub(crate) corrupt: bool,
     /// Two frames have the slot: it was duplicated.
     pub(crate) shared: Cell<bool>,
     /// Waited in queues so long.
     pub(crate) queue_delay: Nanos,
-    /// Its headers.
+    /// Headers of the frame.
     pub(crate) headers: Headers,
 }
 
@@ -126,14 +126,14 @@ impl path::Packet for Frame {
     }
 }
 
-/// What the headers of an IP packet say.
+/// Headers of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
     /// Length of the IP packet.
     pub(crate) bytes: u32,
     /// Payload of TCP or UDP; of others, of IP.
     pub(crate) payload: u32,
-    /// Where the transport's header is.
+    /// Offset of the transport's header.
     pub(crate) transport: u16,
     /// Protocol behind IP.
     pub(crate) protocol: u8,
@@ -143,7 +143,7 @@ pub(crate) struct Headers {
     pub(crate) traffic_class: u8,
     /// TCP's sequence number, or 0.
     pub(crate) seq: u32,
-    /// Of addresses, ports and protocol, well mixed.
+    /// Hash of addresses, ports and protocol, well mixed.
     pub(crate) hash: u64,
     /// Digest of the sender's address.
     pub(crate) src: u16,
@@ -154,7 +154,7 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Of a frame that is no packet.
+    /// Headers of a frame that is no packet.
     pub(crate) const NONE: Headers = Headers {
         bytes: 0,
         payload: 0,

@@ -24,7 +24,7 @@ impl Line {
         Line(VecDeque::with_capacity(packets))
     }
 
-    /// When the next packet reaches the far end.
+    /// Time when the next packet reaches the far end.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
         self.0.front().map(|&(at, _)| at)
@@ -48,7 +48,7 @@ impl Line {
     }
 }
 
-/// What all links of a thread share: memory, flows, and records.
+/// State that all links of a thread share: memory, flows, and records.
 pub(super) struct Common {
     pub(super) pool: Pool,
     pub(super) flows: Flows,
@@ -106,7 +106,7 @@ pub(super) struct Records {
     pub(super) queue: Rows<QueueRow>,
     /// Rows of `events`.
     pub(super) events: Rows<EventRow>,
-    /// Of each flow.
+    /// Tally of each flow.
     pub(super) tallies: Vec<Tally>,
     /// Drops and marks since t = 0, by hop.
     counts: Vec<(u64, u64)>,
@@ -114,14 +114,14 @@ pub(super) struct Records {
     pub(super) paused: Vec<(Nanos, bool)>,
 }
 
-/// What is counted of a flow over the measurement window.
+/// Counts of a flow over the measurement window.
 #[derive(Clone)]
 pub(super) struct Tally {
     pub(super) drops: u64,
     pub(super) ce_marks: u64,
-    /// At bottleneck links, from the flow's sender.
+    /// Bytes from the flow's sender at bottleneck links.
     pub(super) wire_bytes: u64,
-    /// Of its data, at bottleneck links.
+    /// Queue delays of the flow's data at bottleneck links.
     pub(super) queue_delay: Histogram,
 }
 
@@ -244,7 +244,7 @@ impl<T> Rows<T> {
     }
 }
 
-/// Where a link puts what comes out.
+/// Place where a link puts what comes out.
 pub(super) struct Exit<'a> {
     pub(super) line: &'a mut Line,
     pub(super) common: &'a mut Common,

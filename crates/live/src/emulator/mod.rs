@@ -53,7 +53,7 @@ const LATE: Nanos = 1_000_000;
 /// The time before the start that packets may seem to come from, by the clocks' differences.
 const BEFORE: Nanos = 1_000_000_000;
 
-/// What the threads share with whoever started them.
+/// State that the threads share with whoever started them.
 #[derive(Debug)]
 struct Shared {
     stop: AtomicBool,
@@ -63,7 +63,7 @@ struct Shared {
     zero: AtomicU64,
     /// The run's own t = 0 is known, from which the schedule counts.
     marked: AtomicBool,
-    /// Of each thread.
+    /// State of each thread.
     live: Vec<Live>,
 }
 
@@ -75,7 +75,7 @@ struct Live {
     late_max: AtomicU64,
     socket_drops: AtomicU64,
     unintended_drops: AtomicU64,
-    /// It runs before others.
+    /// Whether the thread runs before others.
     real_time: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ struct Running {
     shared: Arc<Shared>,
     threads: Vec<(Arc<Waker>, JoinHandle<Worker>)>,
     captures: Captures,
-    /// What the machine had done at the start.
+    /// Counters of the machine at the start.
     machine: Machine,
 }
 

@@ -21,7 +21,7 @@ const PLACES: usize = 4096;
 const LARGE_BUFFER: libc::c_int = 32 << 20;
 /// Packets sent by one call at most.
 pub(super) const BATCH: usize = 64;
-/// How often a packet is offered again to an interface that takes no more just now.
+/// Number of times that a packet is offered again to an interface that takes no more just now.
 const TRIES: u32 = 3;
 
 /// Number of an interface of the calling thread's namespace.
@@ -64,7 +64,7 @@ fn bind(socket: &OwnedFd, interface: &str, protocol: libc::c_int) -> io::Result<
         .map_err(|error| sys::about(&format!("packets of {interface}"), &error))
 }
 
-/// What comes in at an interface.
+/// Input of an interface.
 pub(super) struct Input {
     ring: Ring,
     /// A packet that was too large for the ring.
@@ -90,7 +90,7 @@ impl Input {
         Ok(input)
     }
 
-    /// When (CLOCK_REALTIME) the kernel took in the next packet; None if there is none.
+    /// Time (CLOCK_REALTIME) when the kernel took in the next packet. None if there is none.
     #[inline]
     pub(super) fn head(&self) -> Option<Nanos> {
         self.ring.head()
@@ -151,7 +151,7 @@ fn receive<'a>(socket: &OwnedFd, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     usize::try_from(length).ok().and_then(|length| buffer.get(..length))
 }
 
-/// What goes out of an interface.
+/// Output of an interface.
 pub(super) struct Output {
     socket: OwnedFd,
     vectors: Box<[libc::iovec; BATCH]>,

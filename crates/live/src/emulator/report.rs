@@ -22,15 +22,15 @@ fn backlog_drops() -> u64 {
     text.lines().filter_map(second).sum()
 }
 
-/// How long this machine's processors were not given to it by what it runs on, so far: the eighth number of /proc/stat's
-/// first line, in hundredths of a second (USER_HZ).
+/// Time so far for which what this machine runs on did not give it its processors: the eighth number of
+/// /proc/stat's first line, in hundredths of a second (USER_HZ).
 fn stolen_ns() -> u64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let stolen = text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
     stolen.unwrap_or(0) * 10_000_000
 }
 
-/// What the machine did meanwhile, apart from the emulator.
+/// Counters of the machine, apart from the emulator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
     /// See [`backlog_drops`].
@@ -40,12 +40,12 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// So far.
+    /// Reads the counters as they are now.
     pub(super) fn now() -> Machine {
         Machine { backlog_drops: backlog_drops(), stolen_ns: stolen_ns() }
     }
 
-    /// From then to now.
+    /// Returns the increase from these counters to now.
     pub(super) fn since(self) -> Machine {
         let now = Machine::now();
         Machine {

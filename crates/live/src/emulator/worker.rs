@@ -76,7 +76,7 @@ pub(super) struct Worker {
     pub(super) scratch: Vec<u8>,
     /// `recent` packets have been sent since this time.
     pub(super) recent_since: Nanos,
-    /// When the thread last went to sleep.
+    /// Time when the thread last went to sleep.
     pub(super) last_sleep: Nanos,
     pub(super) recent: u64,
     pub(super) busy: bool,
@@ -188,7 +188,8 @@ impl Worker {
         self.clock = t;
     }
 
-    /// When the next action is due: a new t = 0, a sample, a change, an end of the measurement window, a pause frame.
+    /// Time when the next action is due: a new t = 0, a sample, a change, an end of the measurement window, a pause
+    /// frame.
     #[inline]
     fn next_action(&self) -> Option<Nanos> {
         let zero = self.next_zero;
@@ -368,7 +369,7 @@ impl Worker {
     }
 }
 
-/// Where a packet comes from.
+/// Source of a packet.
 #[derive(Clone, Copy)]
 enum Source {
     /// The input of a direction.
@@ -377,7 +378,7 @@ enum Source {
     Egress(usize),
 }
 
-/// By how much CLOCK_REALTIME is ahead of the time since `base` on CLOCK_MONOTONIC, by the quickest of a few readings.
+/// Lead of CLOCK_REALTIME over the time since `base` on CLOCK_MONOTONIC, by the quickest of a few readings.
 pub(super) fn clock_offset(base: Nanos) -> Nanos {
     let reading = |_| {
         let before = sys::monotonic();

@@ -35,7 +35,8 @@ impl Counters {
         Ok(Counters { file, text: vec![0; MOST] })
     }
 
-    /// How often connections of the namespace have entered fast recovery; None if the kernel does not tell.
+    /// Number of times that connections of the namespace have entered fast recovery. None if the kernel does not
+    /// tell.
     pub(super) fn recoveries(&mut self) -> io::Result<Option<u64>> {
         // One call: the kernel makes the whole text at once.
         let length = self.file.read_at(&mut self.text, 0)?;

@@ -13,10 +13,10 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INFO: u16 = 2;
 const MEMORY: u16 = 7;
 const BBR_INFO: u16 = 16;
-/// What is asked for: a bit each for INET_DIAG_INFO, for INET_DIAG_SKMEMINFO and for INET_DIAG_VEGASINFO, which stands for
-/// whatever the congestion control tells.
+/// Extensions that are asked for: a bit each for INET_DIAG_INFO, for INET_DIAG_SKMEMINFO and for
+/// INET_DIAG_VEGASINFO, which stands for whatever the congestion control tells.
 const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (MEMORY - 1) | 1 << 2;
-/// Where INET_DIAG_SKMEMINFO has sk_rcvbuf and sk_sndbuf (SK_MEMINFO_RCVBUF, SK_MEMINFO_SNDBUF).
+/// Offsets of sk_rcvbuf and sk_sndbuf in INET_DIAG_SKMEMINFO (SK_MEMINFO_RCVBUF, SK_MEMINFO_SNDBUF).
 const RECEIVE_BUFFER: usize = 4;
 const SEND_BUFFER: usize = 12;
 /// All states of a connection but TIME_WAIT (6), CLOSE (7), LISTEN (10) and NEW_SYN_RECV (12), which tell nothing.
@@ -28,7 +28,7 @@ const ANSWER: usize = 72;
 /// Bytes of struct inet_diag_sockid.
 const IDENTITY: usize = 48;
 
-/// Which socket: the bytes of its struct inet_diag_sockid.
+/// Identity of a socket: the bytes of its struct inet_diag_sockid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     family: u8,
@@ -107,7 +107,7 @@ impl Diag {
         Ok(())
     }
 
-    /// One connection; None if it is no more.
+    /// Asks for one connection. None if it is no more.
     pub(super) fn ask(&mut self, identity: &Identity) -> io::Result<Option<Found>> {
         self.send(identity, 0)?;
         let mut found = None;
@@ -135,7 +135,7 @@ impl Diag {
         check(sent as libc::c_int).map(drop)
     }
 
-    /// One piece of an answer; whether more will come.
+    /// Receives one piece of an answer; whether more will come.
     fn receive(&mut self, each: &mut dyn FnMut(Found)) -> io::Result<bool> {
         // SAFETY: the buffer has the length given.
         let length = unsafe {

@@ -26,26 +26,27 @@ use counters::Counters;
 use diag::{Diag, Found, Identity};
 use table::Table;
 
-/// What a walk takes at least, ns: where processing takes no time, as in a guest in virtual time, walks are rare all the same.
+/// Least time that a walk counts as, in ns: where processing takes no time, as in a guest in virtual time, walks
+/// are rare all the same.
 const LEAST_WALK: Nanos = 50_000;
 /// Walks take at most one part in so many of the time, while a socket is to be found.
 const SEARCHING: Nanos = 50;
-/// The same, while there may be more sockets than were found.
+/// Walks take at most one part in so many of the time, while there may be more sockets than were found.
 const WATCHING: Nanos = 200;
-/// The same, while all were found that can be.
+/// Walks take at most one part in so many of the time, while all sockets were found that can be.
 const CONTENT: Nanos = 2000;
 
-/// What the sampler needs to know, as JSON. Unknown fields are refused.
+/// Configuration of the sampler, as JSON. Unknown fields are refused.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Of the records.
+    /// Identifier of the run in the records.
     pub run_id: u32,
     /// Between samples.
     pub interval_ns: Nanos,
     /// Names of flows, in the experiment's order.
     pub flows: Vec<String>,
-    /// Which sockets are whose; of several that match the first counts.
+    /// Keys by which sockets belong to flows; of several that match the first counts.
     pub sockets: Vec<SocketKey>,
     /// Tell entries to fast recovery, in namespaces with one connection of the flows: the kernel counts by namespace.
     pub recoveries: bool,
@@ -192,7 +193,8 @@ impl Stepped {
         self.0.config.interval_ns
     }
 
-    /// One row for every socket there is, so many ns after t = 0, with the newest round trip of each flow where it is known.
+    /// Writes one row for every socket there is, `t` ns after t = 0, with the newest round trip of each flow where
+    /// it is known.
     pub fn sample(&mut self, t: Nanos, round_trips: &[Option<Nanos>]) {
         self.0.told = Some(self.0.zero + t);
         self.0.round_trips.clear();
@@ -230,9 +232,9 @@ struct Place {
     counters: Option<Counters>,
     /// Sockets found there: whose, and by which of the keys.
     known: Vec<Known>,
-    /// What a walk takes.
+    /// Time that a walk takes.
     walk: Nanos,
-    /// When the last one began.
+    /// Time when the last walk began.
     walked: Nanos,
 }
 
@@ -314,7 +316,7 @@ impl Worker {
         self.told.unwrap_or_else(sys::monotonic)
     }
 
-    /// One row for every socket there is.
+    /// Writes one row for every socket there is.
     fn sample(&mut self) {
         self.samples += 1;
         for index in 0..self.places.len() {

@@ -68,8 +68,8 @@ pub struct Queue {
     pub interface: i32,
     /// Hardware address of that, in hexadecimal.
     pub address: String,
-    /// How long a packet is delayed there besides waiting in the queue, each with the time of the run from which on that holds;
-    /// null: nobody knows.
+    /// Delays of a packet in the link besides waiting in the queue, each with the time of the run from which on it
+    /// holds. None where nobody knows.
     pub delays: Vec<(Nanos, Option<Nanos>)>,
 }
 
@@ -92,7 +92,7 @@ pub struct Capture {
 /// A packet that the kernel dropped.
 #[derive(Clone, Debug)]
 pub struct Dropped {
-    /// When (CLOCK_REALTIME).
+    /// Time of the drop (CLOCK_REALTIME).
     pub at: Nanos,
     /// The beginning of its Ethernet frame.
     pub frame: Vec<u8>,

@@ -46,9 +46,9 @@ pub(super) type Each<'a> = dyn FnMut(Nanos, Event, &[u8]) -> io::Result<()> + 'a
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inside {
     pub(super) event: Event,
-    /// When it passed the first, ns of the run; None: before it.
+    /// Time of the run when the packet passed the first tap, in ns. None before it.
     pub(super) since: Option<Nanos>,
-    /// How long it has waited in queues; None: nobody knows.
+    /// Time that the packet has waited in queues. None if nobody knows.
     pub(super) waited: Option<Nanos>,
     /// The delay of the data for which it is an acknowledgement.
     pub(super) echo: Option<Nanos>,

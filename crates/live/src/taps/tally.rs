@@ -13,7 +13,7 @@ use super::{Config, Queue};
 use crate::emulator::flows::Owner;
 use crate::emulator::frame::SYN;
 
-/// Both bits of the ECN field (RFC 3168): congestion was experienced.
+/// ECN field with both bits set (RFC 3168): congestion was experienced.
 const CE: u8 = 3;
 
 /// A flow over the measurement window.

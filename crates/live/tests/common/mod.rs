@@ -20,7 +20,7 @@ pub(crate) const B: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 /// Names of everything begin so, followed by the process's number.
 const PREFIX: &str = "cwndlabtest";
 
-/// One test at a time: they share two processors.
+/// Lets one test run at a time: they share two processors.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -151,7 +151,7 @@ impl Net {
         self.emulator_with(change, |_| ())
     }
 
-    /// The same; `configure` changes the rest.
+    /// Starts an emulator between them; `change` makes its Scenario, `configure` changes the rest.
     pub(crate) fn emulator_with(
         &self,
         change: impl FnOnce(&mut Value),
@@ -163,7 +163,7 @@ impl Net {
         emulator
     }
 
-    /// The same, whose run has not begun.
+    /// Starts an emulator between them whose run has not begun.
     pub(crate) fn started(
         &self,
         change: impl FnOnce(&mut Value),
@@ -218,7 +218,7 @@ fn nanoseconds(time: libc::timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// By how much [`Received::at`] may be too late, ns, and never too early.
+/// Lateness that [`Received::at`] may have, in ns; it is never too early.
 pub(crate) const CLOCKS: u64 = 5_000;
 
 /// A time of the kernel's stamps (CLOCK_REALTIME) as one of [`now`].
@@ -278,13 +278,13 @@ pub(crate) fn send(socket: &UdpSocket, numbers: std::ops::Range<u64>, bytes: usi
 /// A datagram that came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Its number.
+    /// Number of the datagram.
     pub number: u64,
-    /// When it was sent.
+    /// Time when the datagram was sent.
     pub sent: u64,
-    /// When the kernel took it in at the receiving host, whenever it was read (SO_TIMESTAMPNS).
+    /// Time when the kernel took the datagram in at the receiving host, whenever it was read (SO_TIMESTAMPNS).
     pub at: u64,
-    /// Its type of service.
+    /// Type of service.
     pub tos: u8,
 }
 

@@ -15,19 +15,19 @@ use crate::wire::{FlowReport, Reply, Request};
 /// Time from one ping to the next, ns, if the first is answered by then: 4 to 6 KB/s of small packets each way.
 const EVERY_NS: u64 = 20_000_000;
 
-/// Why there is no server any more.
+/// Reason why there is no server any more.
 #[derive(Debug, Error)]
 pub(super) enum Lost {
     #[error("the connection to the server was lost: {}", in_words(.0))]
     Connection(#[from] io::Error),
     #[error("the server sent what is no reply")]
     NoReply,
-    /// For so many seconds.
+    /// Silence of the server for this number of seconds.
     #[error("the server has not answered for {0} s")]
     Silent(u64),
     #[error("the server does not answer commands")]
     NoAnswer,
-    /// What the server says.
+    /// End of the session, in the server's words.
     #[error("the server ended the run: {0}")]
     Ended(String),
 }
@@ -43,7 +43,7 @@ pub(super) struct Pinger {
     /// Number and time of the ping that is not answered.
     under_way: Option<(u32, u64)>,
     due_ns: u64,
-    /// When something was last asked while nothing was unanswered, or answered.
+    /// Time of the last answer, or of a question asked while nothing was unanswered, in ns.
     heard_ns: u64,
     /// Requests that are not answered.
     unanswered: u32,
@@ -53,7 +53,7 @@ pub(super) struct Pinger {
 }
 
 impl Pinger {
-    /// Over a connection whose greetings are exchanged.
+    /// Creates a pinger over a connection whose greetings are exchanged.
     pub(super) fn new(link: Link, idle_timeout_s: u64) -> Pinger {
         Pinger {
             link,
@@ -163,8 +163,9 @@ impl Pinger {
         }
     }
 
-    /// At least so many pings of the idle link, and until it is idle: the last three took no longer than twice `min_rtt_ns`
-    /// and 10 ms, or `most_ns` have passed. The last of them, times counted from the first.
+    /// Sends at least `count` pings over the idle link, and more until it is idle: the last three took no longer
+    /// than twice `min_rtt_ns` and 10 ms, or `most_ns` have passed. Returns the last of them, with times counted
+    /// from the first.
     pub(super) fn idle(
         &mut self,
         count: usize,
@@ -201,7 +202,7 @@ impl Pinger {
         all.filter(|p| p.t_ns >= go).map(|p| Ping { t_ns: p.t_ns - go, ..p }).collect()
     }
 
-    /// What `take` would give now.
+    /// Returns what `take` would give now.
     pub(super) fn peek(&self, go: u64) -> Vec<Ping> {
         self.since(go, sys::now_ns())
     }

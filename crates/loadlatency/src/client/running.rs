@@ -58,7 +58,7 @@ pub(super) struct Running {
     connects: Arc<Connects>,
     /// The server's clock less the client's.
     ahead_ns: i64,
-    /// What the server told, by flow.
+    /// Reports of the server, by flow.
     told: BTreeMap<u32, Told>,
 }
 
@@ -69,7 +69,7 @@ struct Member {
     thread: JoinHandle<()>,
 }
 
-/// What a flow's thread and its watcher share.
+/// State that a flow's thread and its watcher share.
 #[derive(Default)]
 struct Shared {
     flow: Flow,
@@ -270,7 +270,7 @@ impl Drop for Running {
     }
 }
 
-/// What the receiving end counted, in the client's time; `first` and `last` are 0 before any arrival.
+/// Counts of the receiving end, in the client's time; `first` and `last` are 0 before any arrival.
 struct Counted {
     first: u64,
     last: u64,
@@ -319,14 +319,14 @@ impl Member {
     }
 }
 
-/// What a flow's thread has to do.
+/// Task of a flow's thread.
 struct Work {
     server: Server,
     plan: Plan,
     id: u32,
 }
 
-/// Why a flow has no connection.
+/// Reason why a flow has no connection.
 #[derive(Debug, Error)]
 enum OpenError {
     #[error("{}", in_words(.0))]

@@ -14,12 +14,12 @@ pub fn line(number: usize, scenario: &Measured) -> String {
     line_head(number, scenario.flows) + &line_tail(scenario)
 }
 
-/// What is printed while a scenario runs.
+/// Text printed while a scenario runs.
 pub fn line_head(number: usize, Flows { uploads, downloads }: Flows) -> String {
     format!("Scenario {number}: {uploads} uploads, {downloads} downloads...")
 }
 
-/// What follows when it has ended.
+/// Text that follows when the scenario has ended.
 pub fn line_tail(scenario: &Measured) -> String {
     let mut text = String::new();
     for (rate, direction) in [(scenario.up, "up"), (scenario.down, "down")] {

@@ -22,41 +22,41 @@ pub struct Document {
     pub schema: u32,
     /// Always `loadlatency`.
     pub kind: String,
-    /// Under which conditions it was measured.
+    /// Conditions of the measurement.
     pub conditions: Conditions,
     /// The classic output, line for line.
     pub classic: String,
     /// The metrics of the run.
     pub overall: Summary,
-    /// What was observed.
+    /// Observations.
     pub observed: Observed,
     /// The metrics of each scenario of `observed`, in its order.
     #[serde(alias = "figures")]
     pub metrics: Vec<Metrics>,
-    /// Of the staircase: which of `observed`'s scenarios it is and what each step brought. None without it.
+    /// Staircase: which of `observed`'s scenarios it is and what each step brought. None without one.
     pub staircase: Option<Staircase>,
 }
 
-/// What else a reader has to know.
+/// Conditions of a measurement that a reader has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
     /// `complete`, `interrupted` (by its user) or `failed`.
     pub status: String,
-    /// Why, if it is not complete.
+    /// Reason why the measurement is not complete. None if it is.
     pub message: Option<String>,
-    /// When it began, seconds since 1970 (UTC); None in virtual time.
+    /// Time when the measurement began, in seconds since 1970 (UTC). None in virtual time.
     pub started_unix_s: Option<u64>,
     /// Anything else, such as versions, systems and the address measured.
     pub facts: BTreeMap<String, String>,
 }
 
-/// How latency and goodput went while flows joined one by one.
+/// Latency and goodput while flows joined one by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Staircase {
     /// Index of its scenario in `observed`.
     pub scenario: usize,
-    /// From each change of the number of flows to the next.
+    /// Steps, from each change of the number of flows to the next.
     pub steps: Vec<Step>,
     /// The traffic classes.
     pub classes: Vec<Class>,
@@ -65,30 +65,30 @@ pub struct Staircase {
 /// The time in which a certain number of flows ran.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Its beginning.
+    /// Beginning of the step.
     pub from_ns: u64,
-    /// Its end.
+    /// End of the step.
     pub to_ns: u64,
     /// Uploads that ran.
     pub uploads: u32,
     /// Downloads that ran.
     pub downloads: u32,
-    /// What they brought together, KiB/s, by whole intervals of `BIN_NS`.
+    /// Goodput of the uploads together, in KiB/s, by whole intervals of `BIN_NS`.
     pub up_kib_s: f64,
-    /// The same downwards.
+    /// Goodput of the downloads together, in KiB/s.
     pub down_kib_s: f64,
     /// Round trips sent in it; None if there was none.
     pub loaded: Option<Latency>,
 }
 
-/// What the flows of one code point got.
+/// Goodput of the flows of one code point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Class {
     /// The differentiated services code point.
     pub dscp: u8,
     /// Sum of its uploads' mean goodputs, KiB/s.
     pub up_kib_s: f64,
-    /// Of its downloads'.
+    /// Goodput of the downloads with this code point, in KiB/s.
     pub down_kib_s: f64,
 }
 

@@ -12,27 +12,27 @@ use super::{Measured, Overall, capacity, overall};
 pub struct Metrics {
     /// n times the harmonic mean of the uploads' mean goodputs, KiB/s; None without uploads.
     pub up_kib_s: Option<f64>,
-    /// The same downwards.
+    /// n times the harmonic mean of the downloads' mean goodputs, KiB/s; None without downloads.
     pub down_kib_s: Option<f64>,
-    /// One over the longest gap between data arriving on any flow, Hz; 0 if a flow was killed.
+    /// Smoothness: one over the longest gap between data arriving on any flow, in Hz; 0 if a flow was killed.
     pub smoothness_hz: f64,
-    /// One over the pinger's longest round trip, Hz; None without a ping.
+    /// Responsiveness: one over the pinger's longest round trip, in Hz. None without a ping.
     pub responsiveness_hz: Option<f64>,
     /// Each flow's own mean goodput.
     pub goodput: Vec<GoodputOf>,
     /// Jain's fairness index of the uploads' goodputs (DEC-TR-301, 1984); None for fewer than two.
     pub jain_up: Option<f64>,
-    /// The same of the downloads.
+    /// Jain's index of the downloads.
     pub jain_down: Option<f64>,
     /// The pinger's round trips under load; None without a ping.
     pub loaded: Option<Latency>,
-    /// Those of the idle link it is compared with: just before the scenario, else before the first.
+    /// Latency of the idle link to compare with: just before the scenario, else before the first.
     pub idle: Option<Latency>,
-    /// How the two ways changed against that; None without the server's clock.
+    /// Change of the two ways against the idle link. None without the server's clock.
     pub one_way: Option<OneWayChange>,
     /// Round trips per minute; None where a kind of probe is missing.
     pub rpm: Option<Rpm>,
-    /// How much longer round trips took under load.
+    /// Additional time of round trips under load.
     pub bufferbloat: Option<Bufferbloat>,
 }
 
@@ -48,11 +48,11 @@ pub struct GoodputOf {
 /// A distribution of round trips or of changes of a one-way delay, ms. Percentiles are nearest ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// How many.
+    /// Number of round trips.
     pub count: u64,
     /// The smallest.
     pub min_ms: f64,
-    /// Their mean.
+    /// Mean, in ms.
     pub mean_ms: f64,
     /// The median.
     pub p50_ms: f64,
@@ -66,13 +66,13 @@ pub struct Latency {
     pub max_ms: f64,
 }
 
-/// How much longer either way took than at the smallest round trip of the idle link. The clocks' offset cancels out; what
-/// they drift apart during the scenario is in it.
+/// Additional time of either way over the smallest round trip of the idle link. The clocks' offset cancels out;
+/// their drift during the scenario does not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OneWayChange {
-    /// From the client to the server.
+    /// Way from the client to the server.
     pub up: Latency,
-    /// From the server to the client.
+    /// Way from the server to the client.
     pub down: Latency,
 }
 
@@ -111,7 +111,7 @@ pub struct Summary {
     pub min_rtt_ns: Option<u64>,
     /// Harmonic mean over the scenarios with uploads, KiB/s; None if there was none.
     pub upload_capacity_kib_s: Option<f64>,
-    /// The same downwards.
+    /// Harmonic mean over the scenarios with downloads, KiB/s; None if there was none.
     pub download_capacity_kib_s: Option<f64>,
     /// The worst scenario's, Hz.
     pub responsiveness_hz: Option<f64>,

@@ -17,23 +17,23 @@ pub const BIN_NS: u64 = 100_000_000;
 pub struct Observed {
     /// Round trips of the idle link, before the first scenario; `t_ns` counts from the first of them.
     pub idle_pings: Vec<Ping>,
-    /// In the order in which they ran; the last may be cut short.
+    /// Scenarios in the order in which they ran; the last may be cut short.
     pub scenarios: Vec<Scenario>,
 }
 
-/// One mix of flows, carried out.
+/// Scenario that was carried out: one mix of flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LoadScenario")]
 pub struct Scenario {
-    /// Its place among the nineteen, from 1; 0 for any other mix.
+    /// Place of the scenario among the nineteen, from 1; 0 for any other mix.
     pub number: u32,
-    /// How many flows were to run.
+    /// Number of flows that were to run.
     #[serde(flatten)]
     pub flows: Flows,
-    /// When it began, ns after the first idle ping.
+    /// Time when the scenario began, in ns after the first idle ping.
     pub start_ns: u64,
-    /// How long it ran.
+    /// Duration of the scenario, in ns.
     pub duration_ns: u64,
     /// Whether it had to be ended, after `MAX_NS`, without having become stable.
     #[serde(default)]
@@ -48,7 +48,7 @@ pub struct Scenario {
     pub idle_pings: Vec<Ping>,
     /// Round trips of the pinger while the flows ran, in order of their sending.
     pub pings: Vec<Ping>,
-    /// How long it took to open a new connection while the flows ran (`tcp_f` of the responsiveness draft).
+    /// Times that it took to open a new connection while the flows ran (`tcp_f` of the responsiveness draft).
     #[serde(default)]
     pub connects: Vec<Probe>,
     /// Round trips within the flows' own connections (`http_l` of the responsiveness draft).
@@ -56,27 +56,27 @@ pub struct Scenario {
     pub in_band: Vec<Probe>,
 }
 
-/// One flow.
+/// Flow of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LoadTransfer")]
 pub struct Transfer {
-    /// Its name in tables and plots, such as `up1`.
+    /// Name of the flow in tables and plots, such as `up1`.
     pub name: String,
-    /// Which way the data went.
+    /// Direction of the data.
     pub direction: Direction,
     /// The differentiated services code point it was sent with.
     #[serde(default)]
     pub dscp: u8,
-    /// When it was asked to begin: the first gap counts from here.
+    /// Time when the flow was asked to begin, in ns: the first gap counts from here.
     pub start_ns: u64,
-    /// When it was told to stop, or died.
+    /// Time when the flow was told to stop, or died, in ns.
     pub end_ns: u64,
     /// Payload bytes the receiver read in between.
     pub bytes: u64,
     /// The longest time without data, that before the first and that after the last byte included.
     pub longest_gap_ns: u64,
-    /// Why the stack ended it before it was told to stop; None if it did not.
+    /// Reason why the stack ended the flow before it was told to stop. None if it did not.
     #[serde(default)]
     pub killed: Option<String>,
     /// Payload bytes in each `BIN_NS` from `start_ns`.
@@ -90,22 +90,22 @@ pub struct Transfer {
     pub receiver: End,
 }
 
-/// From where to where data goes.
+/// Direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// From the client to the server.
+    /// Data from the client to the server.
     Up,
-    /// From the server to the client.
+    /// Data from the server to the client.
     Down,
 }
 
-/// What a system says of its end of a connection; None where it does not.
+/// Properties of an end of a connection, as the system says. None where it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LoadEnd")]
 pub struct End {
-    /// Its congestion control, by the system's own name (TCP_CONGESTION).
+    /// Congestion control, by the system's own name (TCP_CONGESTION).
     pub cc: Option<String>,
     /// Whether ECN was negotiated (TCP_INFO, tcpi_options).
     pub ecn: Option<bool>,
@@ -116,9 +116,9 @@ pub struct End {
 #[serde(from = "PingRow", into = "PingRow")]
 #[schemars(rename = "LoadPing")]
 pub struct Ping {
-    /// When it was sent.
+    /// Time when the ping was sent, in ns.
     pub t_ns: u64,
-    /// Until the answer; of one without, until it was given up.
+    /// Time until the answer, or until a ping without an answer was given up, in ns.
     pub rtt_ns: u64,
     /// The server's clock at its arrival less the client's at its sending: its changes are those of the way there.
     pub up_ns: Option<i64>,
@@ -129,7 +129,7 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// One that has waited for so long and was given up.
+    /// Creates a ping that has waited for `waited_ns` and was given up.
     pub fn unanswered(t_ns: u64, waited_ns: u64) -> Ping {
         Ping { t_ns, rtt_ns: waited_ns, up_ns: None, down_ns: None, answered: false }
     }
@@ -155,9 +155,9 @@ impl From<Ping> for PingRow {
 #[serde(from = "(u64, u64)", into = "(u64, u64)")]
 #[schemars(rename = "LoadProbe")]
 pub struct Probe {
-    /// When it began.
+    /// Time when the probe began, in ns.
     pub t_ns: u64,
-    /// How long it took.
+    /// Duration of the probe, in ns.
     pub took_ns: u64,
 }
 

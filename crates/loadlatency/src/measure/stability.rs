@@ -10,10 +10,11 @@ pub const MAX_NS: u64 = 600_000_000_000;
 /// Seconds over which nothing may change much.
 const SECONDS: usize = 5;
 
-/// How much a capacity may vary over them, as a part of its largest value.
+/// Variation of a capacity over `SECONDS` that is still stable, as a part of its largest value.
 const CAPACITY_TOLERANCE: f64 = 0.02;
 
-/// How much worse an extreme (longest gap, longest round trip) may become over them, as a part of what it was.
+/// Growth of an extreme (longest gap, longest round trip) over `SECONDS` that is still stable, as a part of
+/// what it was.
 const EXTREME_TOLERANCE: f64 = 0.1;
 
 /// Watches the metrics that a scenario would have if it ended now, once a second.

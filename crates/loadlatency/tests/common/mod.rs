@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use loadlatency::{client, server};
 
-/// It ends with the test.
+/// Server that ends with the test.
 pub(crate) struct TestServer {
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// What it says.
+    /// Lines that the server says.
     pub said: Receiver<String>,
     cancel: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl TestServer {
-    /// On `ip`, with other options as given.
+    /// Starts a server on `ip`, with other options as given.
     pub(crate) fn start(ip: &str, options: server::Options) -> TestServer {
         let cancel = Arc::new(AtomicBool::new(false));
         let (lines, said) = mpsc::channel();

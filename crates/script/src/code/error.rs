@@ -8,15 +8,15 @@ pub(super) const MAX_OPERATORS: u32 = 256;
 /// Bytes of a text, written or put together: one that doubles in every statement would take all memory.
 pub(super) const MAX_TEXT: usize = 1024;
 
-/// Why code is not understood, or not allowed.
+/// Reason why code is not understood, or not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CodeError {
     /// Something else stands where something is expected.
     #[error("found `{found}` where {expected}")]
     Found {
-        /// What stands there.
+        /// Word that stands there.
         found: String,
-        /// What should.
+        /// Words that may stand there.
         expected: String,
     },
     /// No statement begins so.
@@ -51,20 +51,20 @@ pub enum CodeError {
     Character(char),
 }
 
-/// Why code cannot be evaluated, or which assertion does not hold.
+/// Reason why code cannot be evaluated, or the assertion that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EvalError {
     /// An assertion does not hold.
     #[error("assertion failed: {text}{message}{names}")]
     Assertion {
-        /// As it is written.
+        /// Assertion as it is written.
         text: String,
         /// The message of the script, behind a colon; or nothing.
         message: String,
         /// The names in it with their values, in parentheses; or nothing.
         names: String,
     },
-    /// Nothing has given this name a value.
+    /// Name that nothing has given a value.
     #[error("name '{0}' is not known here")]
     UnknownName(String),
     /// A text stands where a number is needed.

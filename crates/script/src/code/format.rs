@@ -36,7 +36,7 @@ pub(super) fn formatted(pattern: &str, value: Value) -> Result<String, EvalError
     if text.len() > MAX_TEXT { Err(EvalError::TextTooLong) } else { Ok(text) }
 }
 
-/// One value; `spec` is what stands between `%` and the letter: flags, width, precision.
+/// Formats one value; `spec` is what stands between `%` and the letter: flags, width, precision.
 fn one(spec: &str, kind: u8, value: &Value) -> Result<String, EvalError> {
     let size = |digits: &str| match digits {
         "" => Ok(0),

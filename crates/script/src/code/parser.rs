@@ -5,7 +5,7 @@ use super::token::{Token, shown, tokens};
 use super::value::{Binary, Comparison, Function, Unary, Value};
 use super::{CodeError, Node, Statement};
 
-/// How deep expressions may nest.
+/// Greatest depth of nested expressions.
 const MAX_DEPTH: u32 = 64;
 
 /// Assignments that compute with the old value.
@@ -20,7 +20,7 @@ const AUGMENTED: &[(&str, Binary)] = &[
 pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    /// How deep the expression that is read is nested.
+    /// Depth of the expression that is read.
     depth: u32,
     /// Operators of the statement that is read, so far.
     operators: u32,

@@ -66,7 +66,7 @@ impl Value {
         }
     }
 
-    /// As an integer, if it is one (Python's truth values are).
+    /// Integer of the value, if it is one (Python's truth values are).
     pub(super) fn int(&self) -> Option<i128> {
         match self {
             Value::Int(value) => Some(*value),

@@ -227,7 +227,7 @@ impl Model {
         None
     }
 
-    /// What poll says of a socket, Linux's bits.
+    /// Readiness of a socket that poll reports, in Linux's bits.
     fn readiness(&self, fd: i32) -> i16 {
         let [into, out, err, hup, rdhup] = POLL_BITS.map(|(_, bit)| bit);
         let Some(socket) = self.sockets.get(&fd) else { return INVALID };

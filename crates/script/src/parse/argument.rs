@@ -5,7 +5,7 @@ use super::{Parsed, Parser, Problem};
 use crate::errno::Errno;
 use crate::script::{O_NONBLOCK, O_RDWR};
 
-/// How deep lists and structures may nest.
+/// Greatest depth of nested lists and structures.
 const MAX_DEPTH: u32 = 16;
 
 /// An argument of a call as it is written.

@@ -73,7 +73,7 @@ pub(super) fn orders(command: &str, line: u32) -> Parsed<Vec<Order>> {
     if found.is_empty() && !understood { Err(refused(command.trim())) } else { Ok(found) }
 }
 
-/// Where a command's output goes is of no interest.
+/// Redirections of a command's output, which are of no interest.
 const QUIET: &[&str] = &["2>&1", "&> /dev/null", "2> /dev/null", "2>/dev/null", "> /dev/null", ">/dev/null"];
 
 /// Whether a command changes nothing here: each script runs on a system of its own, with nothing cached and nothing to restore.
@@ -104,7 +104,7 @@ fn about_states(words: &[String], line: u32) -> Option<Order> {
     }
 }
 
-/// What `defaults.sh` sets: the settings with which scripts of the public collections for Linux begin.
+/// Settings of `defaults.sh`, with which scripts of the public collections for Linux begin.
 const DEFAULTS: &[(&str, &str)] = &[
     ("net.ipv4.tcp_rmem", "4096 540000 15728640"),
     ("net.ipv4.tcp_wmem", "4096 262144 4194304"),

@@ -4,15 +4,15 @@ use thiserror::Error;
 
 use crate::code::CodeError;
 
-/// What is wrong with a line of a script.
+/// Problem of a line of a script.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
     /// Something else stands where something is expected.
     #[error("found `{found}`; expected {expected}")]
     Found {
-        /// What stands there.
+        /// Word that stands there.
         found: String,
-        /// What should.
+        /// Words that may stand there.
         expected: String,
     },
     /// An option or a call is given a value it does not take.
@@ -22,7 +22,7 @@ pub enum Problem {
         what: String,
         /// The value.
         found: String,
-        /// What it takes.
+        /// Values that it takes.
         expected: String,
     },
     /// A word cannot be used here.
@@ -30,7 +30,7 @@ pub enum Problem {
     Refused {
         /// The word.
         what: String,
-        /// Why not.
+        /// Reason of the refusal.
         why: &'static str,
     },
     /// packetdrill has it, and we do not.
@@ -56,9 +56,9 @@ pub enum Problem {
     Argument {
         /// The call.
         call: String,
-        /// Which, from 1.
+        /// Place of the argument, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// Reason why the argument is refused.
         why: String,
     },
     /// A quotation without its end.
@@ -73,7 +73,7 @@ pub enum Problem {
     /// A command that is more than a setting.
     #[error("`{0}`: only settings are read from a command (sysctl NAME=VALUE); commands are not run")]
     Command(String),
-    /// What is between `%{` and `}%`.
+    /// Code between `%{` and `}%`.
     #[error("code: {0}")]
     Code(#[from] CodeError),
 }

@@ -36,7 +36,7 @@ impl Simulation {
         self.service(flow.opening());
     }
 
-    /// It stops, or wants a turn at both ends.
+    /// Stops the flow's application, or gives it a turn at both ends.
     fn app_turn(&mut self, flow: FlowId, over: bool) {
         self.events.set_occasional(Source::App(flow), NEVER);
         let run = &self.flows[flow.index()];

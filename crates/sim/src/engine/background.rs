@@ -26,7 +26,7 @@ impl Simulation {
         self.start_transfers(flow);
     }
 
-    /// As many waiting transfers as there are free connections.
+    /// Starts as many waiting transfers as there are free connections.
     fn start_transfers(&mut self, flow: FlowId) {
         while let FlowApp::Background(background) = &mut self.flows[flow.index()].app
             && let Some(&transfer) = background.free.last()

@@ -36,7 +36,8 @@ use recording::Recording;
 
 const SECOND: Nanos = 1_000_000_000;
 
-/// So many more packets arrive at a host at most before what happens at others; see [`Simulation::run_ahead`].
+/// Largest number of further packets that arrive at a host before what happens at others; see
+/// [`Simulation::run_ahead`].
 const MAX_RUN_AHEAD: usize = 32;
 
 /// A run.
@@ -63,13 +64,13 @@ pub struct Simulation {
     finished: bool,
     events: EventQueue,
     network: Network,
-    /// What its links can carry.
+    /// Capacity of the links.
     capacity: Capacity,
     hosts: Vec<HostRun>,
     /// Flows of the experiment, then those for the transfers of background traffic.
     flows: Vec<FlowRun>,
     groups: Vec<IncastGroup>,
-    /// By [`ConnectionId`].
+    /// Connections by [`ConnectionId`].
     connections: Vec<Option<Endpoint>>,
     recording: Recording,
     /// Something other than a stack sees packets at some host: a capture, impairments, receive aggregation.
@@ -80,17 +81,17 @@ pub struct Simulation {
     arrived: Packet,
     /// The first change of the schedule that is still to come.
     next_change: usize,
-    /// For each link: whether packets may arrive ahead of other hosts' events. If so, whether timers of opening and
-    /// of accepting connections matter at its far end. See [`Simulation::run_ahead`].
+    /// Whether packets of each link may arrive ahead of other hosts' events. If so, whether timers of opening and
+    /// of accepting connections matter at the link's far end. See [`Simulation::run_ahead`].
     run_ahead: Vec<Option<[bool; 2]>>,
     prefetcher: Prefetcher,
     /// See [`Simulation::disable_fast_paths`].
     no_fast_path: bool,
-    /// What congestion controls from outside report.
+    /// Trouble that congestion controls from outside report.
     trouble: Trouble,
 }
 
-/// One machine.
+/// Host in a run.
 struct HostRun {
     profile: Box<dyn Profile>,
     clock: HostClock,
@@ -99,7 +100,7 @@ struct HostRun {
     ecn: EcnMode,
     tso: bool,
     tso_max: Option<u32>,
-    /// What a full transmit queue does.
+    /// Reaction of a full transmit queue.
     full: WhenFull,
     /// Between network interface and stack, on the way in and on the way out.
     ingress: Option<Ingress>,
@@ -137,14 +138,14 @@ impl Simulation {
         self.finished
     }
 
-    /// What TCP_INFO would say of a flow's sender at the present time; None before it has opened a connection, and for flows
-    /// without one.
+    /// Returns what TCP_INFO would say of a flow's sender at the present time. None before the sender has opened a
+    /// connection, and for flows without one.
     pub fn observe(&mut self, flow: FlowId) -> Option<TcpInfo> {
         let sender = self.connections.get_mut(flow.opening().index())?.as_mut()?;
         Some(sender.info(self.now))
     }
 
-    /// Why the run has failed, one line; None: it has not.
+    /// Reason why the run has failed, one line. None if it has not.
     pub fn failure(&self) -> Option<&str> {
         self.trouble.get()
     }

@@ -12,9 +12,9 @@ use crate::flow::FlowRun;
 use crate::network::Network;
 use crate::packet::Packet;
 
-/// With fewer connections than this, all stay in the caches.
+/// Number of connections below which all stay in the caches.
 const PREFETCH_MIN_CONNECTIONS: usize = 16;
-/// How many packets before its arrival each step is taken for a packet: its connection and its flow,
+/// Number of packets before its arrival at which each step is taken for a packet: its connection and its flow,
 const PREFETCH_FAR: usize = 6;
 /// the halves of the connection and the counts of the flow,
 const PREFETCH_NEAR: usize = 3;
@@ -24,13 +24,13 @@ const PREFETCH_LAST: usize = 1;
 /// Remembers what was asked for.
 pub(super) struct Prefetcher {
     active: bool,
-    /// For each link: a bit for each of the last arrivals, the last one's lowest. It is set if the connection of the
-    /// packet that was looked at then was prefetched: it was another than that of the packet before.
+    /// Bits of the last arrivals of each link, the last one's lowest. A bit is set if the connection of the packet
+    /// that was looked at then was prefetched: it was another than that of the packet before.
     asked: Vec<u32>,
 }
 
 impl Prefetcher {
-    /// Of a run with so many links and flows.
+    /// Creates the prefetcher of a run with such numbers of links and flows.
     pub(super) fn new(links: usize, flows: usize) -> Prefetcher {
         Prefetcher { active: flows >= PREFETCH_MIN_CONNECTIONS, asked: vec![0; links] }
     }
@@ -133,7 +133,7 @@ fn packet_behind(network: &mut Network, link: LinkId, behind: usize) -> Option<(
     Some((*at, pool.unpack(packet)))
 }
 
-/// What a packet for the opening or the accepting side of a flow touches of the flow.
+/// Prefetches what a packet for the opening or the accepting side of a flow touches of the flow.
 #[inline]
 fn prefetch_flow(flow: &FlowRun, opening: bool) {
     prefetch(&flow.wire);

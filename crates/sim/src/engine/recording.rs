@@ -15,7 +15,7 @@ use crate::event_queue::{NEVER, Source};
 use crate::flow::{FlowApp, Snapshot};
 use crate::limits::Path;
 
-/// What is recorded, and how far that is.
+/// Records of a run, and how far they are.
 pub(super) struct Recording {
     pub recorder: Recorder,
     pub captures: Captures,
@@ -29,7 +29,7 @@ pub(super) struct Recording {
     pub links_after: Vec<Counters>,
 }
 
-/// Where the measurement window stands.
+/// Position of the present time to the measurement window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
     Before,

@@ -14,22 +14,22 @@ use crate::flow::{FlowApp, FlowRun};
 use crate::packet::{Ends, Packet};
 use crate::socket::Plain;
 
-/// Why [`Simulation::send_and_run_app`] ended.
+/// Reason why [`Simulation::send_and_run_app`] ended.
 enum Stop {
-    /// There is nothing more to do.
+    /// Nothing more is to be done.
     Idle,
-    /// There is, but for [`Simulation::report_endpoint`].
+    /// Nothing more is to be done but for [`Simulation::report_endpoint`].
     Report,
     /// Something that was just sent was lost at once.
     Lost,
     /// The segment in `scratch` is to be handed over; it does not just go out as one packet.
     Segment,
-    /// It is the turn of an application that is not bulk transfer.
+    /// Turn of an application that is not bulk transfer.
     Model,
 }
 
 impl Simulation {
-    /// After any input of a connection: sends what it wants to send, lets its application work, sends again.
+    /// Sends what a connection wants to send after any input, lets its application work, sends again.
     #[inline(never)]
     pub(super) fn service(&mut self, connection: ConnectionId) {
         let mut polling = false;
@@ -84,7 +84,8 @@ impl Simulation {
         reports | !endpoint.events().is_empty() || endpoint.wants_tx_complete()
     }
 
-    /// What few services have to report: a wait for the interface, events of the endpoint, the end of a round or of a transfer.
+    /// Reports what few services have to: a wait for the interface, events of the endpoint, the end of a round or
+    /// of a transfer.
     #[inline(never)]
     pub(super) fn report_endpoint(&mut self, connection: ConnectionId) {
         let Some(endpoint) = &mut self.connections[connection.index()] else { return };

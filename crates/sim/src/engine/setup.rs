@@ -39,9 +39,10 @@ impl Simulation {
         Simulation::with_modules(scenario, run_id, &[])
     }
 
-    /// As [`Simulation::new`], with congestion controls from outside.
+    /// Sets up a run as [`Simulation::new`] does, with congestion controls from outside.
     ///
     /// # Errors
+    ///
     /// What in the scenario the engine refuses, or why a module does not begin.
     pub fn with_modules(
         scenario: &str,
@@ -56,10 +57,11 @@ impl Simulation {
         Simulation::set_up(scenario, run_id, false, profiles, trouble)
     }
 
-    /// As [`Simulation::new`], from a parsed scenario. `force_stepped` makes every hop wait for events: slower, and
-    /// equal in every result.
+    /// Sets up a run as [`Simulation::new`] does, from a parsed scenario. `force_stepped` makes every hop wait for
+    /// events: slower, and equal in every result.
     ///
     /// # Errors
+    ///
     /// What in the scenario the engine refuses.
     pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, Error> {
         let mut profiles = check::check(&scenario, &[])?;

@@ -7,19 +7,19 @@ use super::output::LinkOutput;
 use super::{LinkMeta, LinkMode, Network, PacketRef};
 use crate::event_queue::{EventQueue, NEVER, Source};
 
-/// So many packets enter a link together at most. One after the other, the processor has the link's code and memory at
-/// hand.
+/// Largest number of packets that enter a link together. One after the other, the processor has the link's code and
+/// memory at hand.
 const MAX_BATCH: usize = 64;
-/// With less start slack than this, packets enter at once: batches would be due as often as packets come.
+/// Start slack below which packets enter at once: batches would be due as often as packets come.
 const MIN_SLACK_TO_WAIT: Nanos = 1_000_000;
 
 /// Packets that wait to enter batched links.
 pub(super) struct Batches {
-    /// For each link, in order of time.
+    /// Packets for each link, in order of time.
     waiting: Vec<Vec<(Nanos, PacketRef)>>,
     /// The batched links, and how late each may start a transmission.
     links: Vec<(LinkId, Nanos)>,
-    /// When [`Network::catch_up`] is due: before a packet of a batched link could reach the far end.
+    /// Time when [`Network::catch_up`] is due: before a packet of a batched link could reach the far end.
     due: Nanos,
     /// Links are being brought up to the present: packets enter at once.
     catching_up: bool,
@@ -99,7 +99,8 @@ impl Network {
         events.set_occasional(Source::CatchUp, self.batches.due);
     }
 
-    /// When a batched link is to be served at the latest: before a packet that it starts to send can get to the far end.
+    /// Time when a batched link is to be served at the latest: before a packet that it starts to send can get to
+    /// the far end.
     #[inline(always)]
     fn service_due(&self, link: LinkId, start_slack: Nanos) -> Nanos {
         self.links[link.index()].next_event().map_or(NEVER, |next| next + start_slack)

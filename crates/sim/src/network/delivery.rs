@@ -57,19 +57,19 @@ impl Delivery {
         Some(front)
     }
 
-    /// When the next packet of the pool arrives.
+    /// Time when the next packet of the pool arrives.
     #[inline(always)]
     pub(crate) fn next_pooled(&self) -> Option<Nanos> {
         self.pooled.next()
     }
 
-    /// Where the next whole packet is to be written, with its time of arrival; see [`Delivery::push_draft`].
+    /// Place where the next whole packet is to be written, with its time of arrival; see [`Delivery::push_draft`].
     #[inline(always)]
     pub(crate) fn draft(&mut self) -> &mut (Nanos, Packet) {
         self.whole.draft()
     }
 
-    /// What was written into [`Delivery::draft`] arrives after all others. True if it is the only one.
+    /// Lets what was written into [`Delivery::draft`] arrive after all others. True if it is the only one.
     #[inline(always)]
     pub(crate) fn push_draft(&mut self) -> bool {
         let first = self.whole.is_empty();
@@ -147,7 +147,7 @@ impl<T: Copy + Default> Line<T> {
         self.head == self.tail
     }
 
-    /// When the next packet arrives.
+    /// Time when the next packet arrives.
     #[inline(always)]
     fn next(&self) -> Option<Nanos> {
         self.front().map(|&(at, _)| at)
@@ -158,7 +158,7 @@ impl<T: Copy + Default> Line<T> {
         if self.is_empty() { None } else { Some(self.slot(self.head)) }
     }
 
-    /// The one `behind` the next.
+    /// Returns the packet `behind` the next.
     #[inline(always)]
     fn behind(&self, behind: usize) -> Option<&(Nanos, T)> {
         let entry = self.head + behind;
@@ -171,7 +171,7 @@ impl<T: Copy + Default> Line<T> {
         self.head += 1;
     }
 
-    /// Where the next packet is to be written.
+    /// Place where the next packet is to be written.
     #[inline(always)]
     fn draft(&mut self) -> &mut (Nanos, T) {
         if self.tail - self.head == self.slots.len() {
@@ -181,13 +181,13 @@ impl<T: Copy + Default> Line<T> {
         &mut self.slots[self.tail & mask]
     }
 
-    /// What was written into [`Line::draft`] arrives after all others.
+    /// Lets what was written into [`Line::draft`] arrive after all others.
     #[inline(always)]
     fn push_draft(&mut self) {
         self.tail += 1;
     }
 
-    /// When the last packet arrives.
+    /// Time when the last packet arrives.
     fn last(&self) -> Nanos {
         if self.is_empty() { 0 } else { self.slot(self.tail - 1).0 }
     }

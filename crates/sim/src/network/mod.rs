@@ -31,37 +31,37 @@ use switches::{Hop, PauseFrame, PauseFrames, PortId, SwitchRun, switches};
 
 /// Links, and what is on them.
 pub(crate) struct Network {
-    /// Which links lead where.
+    /// Topology: which links lead where.
     pub topology: Topology,
     links: Vec<Link<PacketRef>>,
     meta: Vec<LinkMeta>,
     routes: Routes,
     /// The packets in links that keep them, and behind those.
     pool: PacketPool,
-    /// For each link, the packets on their way to its far end.
+    /// Packets on their way to the far end of each link.
     deliveries: Vec<Delivery>,
-    /// What links have put out that has not gone on yet, the latest last.
+    /// Packets that links have put out and that have not gone on yet, the latest last.
     emitted: Vec<Emitted>,
     /// Packets that wait to enter batched links.
     batches: Batches,
     switches: Vec<SwitchRun>,
     pauses: PauseFrames,
-    /// Where segments are written that do not begin their way on plain links.
+    /// Segments that do not begin their way on plain links are written here.
     scratch: Segment,
-    /// What is in each host's interface, for hosts whose stack wants to know.
+    /// Packets in each host's interface, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
-    /// What the engine is to be told.
+    /// Reports to the engine.
     pub reports: Reports,
 }
 
-/// What is known of a link besides its state.
+/// Properties of a link besides its state.
 pub(crate) struct LinkMeta {
-    /// Where it ends.
+    /// Far end of the link.
     end: End,
     mode: LinkMode,
-    /// It is fused and has no impairments: a packet crosses it by its time being moved on.
+    /// Whether the link is fused and has no impairments: a packet crosses it by its time being moved on.
     plain: bool,
-    /// Its packets may overtake each other.
+    /// Whether the link's packets may overtake each other.
     reorders: bool,
     /// Packets that enter it are captured.
     captured: bool,
@@ -154,9 +154,9 @@ impl Network {
             || self.topology.links_after(link).any(|next| !self.meta[next.index()].mode.takes_early())
     }
 
-    /// For each link: whether packets may arrive over it before what happens at other hosts meanwhile. They may where
-    /// packets are all that others can do to the host at its end; then the sides of connections (opening, accepting) that
-    /// are there.
+    /// Returns for each link whether packets may arrive over it before what happens at other hosts meanwhile. They
+    /// may where packets are all that others can do to the host at its end; then the sides of connections (opening,
+    /// accepting) that are there.
     pub(crate) fn run_ahead(&self, scenario: &Scenario) -> Vec<Option<[bool; 2]>> {
         let mut ahead = vec![None; self.links.len()];
         let (services, arrivals) = self.sources();
@@ -279,7 +279,7 @@ impl Network {
     }
 }
 
-/// What arrives at hosts.
+/// Arrivals at hosts.
 impl Network {
     /// The packet that arrives at the far end of `link`, if that is a host, and the ring of the host's interface if it has
     /// one.

@@ -4,7 +4,7 @@ use path::{Link, LinkConfig, Nanos};
 
 use super::pool::PacketRef;
 
-/// How a link is carried out. All modes give the same results; the first need fewer events.
+/// Mode in which a link is carried out. All modes give the same results; the first need fewer events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkMode {
     /// No events: when a packet enters, it is known at once when it reaches the far end.
@@ -12,7 +12,7 @@ pub(crate) enum LinkMode {
     /// Transmissions have to be started, but nobody can tell if one is started up to `start_slack` late: no packet reaches
     /// the far end sooner. So packets enter many at a time, and one event starts what is due on all such links.
     Batched {
-        /// How late a transmission may be started.
+        /// Time by which a transmission may be started late.
         start_slack: Nanos,
     },
     /// Packets may enter ahead of the clock. The start of each transmission is an event.
@@ -21,9 +21,9 @@ pub(crate) enum LinkMode {
     Stepped,
 }
 
-/// What the mode of a link depends on.
+/// Criteria for the mode of a link.
 pub(crate) struct ModeCriteria<'a> {
-    /// What the link is.
+    /// Configuration of the link.
     pub config: &'a LinkConfig,
     /// Every hop is to wait for events, for comparison.
     pub force_stepped: bool,
@@ -33,11 +33,11 @@ pub(crate) struct ModeCriteria<'a> {
     pub changes: bool,
     /// Packets that enter it are captured.
     pub captured: bool,
-    /// It is a port of a switch, whose ports share memory.
+    /// Whether the link is a port of a switch, whose ports share memory.
     pub is_switch_port: bool,
     /// The switch at its far end may pause it.
     pub may_be_paused: bool,
-    /// It is a host's network interface.
+    /// Whether the link is a host's network interface.
     pub fed_by_host: bool,
 }
 
@@ -80,7 +80,7 @@ impl LinkMode {
         matches!(self, LinkMode::Early | LinkMode::Stepped)
     }
 
-    /// Which of the ways of [`path::Link`] this is.
+    /// Mode of [`path::Link`] for this one.
     pub(crate) fn of_link(self) -> path::Mode {
         match self {
             LinkMode::Fused => path::Mode::Fused,

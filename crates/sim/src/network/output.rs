@@ -7,29 +7,29 @@ use path::{DropReason, Nanos, Output};
 use super::pool::{PacketPool, PacketRef};
 use crate::packet::Packet;
 
-/// What has happened to a packet on a hop.
+/// Report of what has happened to a packet on a hop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketReport {
-    /// When.
+    /// Time of the event.
     pub at: Nanos,
     /// Number of the hop in `events`: a link, or a place in a host behind all links.
     pub hop: u32,
     /// Connection it was meant for.
     pub connection: ConnectionId,
-    /// Its place in the stream, if it carried payload.
+    /// Place of the packet in the stream, if it carried payload.
     pub offset: u64,
     /// Payload bytes.
     pub payload: u32,
-    /// What.
+    /// Fate of the packet.
     pub fate: Fate,
 }
 
-/// What a report says of a packet.
+/// Fate of a packet in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It was dropped.
+    /// Packet that was dropped.
     Dropped(DropReason),
-    /// It was marked CE and went on.
+    /// Packet that was marked CE and went on.
     Marked,
 }
 
@@ -41,7 +41,7 @@ impl PacketReport {
     }
 }
 
-/// What happened in the network since the engine last asked. Almost always empty.
+/// Reports of the network since the engine last asked. Almost always empty.
 #[derive(Default)]
 pub(crate) struct Reports {
     /// Drops and marks.
@@ -55,9 +55,9 @@ pub(crate) struct Reports {
 /// The queue of a link has changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueChange {
-    /// When.
+    /// Time of the change.
     pub at: Nanos,
-    /// Which link.
+    /// Link of the queue.
     pub link: LinkId,
     /// Bytes waiting.
     pub backlog_bytes: u64,
@@ -68,16 +68,16 @@ pub(crate) struct QueueChange {
 /// A packet that a link has put out.
 #[derive(Clone, Copy)]
 pub(super) struct Emitted {
-    /// When it reaches the far end.
+    /// Time when the packet reaches the far end.
     pub at: Nanos,
-    /// In the queue. Added to the packet later: reading the whole back right after writing this part of it would stall
-    /// the processor.
+    /// Time in the queue. Added to the packet later: reading the whole back right after writing this part of it
+    /// would stall the processor.
     pub waited: Nanos,
     /// The packet.
     pub packet: PacketRef,
 }
 
-/// Where a link puts its packets out.
+/// Output of a link.
 pub(super) struct LinkOutput<'a> {
     pub link: LinkId,
     pub pool: &'a mut PacketPool,
@@ -85,7 +85,7 @@ pub(super) struct LinkOutput<'a> {
     pub reports: &'a mut Reports,
     /// Times at which the port of a switch asks for a pause (true) or for its end.
     pub pauses: &'a mut Vec<(Nanos, bool)>,
-    /// What the link takes from a host that watches its own interface, and the link's delay.
+    /// Ring of a host that watches its own interface, from which the link takes, and the link's delay.
     pub ring: Option<(&'a mut TransmitRing, Nanos)>,
 }
 

@@ -12,7 +12,7 @@ use crate::packet::{Ends, Packet, packet_fields};
 pub(crate) struct PacketRef {
     /// Time spent waiting in queues.
     queue_delay: Nanos,
-    /// Its slot in the pool.
+    /// Slot of the packet in the pool.
     slot: u32,
     bytes: u32,
     payload: u32,
@@ -56,7 +56,7 @@ pub(crate) struct PacketPool {
     slots: Vec<Slot>,
     taken: Vec<bool>,
     count: usize,
-    /// Where to look for the next free slot; may be behind the last.
+    /// Place to look for the next free slot; may be behind the last.
     cursor: usize,
 }
 
@@ -65,11 +65,12 @@ pub(crate) struct PacketPool {
 #[repr(align(128))]
 struct Slot(Packet);
 
-/// At most 7 of 8 slots are taken, so that a free one is near.
+/// Largest part of the slots that is taken, 7 of 8, so that a free one is near.
 const MAX_FULL: (usize, usize) = (7, 8);
 
 impl PacketPool {
-    /// Where the next packet is to be written. It is in the pool once [`PacketPool::put_draft`] has been called.
+    /// Place where the next packet is to be written. It is in the pool once [`PacketPool::put_draft`] has been
+    /// called.
     #[inline(always)]
     pub(crate) fn draft(&mut self) -> &mut Packet {
         if self.taken.get(self.cursor) != Some(&false) {

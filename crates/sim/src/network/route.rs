@@ -6,16 +6,16 @@ use contract::scenario::Scenario;
 use super::LinkMeta;
 use crate::topology::Topology;
 
-/// How the way from one host to another begins.
+/// Beginning of the way from one host to another.
 #[derive(Clone, Default)]
 pub(super) struct FirstHops {
     /// The plain links up to the first other one.
     pub plain: Box<[LinkId]>,
-    /// What comes behind them.
+    /// Hop behind these links.
     pub after_plain: AfterPlain,
 }
 
-/// What comes behind the plain links at the beginning of a way.
+/// Hop behind the plain links at the beginning of a way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AfterPlain {
     /// The packet travels to the far end of this link, the last of them: a host, or a link that packets do not enter ahead of
@@ -23,7 +23,7 @@ pub(super) enum AfterPlain {
     Deliver(LinkId),
     /// The packet enters this link at once.
     Enter(LinkId),
-    /// There are no plain links at the beginning.
+    /// Way that does not begin with plain links.
     #[default]
     Unknown,
 }
@@ -36,7 +36,7 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    /// Of the flows of a scenario, in both directions.
+    /// Finds the routes of a scenario's flows, in both directions.
     pub(super) fn new(scenario: &Scenario, topology: &Topology, links: &[LinkMeta]) -> Routes {
         let hosts = scenario.hosts.len();
         let mut pairs = vec![FirstHops::default(); hosts * hosts];
@@ -50,7 +50,7 @@ impl Routes {
         Routes { pairs, hosts }
     }
 
-    /// From one host to another.
+    /// Beginning of the way from one host to another.
     #[inline(always)]
     pub(super) fn between(&self, source: HostId, sink: HostId) -> &FirstHops {
         &self.pairs[source.index() * self.hosts + sink.index()]

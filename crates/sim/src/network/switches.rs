@@ -9,7 +9,7 @@ use path::{Link, LinkConfig, Nanos, Switch};
 use super::output::LinkOutput;
 use super::pool::PacketRef;
 
-/// Which switch a link is a port of, and which port.
+/// Port of a switch: which switch a link is a port of, and which port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortId {
     pub switch: usize,
@@ -19,7 +19,7 @@ pub(super) struct PortId {
 /// A switch, and what is connected to it.
 pub(super) struct SwitchRun {
     pub switch: Switch<PacketRef>,
-    /// Its ports, as links.
+    /// Ports of the switch, as links.
     pub ports: Vec<LinkId>,
     /// Links that lead to it, and how long a pause frame takes to the far end of each.
     pub incoming: Vec<(LinkId, Nanos)>,
@@ -32,9 +32,9 @@ pub(super) struct PauseFrames(VecDeque<PauseFrame>);
 /// A request to stop sending, or to go on.
 #[derive(Clone, Copy)]
 pub(super) struct PauseFrame {
-    /// When it takes effect.
+    /// Time when the frame takes effect.
     pub at: Nanos,
-    /// On which link.
+    /// Link that it stops.
     pub link: LinkId,
     /// Stop; or go on.
     pub pause: bool,
@@ -47,7 +47,7 @@ impl PauseFrames {
         self.0.insert(place, frame);
     }
 
-    /// When the next one takes effect.
+    /// Time when the next frame takes effect.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.0.front().map(|frame| frame.at)
     }

@@ -14,10 +14,10 @@ use crate::event_queue::{EventQueue, NEVER};
 use crate::packet::{Ends, Packet};
 use crate::topology::End;
 
-/// From a host.
+/// Ways from a host.
 impl Network {
-    /// Where the next segment that goes to `ends` is to be written: where it will lie on its way, as copying what was just
-    /// written would stall the processor.
+    /// Place where the next segment that goes to `ends` is to be written: where it will lie on its way, as copying
+    /// what was just written would stall the processor.
     #[inline(always)]
     pub(crate) fn draft(&mut self, ends: &Ends) -> &mut Segment {
         match self.routes.between(ends.src, ends.dst).after_plain {
@@ -103,7 +103,7 @@ impl Network {
     }
 }
 
-/// From link to link.
+/// Ways from link to link.
 impl Network {
     /// Writes the packet that arrives at the far end of `link` into `packet`; false if it went on to another link.
     #[inline]
@@ -211,7 +211,7 @@ impl Network {
         }
     }
 
-    /// What `link` has put out goes on: all of `emitted` from `first` on.
+    /// Sends on what `link` has put out: all of `emitted` from `first` on.
     #[inline]
     pub(super) fn forward_emitted(&mut self, link: LinkId, first: usize, events: &mut EventQueue) {
         // Links behind this one use the list too, and leave it as they find it.

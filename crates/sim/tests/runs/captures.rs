@@ -5,7 +5,7 @@ use wire::capture::{LinkType, Reader};
 
 use crate::support::{MS, carry_out, column, dumbbell};
 
-/// How many records of a capture carry payload.
+/// Number of records of a capture that carry payload.
 fn data_packets(capture: &[u8]) -> usize {
     let mut reader = Reader::new(capture).expect("a pcap file");
     let mut count = 0;

@@ -7,7 +7,7 @@ use contract::Scenario;
 use proptest::prelude::*;
 use sim::Simulation;
 
-/// Where a run without fast paths differs, if it does.
+/// Difference of a run without fast paths. None if there is none.
 fn unequal(scenario: &Scenario) -> Option<String> {
     let mut without = Simulation::from_scenario(scenario.clone(), 7, false).expect("the engine takes it");
     without.disable_fast_paths();

@@ -18,7 +18,7 @@ static QUEUES: LazyLock<Vec<String>> = LazyLock::new(|| kinds("queues"));
 static APPS: LazyLock<Vec<String>> = LazyLock::new(|| kinds("apps"));
 static LOSSES: LazyLock<Vec<String>> = LazyLock::new(losses);
 
-/// What a random scenario is made of.
+/// Shape of a random scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     stacks: Vec<usize>,
@@ -102,7 +102,7 @@ pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
         )
 }
 
-/// What stands between network and stacks.
+/// Equips what stands between network and stacks.
 fn equip(s: &mut Scenario, machines: u8) {
     let coalesce =
         Some(Coalesce { time_ns: 300_000, frames: 20, gro_flush_timeout_ns: 0, napi_defer_hard_irqs: 0 });
@@ -228,7 +228,7 @@ pub(crate) fn scenario(shape: &Shape) -> Scenario {
     s
 }
 
-/// Where fused and stepped hops differ, if they do.
+/// Difference between fused and stepped hops. None if there is none.
 fn unequal(fused: &Scenario, stepped: &Scenario) -> Option<String> {
     difference(&carry_out(fused, false), &carry_out(stepped, true))
 }
@@ -251,8 +251,8 @@ proptest! {
     }
 }
 
-/// What goes wrong in a stepped run shows: a hop that is a nanosecond slower, a place more in a queue, a rate that is a
-/// millionth higher.
+/// Finds what goes wrong in a stepped run: a hop that is a nanosecond slower, a place more in a queue, a rate that
+/// is a millionth higher.
 #[test]
 fn a_difference_between_hops_is_found() {
     let bugs: [fn(&mut Scenario); 3] = [

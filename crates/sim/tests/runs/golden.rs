@@ -18,7 +18,7 @@ fn by_scenario(text: &str) -> BTreeMap<&str, Vec<&str>> {
     scenarios
 }
 
-/// What differs between two golden.txt: scenarios that one does not have, and lines.
+/// Differences between two golden.txt: scenarios that one does not have, and lines.
 fn differences(golden: &str, found: &str) -> Vec<String> {
     let (golden, found) = (by_scenario(golden), by_scenario(found));
     let mut all = Vec::new();

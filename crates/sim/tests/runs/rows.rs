@@ -48,7 +48,7 @@ fn stories() -> Vec<(&'static str, Scenario)> {
     [plain_dumbbells(), losses_and_codel(), other_stories()].concat()
 }
 
-/// One flow through a bottleneck with a FIFO.
+/// Scenarios of one flow through a bottleneck with a FIFO.
 fn plain_dumbbells() -> Vec<(&'static str, Scenario)> {
     let mut all = Vec::new();
     for (name, stack, cc) in [
@@ -376,7 +376,7 @@ fn hosts() -> Vec<(&'static str, Scenario)> {
     ]
 }
 
-/// What can happen to a link in the middle of a run.
+/// Changes that can happen to a link in the middle of a run.
 pub(crate) fn changes() -> Vec<(&'static str, Change)> {
     let none = Change {
         at_ns: SECOND,
@@ -415,7 +415,8 @@ fn scheduled(change: Change) -> Scenario {
     s
 }
 
-/// What golden.txt says of a run, a line each for the tables, the captures and the summary: name, what, rows or bytes, hash.
+/// Lines of golden.txt about a run, one each for the tables, the captures and the summary: name, what, rows or
+/// bytes, hash.
 pub(crate) fn lines(name: &str, scenario: &Scenario) -> String {
     let outcome = carry_out(scenario, false);
     let mut lines = String::new();

@@ -42,8 +42,8 @@ proptest! {
     }
 }
 
-/// Nothing at a cut has happened: of a run that is stepped to each sample and to the nanosecond behind it, the row of a
-/// sample is there only after the second step, and says what `observe` says.
+/// Steps to each sample and to the nanosecond behind it: nothing at a cut has happened, so that the row of a sample
+/// is there only after the second step, and says what `observe` says.
 #[test]
 fn a_step_ends_before_its_time() {
     let scenario = dumbbell("linux-6.8", "cubic", 10_000_000, 40 * MS, 50, 3);

@@ -126,7 +126,7 @@ pub(crate) fn attach(scenario: &mut Scenario, host: Host, router: &str, rate_bps
     scenario.hosts.push(host);
 }
 
-/// One sender, one receiver, one bottleneck; access at 10 Gbps.
+/// Scenario of one sender, one receiver, one bottleneck; access at 10 Gbps.
 pub(crate) fn dumbbell(
     stack: &str,
     cc: &str,
@@ -197,7 +197,8 @@ pub(crate) fn finish(mut run: Simulation) -> Outcome {
     outcome
 }
 
-/// Where two runs of a scenario differ, if they do. How many events the engine needed does not matter.
+/// Difference between two runs of a scenario. None if there is none. The number of events that the engine needed
+/// does not matter.
 pub(crate) fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
     for table in ["tcp", "queue", "events", "samples"] {
         if one.tables.get(table) != other.tables.get(table) {

@@ -7,7 +7,7 @@ use super::{Config, Endpoint, Failure, MAX_PAYLOAD, State};
 use crate::clock::Nanos;
 use crate::context::Context;
 use crate::mutants::mutant;
-use crate::sender::Limit;
+use crate::sender::{Limit, Opening};
 use crate::stack::{EcnMode, StackSpec};
 
 /// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
@@ -212,15 +212,20 @@ impl Endpoint {
     }
 
     pub(super) fn establish(&mut self, now: Nanos) {
-        let resent = self.handshake.sent > 1;
-        let rtt = (!resent).then(|| now - self.handshake.first_sent);
+        let first_sent = self.handshake.first_sent;
+        let repeats = self.handshake.sent.saturating_sub(1) as u32;
+        let opening = Opening {
+            rtt: (repeats == 0).then(|| now - first_sent),
+            repeats,
+            original_answered: self.snd.timestamps && self.rcv.tsecr == self.clock.timestamp_ms(first_sent),
+        };
         self.handshake.deadline = None;
         self.handshake.syn_due = false;
         self.enter_state(if self.snd.fin { State::FinWait1 } else { State::Established }, now);
         // Planted bugs do not lie on the fast path.
         self.predicts_headers = self.snd.timestamps && !self.snd.no_fast_path && !cfg!(feature = "mutants");
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.sender.on_established(&mut self.snd, rtt, resent, &mut cx);
+        self.sender.on_established(&mut self.snd, opening, &mut cx);
         self.receiver.on_established(&mut self.rcv, &mut cx);
         if self.rcv.out_of_order.first().is_some_and(|(start, _)| start == self.rcv.nxt) {
             self.advance(self.rcv.nxt);

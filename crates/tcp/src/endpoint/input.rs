@@ -345,6 +345,10 @@ impl Endpoint {
             self.peer_fin = None;
             self.rcv.nxt += 1;
             fin = true;
+            if self.receiver.reports_fin() {
+                // Nothing waits for it any more (tcp_fin).
+                self.rcv.dsack = None;
+            }
             self.on_peer_fin(now);
         }
         let arrival = Arrival {

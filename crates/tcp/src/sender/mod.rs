@@ -171,6 +171,17 @@ pub struct Ack<'a> {
     pub frames: u32,
 }
 
+/// How the handshake went.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Time between our SYN (or SYN-ACK) and its acknowledgement, if it was sent once.
+    pub rtt: Option<Nanos>,
+    /// How often it was sent again.
+    pub repeats: u32,
+    /// It was without need: the timestamp that came back is that of the first.
+    pub original_answered: bool,
+}
+
 /// One transmission the sender wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transmit {
@@ -275,15 +286,8 @@ pub trait Sender: Send {
         snd.sndbuf_auto = false;
     }
 
-    /// The handshake is over. `rtt` is the time between our SYN (or SYN-ACK) and its acknowledgement if it was sent
-    /// once; `syn_retransmitted` says that it was not.
-    fn on_established(
-        &mut self,
-        snd: &mut SendState,
-        rtt: Option<Nanos>,
-        syn_retransmitted: bool,
-        cx: &mut Context<'_>,
-    );
+    /// The handshake is over.
+    fn on_established(&mut self, snd: &mut SendState, opening: Opening, cx: &mut Context<'_>);
 
     /// An acceptable ACK. If it advances, the sender sets `snd.una = ack.ack`, at the place where its system does so.
     fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>);

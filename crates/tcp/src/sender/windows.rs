@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use wire::RangeSet;
 
-use super::{Ack, Limit, Metrics, Poll, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Opening, Poll, SendState, Sender, Transmit};
 use crate::cc::Phase;
 use crate::cc::windows::Compound;
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
@@ -569,17 +569,11 @@ impl WindowsSender {
 }
 
 impl Sender for WindowsSender {
-    fn on_established(
-        &mut self,
-        snd: &mut SendState,
-        rtt: Option<Nanos>,
-        _again: bool,
-        cx: &mut Context<'_>,
-    ) {
+    fn on_established(&mut self, snd: &mut SendState, opening: Opening, cx: &mut Context<'_>) {
         self.cwnd = self.tuning.initial_window * u64::from(snd.payload);
         self.recover = snd.una;
         self.high_rxt = snd.una;
-        if let Some(rtt) = rtt {
+        if let Some(rtt) = opening.rtt {
             let tick = cx.clock.tick_ns();
             self.rtt.sample(rtt.next_multiple_of(tick).max(tick));
         }

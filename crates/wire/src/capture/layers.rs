@@ -6,11 +6,11 @@ use crate::codec::{self, NotTcp};
 /// Headers that are followed in one frame. A tunnel in a tunnel, with tags and labels, has about ten.
 const MAX_HEADERS: usize = 24;
 
-/// What the next bytes of a frame are.
+/// Layer that the next bytes of a frame belong to.
 #[derive(Clone, Copy)]
 enum Layer {
     Ethernet,
-    /// What an EtherType says (IANA, IEEE 802 numbers); up to 1500 it is a length, and LLC follows.
+    /// Layer that an EtherType names (IANA, IEEE 802 numbers); up to 1500 the type is a length, and LLC follows.
     Type(u16),
     Llc,
     Ip,
@@ -40,7 +40,7 @@ pub(super) fn innermost(link: LinkType, frame: &[u8], wire_length: u32) -> Resul
     Err(NotTcp::Nested)
 }
 
-/// What stands in a frame of this link type, and where.
+/// Returns the first layer of a frame of this link type, and where it begins.
 fn first(link: LinkType, frame: &[u8]) -> Result<(Layer, usize), NotTcp> {
     Ok(match link {
         LinkType::ETHERNET => (Layer::Ethernet, 0),
@@ -64,7 +64,8 @@ fn first(link: LinkType, frame: &[u8]) -> Result<(Layer, usize), NotTcp> {
     })
 }
 
-/// What follows a header, and the length of it in bytes; None if `rest` is an IP packet that is no tunnel.
+/// Returns the layer that follows a header, and the length of the header in bytes. None if `rest` is an IP packet
+/// that is no tunnel.
 fn step(layer: Layer, rest: &[u8]) -> Result<Option<(Layer, usize)>, NotTcp> {
     Ok(Some(match layer {
         Layer::Ethernet => (Layer::Type(be16(rest, 12)?), 14),
@@ -218,7 +219,7 @@ fn gtp(rest: &[u8]) -> Result<(Layer, usize), NotTcp> {
     Ok((Layer::Ip, at))
 }
 
-/// Where the packet of an NFLOG record begins: in the field of that kind. Numbers are in the byte order of the machine that
+/// Finds the field of an NFLOG record in which the packet begins. Numbers are in the byte order of the machine that
 /// captured; kinds are small, which tells it.
 fn nflog_payload(frame: &[u8]) -> Result<usize, NotTcp> {
     const PAYLOAD: u16 = 9;

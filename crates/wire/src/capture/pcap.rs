@@ -97,7 +97,7 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&bytes[..kept])
     }
 
-    /// Where the file is written to; a simulation takes what is finished from here.
+    /// Writer of the file; a simulation takes what is finished from here.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }

@@ -93,7 +93,7 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const ENHANCED_PACKET: u32 = 6;
 
-/// One interface of a section: its link layer, and how its clock counts.
+/// Interface of a section: its link layer, and how its clock counts.
 #[derive(Clone, Copy)]
 struct Interface {
     link: LinkType,

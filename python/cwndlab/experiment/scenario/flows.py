@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
 from typing import cast
@@ -50,7 +51,7 @@ class _Ways:
 class Flows(Resolver):
     """Resolves flows."""
 
-    def traffic(self, net: Topology, everyone: MappingType[str, Host]) -> Traffic:
+    def traffic(self, key: Hashable, net: Topology, everyone: MappingType[str, Host]) -> Traffic:
         """Return all flows of the run, and what their data takes.
 
         Besides the flows and the copies of hosts they follow from the wires' ends and MTUs.
@@ -58,7 +59,7 @@ class Flows(Resolver):
         flows = self.flows(net, everyone)
         carried = Counter(name for flow in flows for name in flow.forward)
         pairs = {(flow.from_, flow.to): flow for flow in flows}
-        return Traffic(tuple(flows), tuple(pairs.values()), carried)
+        return Traffic(key, tuple(flows), tuple(pairs.values()), carried)
 
     def flows(self, net: Topology, everyone: MappingType[str, Host]) -> list[PlannedFlow]:
         """Return all flows of the run, copies and connections of loadlatency scenarios included."""

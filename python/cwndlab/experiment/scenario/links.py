@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from itertools import groupby
 
@@ -11,18 +12,18 @@ from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files
-from cwndlab.experiment.scenario.memo import Piece
+from cwndlab.experiment.scenario.memo import Piece, joined
 from cwndlab.experiment.scenario.path_state import Moment, check_room, limiting_rate, overhead, tx_queue
 from cwndlab.experiment.scenario.queues import Queues
 from cwndlab.experiment.scenario.resolver import Traffic
-from cwndlab.experiment.scenario.topology import Topology, Wire
+from cwndlab.experiment.scenario.topology import Cables, Topology, Wire
 from cwndlab.experiment.schema import (
     PFIFO,
     Link,
     Settings,
     Switch,
 )
-from cwndlab.experiment.units import BadValue, Bdp
+from cwndlab.experiment.units import BadValue
 
 
 class Links(Queues):
@@ -58,19 +59,20 @@ class Links(Queues):
         pause: contract.Pause = {"stop_bytes": switch.buffer * 3 // 4, "go_bytes": switch.buffer // 2}
         return {"buffer_bytes": switch.buffer, "pause": pause if switch.pause else None}
 
-    def links(self, net: Topology, traffic: Traffic, start: Moment) -> list[Piece[contract.Link]]:
+    def links(self, net: Topology, traffic: Traffic, start: Moment) -> Piece[list[contract.Link]]:
         """Return all links of the Scenario, the bottlenecks among them marked."""
-        bottlenecks = _bottlenecks(net, traffic)
-        return [self._link(wire, start, wire.name in bottlenecks) for wire in net.wires]
+        bottlenecks, switches = _bottlenecks(net, traffic), self.rows.of(*_SWITCHES)
+        pieces = []
+        for cables in net.cables:
+            marked = frozenset(bottlenecks.intersection(cables.links))
+            # Of the rest of the network, a limit in BDP takes the round-trip time.
+            rtts = tuple([start.longest_rtt_ns(name) for name in cables.in_bdp])
+            key = (cables.key, marked, switches, rtts)
+            pieces.append(self.known.links.of(key, self.piece, self._links, cables, start, marked))
+        return joined(pieces)
 
-    def _link(self, wire: Wire, start: Moment, bottleneck: bool) -> Piece[contract.Link]:
-        """Return a link of the Scenario, the same in all cells in which it is made of the same."""
-        queue = wire.link.queue
-        in_bdp = queue is not None and any(isinstance(value, Bdp) for _, value in queue.written())
-        # Of the rest of the network, a limit in BDP takes the round-trip time.
-        rtt = start.longest_rtt_ns(wire.name) if in_bdp else None
-        key = (wire.key, bottleneck, self.rows.of(*_SWITCHES), rtt)
-        return self.known.links.of(key, self.piece, self.link, wire, start, bottleneck)
+    def _links(self, cables: Cables, start: Moment, marked: Container[str]) -> list[contract.Link]:
+        return [self.link(wire, start, wire.name in marked) for wire in cables.wires]
 
     def link(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
         """Return a link of the Scenario."""
@@ -139,7 +141,7 @@ class Links(Queues):
     def schedule(self, net: Topology, start: Moment) -> list[contract.Change]:
         """Return all changes in order of time, each for links as all changes until then leave them."""
         planned = []
-        for wire in net.wires:
+        for wire in [wire for cables in net.cables for wire in cables.wires if wire.link.schedule]:
             for index, change in enumerate(wire.link.schedule):
                 path: Path = (*wire.at("schedule"), index)
                 if change.at >= self.spec.duration:
@@ -199,8 +201,8 @@ def _bottlenecks(net: Topology, traffic: Traffic) -> set[str]:
     A flow that passes none of these has the slowest wire of its way as bottleneck; among equals the one
     that carries most flows, then the one nearest to the receiver.
     """
-    wires = {wire.name: wire for wire in net.wires}
-    named = {wire.name for wire in net.wires if wire.bottleneck and wire.name in traffic.carried}
+    wires = {wire.name: wire for cables in net.cables for wire in cables.wires}
+    named = {name for name in traffic.carried if wires[name].bottleneck}
     chosen = set(named)
     for flow in traffic.pairs:
         if not named.isdisjoint(flow.forward):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -30,6 +30,13 @@ class Memo(Generic[_T]):
             self._kept.clear()
         self._kept[key] = made
         return made
+
+
+def joined(pieces: Sequence[Piece[list[_T]]]) -> Piece[list[_T]]:
+    """Return lists that follow each other as one."""
+    text = ",".join([piece.text[1:-1] for piece in pieces if piece.value])
+    notes = tuple([note for piece in pieces for note in piece.notes])
+    return Piece([item for piece in pieces for item in piece.value], notes, _text=f"[{text}]")
 
 
 @dataclass(slots=True)

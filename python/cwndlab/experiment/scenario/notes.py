@@ -12,7 +12,7 @@ from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.scenario.memo import Memo
 from cwndlab.experiment.scenario.path_state import ACK_BYTES
 from cwndlab.experiment.scenario.queries import app_of, full_ns, is_datagrams, rate_of
-from cwndlab.experiment.scenario.routes import Routed, Ways
+from cwndlab.experiment.scenario.routes import Routed, Way, Ways
 from cwndlab.experiment.units import format_rate, format_size, format_time
 
 MAX_NAMES = 4
@@ -21,6 +21,8 @@ MAX_NAMES = 4
 Found = Iterator[tuple[str, str]]
 """The name of a flow, and what is to be said of it."""
 
+Check = Callable[[Routed], Found]
+
 
 class Notes:
     """Finds the notes of Scenarios. What several of them share is looked at once."""
@@ -28,23 +30,26 @@ class Notes:
     def __init__(self, catalogue: Catalogue) -> None:
         """`catalogue` knows the defaults of sysctls."""
         self._catalogue = catalogue
-        self._known: Memo[tuple[str, ...]] = Memo()
+        self._known: Memo[tuple[Way, dict[Check, list[tuple[str, str]]]]] = Memo()
         self._ways = Ways()
 
-    def of(self, scenario: Scenario, key: Hashable = None) -> tuple[str, ...]:
+    def of(self, scenario: Scenario, ends: Hashable) -> tuple[str, ...]:
         """The notes of a Scenario, one sentence each; one that several flows share names the first of them.
 
-        `key`, if given, tells it apart from others: those with equal keys have equal notes.
+        Scenarios of equal `ends` have the same hosts, flows and window, and links between the same ends.
         """
-        return self._found(scenario) if key is None else self._known.of(key, lambda: self._found(scenario))
-
-    def _found(self, scenario: Scenario) -> tuple[str, ...]:
-        run = Routed(scenario, self._catalogue, self._ways.of(scenario["links"]))
+        way, known = self._known.of(ends, self._of_ends, scenario)
+        run = Routed(scenario, self._catalogue, way)
         sentences: dict[str, list[str]] = {}
         for check in CHECKS:
-            for flow, sentence in check(run):
+            for flow, sentence in known[check] if check in known else check(run):
                 sentences.setdefault(sentence, []).append(flow)
-        return tuple(f"{_flows(names)}: {sentence}" for sentence, names in sentences.items())
+        return tuple([f"{_flows(names)}: {sentence}" for sentence, names in sentences.items()])
+
+    def _of_ends(self, scenario: Scenario) -> tuple[Way, dict[Check, list[tuple[str, str]]]]:
+        way = self._ways.of(scenario["links"])
+        run = Routed(scenario, self._catalogue, way)
+        return way, {check: list(check(run)) for check in OF_ENDS}
 
 
 def of_levels(keys: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], runs: Sequence[str]) -> list[str]:
@@ -244,10 +249,13 @@ def _over_before_the_window(run: Routed) -> Found:
     begins = run.scenario["measure"]["from_ns"]
     changed = {change["link"] for change in run.scenario["schedule"]}
     for flow in run.flows:
-        size, links = app_of(flow).get("bytes"), run.forward(flow)
+        size = app_of(flow).get("bytes")
+        if size is None or run.end_ns(flow) <= begins:
+            continue
+        links = run.forward(flow)
         lossy = any(link["loss"] or link["name"] in changed for link in (*links, *run.back(flow)))
         rated = [(rate, link["name"]) for link in links if (rate := rate_of(link)) is not None]
-        if size is None or lossy or not rated or run.end_ns(flow) <= begins:
+        if lossy or not rated:
             continue
         rate, name = min(rated)
         sharing = run.crossing[name]
@@ -298,7 +306,7 @@ def _sending_ns(link: Link) -> int:
     return 0 if rate is None else (ACK_BYTES + link["overhead"]) * 8 * 10**9 // rate
 
 
-CHECKS: tuple[Callable[[Routed], Found], ...] = (
+CHECKS: tuple[Check, ...] = (
     _on_one_side,
     _against_the_bottleneck,
     _access_slower,
@@ -309,6 +317,8 @@ CHECKS: tuple[Callable[[Routed], Found], ...] = (
     _too_short,
 )
 """All that is looked for, in the order in which it is said."""
+OF_ENDS = (_on_one_side, _buffer_clamped, _outside_the_window)
+"""What looks at no setting of a link."""
 
 
 def _flows(names: Sequence[str]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from math import prod
+from operator import attrgetter, mul
 
 from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import ExperimentError, Place
@@ -16,7 +20,7 @@ from cwndlab.experiment.locate import Misplaced
 from cwndlab.experiment.plan import MAX_RUNS, Plan, PlannedRun
 from cwndlab.experiment.scenario import notes
 from cwndlab.experiment.scenario.notes import Notes
-from cwndlab.experiment.scenario.resolve import Resolved, Resolving, resolve
+from cwndlab.experiment.scenario.resolve import OF_NETWORK, Resolved, Resolving, resolve
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.sections import Sections
 from cwndlab.experiment.subset import Subset
@@ -26,6 +30,19 @@ from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of cyclic garbage from looking through a plan that grows, which has no cycle."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@_uncollected()
 def make(experiment: Experiment, told: Callable[[int, int], None] | None = None) -> Plan:
     """Return the plan of an experiment; raises `ExperimentError` for the first cell that is refused.
 
@@ -39,15 +56,16 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
         raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
     found = Notes(catalogue)
-    for values, resolved in _resolved(part, schema, catalogue, experiment.support):
+    cells = partial(_resolved, part, schema, catalogue, experiment.support)
+    for place, values, resolved in cells(listed=False):
         if isinstance(resolved, ExperimentError):
-            raise resolved
-        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario))
+            raise next(error for _, _, error in cells() if isinstance(error, ExperimentError))
+        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario, resolved.ends))
         for number, own in enumerate(resolved.hashes(repeat)):
             scenario: Scenario = {**resolved.scenario, "repeat": number} if number else resolved.scenario
             runs.append(
                 PlannedRun(
-                    len(runs),
+                    place * repeat + number,
                     number,
                     values,
                     scenario,
@@ -59,6 +77,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
             )
         if told is not None:
             told(len(runs), count)
+    runs.sort(key=attrgetter("index"))
     keys = tuple(column for axis in part.axes for column in axis.columns)
     alike = _levels_alike(part, runs[::repeat])
     if alike:
@@ -76,7 +95,7 @@ def errors(experiment: Experiment, cells: int, most: int) -> list[ExperimentErro
     found: dict[str, ExperimentError] = {}
     refused = 0
     each = _resolved(part, schema, catalogue, experiment.support)
-    for _, resolved in itertools.islice(each, cells):
+    for _, _, resolved in itertools.islice(each, cells):
         if isinstance(resolved, ExperimentError):
             refused += 1
             found |= {str(error): error for error in resolved.all}
@@ -92,10 +111,11 @@ def _levels_alike(part: Subset, runs: Sequence[PlannedRun]) -> list[str]:
 
 
 def _resolved(
-    part: Subset, schema: type[Spec], catalogue: Catalogue, support: Support
-) -> Iterator[tuple[dict[str, str], Resolved | ExperimentError]]:
-    """Yield the values of each cell, and its Scenario or what is wrong with it.
+    part: Subset, schema: type[Spec], catalogue: Catalogue, support: Support, *, listed: bool = True
+) -> Iterator[tuple[int, dict[str, str], Resolved | ExperimentError]]:
+    """Yield each cell's place in the plan, its values, and its Scenario or what is wrong with it.
 
+    They come as they are `listed` in the plan, else so that cells with the same network follow each other.
     What is wrong with a cell is said by resolving that cell alone. Raises `ExperimentError` if that is the
     first.
     """
@@ -105,7 +125,13 @@ def _resolved(
     resolving = Resolving(first.tree.place.file, catalogue, support)
     lacking = next(support.refused(whole), None)
     labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
-    for combination in itertools.product(*(range(len(axis.rows)) for axis in part.axes)):
+    sizes = [len(axis.rows) for axis in part.axes]
+    of_network = {axis for axis, _ in sections.axes.touching(OF_NETWORK)}
+    order = sorted(range(len(sizes)), key=lambda axis: not listed and axis not in of_network)
+    steps = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    where = [order.index(axis) for axis in range(len(sizes))]
+    for ordered in itertools.product(*(range(sizes[axis]) for axis in order)):
+        combination = tuple([ordered[place] for place in where])
         values: dict[str, str] = {}
         for rows, row in zip(labels, combination, strict=True):
             values |= rows[row]
@@ -121,7 +147,7 @@ def _resolved(
                 resolved = resolve(locate.check(schema, tree), tree, catalogue, support)
             except ExperimentError as error:
                 resolved = error
-        yield values, resolved
+        yield sum(map(mul, combination, steps)), values, resolved
 
 
 def check(experiment: Experiment) -> None:

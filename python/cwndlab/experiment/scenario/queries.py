@@ -43,8 +43,8 @@ def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None)
     """The least of a link's own rate, that of its token bucket or policer, and CAKE's bandwidth."""
     # RED's bandwidth is no rate that it keeps to.
     shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
-    limits = (rate, shaper.get("rate_bps"), shaped)
-    return min((limit for limit in limits if limit is not None), default=None)
+    limits = [limit for limit in (rate, shaper.get("rate_bps"), shaped) if limit is not None]
+    return min(limits) if limits else None
 
 
 def rate_of(link: Link) -> int | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+import hashlib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar, cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.contract.scenario import Measure, Record, Sampling, Scenario
@@ -12,7 +14,7 @@ from cwndlab.errors import nearest, one_of, shown, together
 from cwndlab.experiment import locate, units
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.plan import MAX_RECORDED, canonical, hash_of
+from cwndlab.experiment.plan import HASH_DIGITS, MAX_RECORDED, canonical
 from cwndlab.experiment.rows import ANY, NO_ROWS, Rows
 from cwndlab.experiment.scenario import defaults, topology
 from cwndlab.experiment.scenario.flows import Flows
@@ -21,7 +23,7 @@ from cwndlab.experiment.scenario.links import Links
 from cwndlab.experiment.scenario.memo import Memo, Piece
 from cwndlab.experiment.scenario.path_state import Moment
 from cwndlab.experiment.scenario.resolver import Known, Traffic
-from cwndlab.experiment.scenario.topology import Wiring
+from cwndlab.experiment.scenario.topology import Topology, Wiring
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
@@ -43,15 +45,25 @@ class Resolved:
     warnings: tuple[str, ...]
     limit: int
     """Bytes of each capture and each table at most."""
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str]
     """Parts of the Scenario as canonical JSON, where that is known, by their keys."""
+    ends: Hashable
+    """Equal for Scenarios with the same hosts, flows and window, and links between the same ends."""
 
     def hashes(self, repeats: int) -> Iterator[str]:
         """Yield the `scenario_hash` of each repeat."""
         parts = {key: self.texts.get(key) or canonical(value) for key, value in self.scenario.items()}
+        head, tail = "{", "}"
+        for key in sorted(parts):
+            if key < "repeat":
+                head += f'"{key}":{parts[key]},'
+            elif key > "repeat":
+                tail = f'{tail[:-1]},"{key}":{parts[key]}}}'
+        begun = hashlib.sha256(f'{head}"repeat":'.encode())
         for repeat in range(repeats):
-            parts["repeat"] = str(repeat)
-            yield hash_of("{" + ",".join([f'"{key}":{parts[key]}' for key in sorted(parts)]) + "}")
+            whole = begun.copy()
+            whole.update(f"{repeat}{tail}".encode())
+            yield whole.hexdigest()[:HASH_DIGITS]
 
 
 def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> Resolved:
@@ -73,11 +85,9 @@ class _Network:
     """What of a Scenario follows from the network, and from what it asks of hosts and flows."""
 
     traffic: Traffic
-    mtus: dict[str, int]
-    """Of the wires that leave each node, the first one's."""
-    wires: tuple[str, ...]
+    shape: tuple[tuple[tuple[str, str, str, int], ...], ...]
     links: Piece[list[contract.Link]]
-    nodes: list[contract.Node]
+    nodes: Piece[list[contract.Node]]
     start_jitter_ns: int
     schedule: list[contract.Change] | Misplaced
     """Or what is wrong with it, which is said after what is wrong with hosts and flows."""
@@ -99,10 +109,9 @@ _OF_FLOWS: tuple[Path, ...] = tuple(
     ("flows", ANY, key) for key in ("name", "from", "to", "app", "start", "stop", "bytes", "count", "stagger")
 )
 """What the network asks of hosts and of flows; the rest of them changes nothing in it."""
-
-
-_PIECES = ("measure", "record", "hosts", "links", "flows")
-"""Parts of a Scenario that are kept with their text."""
+OF_NETWORK = (("network",), ("duration",), ("start_jitter",), *_OF_HOSTS, *_OF_FLOWS)
+"""What the network of a Scenario is made of."""
+_OF_TRAFFIC = (("duration",), *_OF_HOSTS, *_OF_FLOWS)
 
 
 class Resolving:
@@ -120,6 +129,8 @@ class Resolving:
         self._measures: Memo[Piece[Measure]] = Memo()
         self._records: Memo[Piece[Record]] = Memo()
         self._sides: Memo[_Sides] = Memo()
+        self._texts: dict[str, str] = {}
+        """Of what is the same in all cells."""
 
     def resolve(self, spec: Spec, rows: Rows = NO_ROWS) -> Resolved:
         """Return the Scenario of a cell; raises `Misplaced` for what is found wrong first.
@@ -128,13 +139,12 @@ class Resolving:
         """
         cell = _Resolver(spec, *self._of, rows, self._known)
         cell.check_hosts()
-        asked = rows.of(("network",), ("duration",), ("start_jitter",), *_OF_HOSTS, *_OF_FLOWS)
-        net = self._networks.of(asked, cell.network)
+        net = self._networks.of(rows.of(*OF_NETWORK), cell.network)
         window = rows.of(("measure",), ("duration",))
         measure = self._measures.of(window, cell.piece, cell.measure)
-        recorded = (rows.of(("record",), ("hosts", ANY, "count")), net.wires)
-        record = self._records.of(recorded, cell.piece, cell.record, net.wires)
-        ends = (net.traffic.flows, tuple(net.mtus.values()), rows.of(("hosts",), ("flows",)))
+        recorded = (rows.of(("record",), ("hosts", ANY, "count")), net.shape)
+        record = self._records.of(recorded, cell.piece, cell.record, net)
+        ends = (net.traffic.key, rows.of(("hosts",), ("flows",)))
         sides = self._sides.of(ends, cell.sides, net)
         if isinstance(net.schedule, Misplaced):
             raise net.schedule
@@ -148,7 +158,7 @@ class Resolving:
             "measure": measure.value,
             "record": record.value,
             "hosts": sides.hosts.value,
-            "nodes": net.nodes,
+            "nodes": net.nodes.value,
             "links": net.links.value,
             "flows": sides.flows.value,
             "schedule": net.schedule,
@@ -157,10 +167,22 @@ class Resolving:
             models = (spec.flows[int(flow.path[1])].app for flow in net.traffic.flows)
             live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
             scenario = cast(Scenario, {**scenario, "live": live})
-        pieces: Sequence[Piece[Any]] = (measure, record, sides.hosts, net.links, sides.flows)
-        texts = {key: piece.text for key, piece in zip(_PIECES, pieces, strict=True)}
+        texts = {
+            **self._texts,
+            "duration_ns": str(spec.duration),
+            "start_jitter_ns": str(net.start_jitter_ns),
+            "measure": measure.text,
+            "record": record.text,
+            "hosts": sides.hosts.text,
+            "nodes": net.nodes.text,
+            "links": net.links.text,
+            "flows": sides.flows.text,
+        }
+        if not self._texts:
+            self._texts = {key: canonical(scenario[key]) for key in ("version", "experiment", "seed")}
         limit = spec.record.limit or MAX_RECORDED
-        return Resolved(scenario, net.notes + sides.notes, sides.warnings, limit, texts)
+        said = net.notes + sides.notes
+        return Resolved(scenario, said, sides.warnings, limit, texts, (ends, window))
 
 
 class _Resolver(Hosts, Links, Flows):
@@ -170,35 +192,38 @@ class _Resolver(Hosts, Links, Flows):
         """Return what follows from the network."""
         spec = self.spec
         everyone = topology.all_copies(spec.hosts)
-        net = topology.expand(spec.network, spec.hosts, Wiring(self.rows, self.known.wires))
+        net = topology.expand(spec.network, spec.hosts, Wiring(self.rows, self.known.cables))
         self.check_switches(net)
-        shape = tuple([(wire.name, wire.from_, wire.to, wire.link.mtu) for wire in net.wires])
-        asked = (shape, self.rows.of(("duration",), *_OF_HOSTS, *_OF_FLOWS))
-        traffic = self.known.traffic.of(asked, self.traffic, net, everyone)
-        start = Moment(0, traffic.pairs, everyone, {wire.name: wire.link for wire in net.wires})
+        shape = tuple([cables.shape for cables in net.cables])
+        asked = (shape, self.rows.of(*_OF_TRAFFIC))
+        traffic = self.known.traffic.of(asked, self.traffic, asked, net, everyone)
+        by_name = {name: link for cables in net.cables for name, link in cables.links.items()}
+        start = Moment(0, traffic.pairs, everyone, by_name)
         links = self.links(net, traffic, start)
-        notes = [note for link in links for note in link.notes]
         jitter = self.start_jitter(start)
-        nodes: list[contract.Node] = [
-            {"name": name, "switch": self.shared_memory(name)} for name in net.nodes
-        ]
+        nodes = self.known.nodes.of((net.nodes, self.rows.of(("network",))), self.piece, self.nodes, net)
         schedule: list[contract.Change] | Misplaced
         try:
             schedule = self.schedule(net, start)
         except Misplaced as misplaced:
             schedule = misplaced
-        notes += self.notes
+        notes = (*links.notes, *self.notes)
         self.notes.clear()
-        mtus = {wire.from_: wire.link.mtu for wire in reversed(net.wires)}
-        wires = tuple([wire.name for wire in net.wires])
-        return _Network(traffic, mtus, wires, _listed(links), nodes, jitter, schedule, tuple(notes))
+        return _Network(traffic, shape, links, nodes, jitter, schedule, notes)
+
+    def nodes(self, net: Topology) -> list[contract.Node]:
+        """Return the nodes between the hosts."""
+        return [{"name": name, "switch": self.shared_memory(name)} for name in net.nodes]
 
     def sides(self, net: _Network) -> _Sides:
         """Return hosts and flows of the Scenario, and notes and warnings on them."""
         everyone, flows = topology.all_copies(self.spec.hosts), net.traffic.flows
+        mtus: dict[str, int] = {}
+        for _, end, _, mtu in chain.from_iterable(net.shape):
+            mtus.setdefault(end, mtu)
         raised = self.raised(flows)
         hosts = [
-            self.host_piece(name, host, net.mtus.get(name, 1500), raised.get(name, {}))
+            self.host_piece(name, host, mtus.get(name, 1500), raised.get(name, {}))
             for name, host in everyone.items()
         ]
         planned = [self.flow_piece(flow) for flow in flows]
@@ -234,8 +259,9 @@ class _Resolver(Hosts, Links, Flows):
             asked["time_to_bps"] = window.time_to
         return asked
 
-    def record(self, links: Sequence[str]) -> Record:
+    def record(self, net: _Network) -> Record:
         record, everyone = self.spec.record, topology.all_copies(self.spec.hosts)
+        links = [name for name, *_ in chain.from_iterable(net.shape)]
         captures: dict[str, int] = {}
         for index, point in enumerate(record.pcap):
             path: Path = ("record", "pcap", index, "at")

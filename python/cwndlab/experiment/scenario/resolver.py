@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -15,7 +15,7 @@ from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.rows import Rows
 from cwndlab.experiment.scenario import companion_files
 from cwndlab.experiment.scenario.memo import Memo, Piece
-from cwndlab.experiment.scenario.topology import Wire, origin
+from cwndlab.experiment.scenario.topology import Cables, origin
 from cwndlab.experiment.schema import (
     Flow,
     Jitter,
@@ -50,8 +50,9 @@ class PlannedFlow:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The flows of a run, and which wires carry their data."""
+    """The flows of a run, and which wires carry their data; equal for equal keys."""
 
+    key: Hashable
     flows: tuple[PlannedFlow, ...]
     pairs: tuple[PlannedFlow, ...]
     """One of the flows between each two ends."""
@@ -64,9 +65,10 @@ class Known:
     """Parts of the Scenarios of other cells, by the rows of the axes that touch what they are made of."""
 
     checked: Memo[None] = field(default_factory=Memo)
-    wires: Memo[tuple[Wire, ...]] = field(default_factory=Memo)
+    cables: Memo[Cables] = field(default_factory=Memo)
     traffic: Memo[Traffic] = field(default_factory=Memo)
-    links: Memo[Piece[contract.Link]] = field(default_factory=Memo)
+    nodes: Memo[Piece[list[contract.Node]]] = field(default_factory=Memo)
+    links: Memo[Piece[list[contract.Link]]] = field(default_factory=Memo)
     hosts: Memo[Piece[contract.Host]] = field(default_factory=Memo)
     flows: Memo[Piece[contract.Flow]] = field(default_factory=Memo)
 
@@ -141,9 +143,8 @@ class Resolver:
     def parameters(self, section: Kinded, kind: Kind, path: Path) -> dict[str, Any]:
         """Return a queue discipline or an app as the Scenario has it; refuse what nobody carries out."""
         what = f"{section.section} {kind.kind}"
-        known = {"kind", *(param.name for param in kind.known())}
         for key, _ in section.written():
-            if key not in known:
+            if key != "kind" and all(key != param.name for param in kind.known()):
                 problem = f"{key} of {what} is not supported by testbed {self.support.testbed} yet"
                 raise Misplaced((*path, key), BadValue(problem=problem))
         given = {

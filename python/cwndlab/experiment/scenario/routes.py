@@ -9,8 +9,11 @@ from typing import Any
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.scenario import topology
-from cwndlab.experiment.scenario.queries import least_rate
+from cwndlab.experiment.scenario.queries import least_rate, rate_of
 from cwndlab.experiment.scenario.topology import Routes
+
+Way = Callable[[str, str], list[str]]
+"""What gives the names of the links between two hosts."""
 
 _Shape = tuple[tuple[str, str, str], ...]
 """The name of each link, and its ends."""
@@ -21,11 +24,9 @@ class Ways:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._routes: dict[
-            tuple[tuple[str, str, str], ...], tuple[Routes, dict[tuple[str, str], list[str]]]
-        ] = {}
+        self._routes: dict[_Shape, tuple[Routes, dict[tuple[str, str], list[str]]]] = {}
 
-    def of(self, links: Sequence[Link]) -> Callable[[str, str], list[str]]:
+    def of(self, links: Sequence[Link]) -> Way:
         """Return what says the way from one host to another over these links."""
         shape = tuple((link["name"], link["from"], link["to"]) for link in links)
         if shape not in self._routes:
@@ -43,24 +44,28 @@ class Ways:
 class Routed:
     """A Scenario, and what several checks ask of it."""
 
-    def __init__(
-        self, scenario: Scenario, catalogue: Catalogue, way: Callable[[str, str], list[str]]
-    ) -> None:
-        """`way` gives the names of the links between two hosts."""
+    def __init__(self, scenario: Scenario, catalogue: Catalogue, way: Way) -> None:
+        """Take a Scenario, and the ways through its links."""
         self.scenario = scenario
         self.flows = scenario["flows"]
         self.hosts = {host["name"]: host for host in scenario["hosts"]}
         self.links = {link["name"]: link for link in scenario["links"]}
         self._way = way
+        self._taken: dict[tuple[str, str], list[Link]] = {}
         self._catalogue = catalogue
 
     def forward(self, flow: Flow) -> list[Link]:
         """The links that a flow's data takes."""
-        return [self.links[name] for name in self._way(flow["from"], flow["to"])]
+        return self._between(flow["from"], flow["to"])
 
     def back(self, flow: Flow) -> list[Link]:
         """The links that its acknowledgements take."""
-        return [self.links[name] for name in self._way(flow["to"], flow["from"])]
+        return self._between(flow["to"], flow["from"])
+
+    def _between(self, start: str, end: str) -> list[Link]:
+        if (start, end) not in self._taken:
+            self._taken[start, end] = [self.links[name] for name in self._way(start, end)]
+        return self._taken[start, end]
 
     @cached_property
     def crossing(self) -> dict[str, list[Flow]]:
@@ -106,5 +111,7 @@ class Routed:
         shaper = link["shaper"]
         if shaper is not None and shaper["kind"] == "trace":
             return len(shaper["opportunities_ns"]) * shaper["bytes"] * 8 * 10**9 // shaper["period_ns"]
+        if not self.scenario["schedule"]:
+            return rate_of(link)
         rates = list(self.rates(link))
         return max((rate for rate in rates if rate is not None), default=None) if None not in rates else None

@@ -11,13 +11,15 @@ from typing import Any
 from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.rows import Rows
+from cwndlab.experiment.rows import ANY, Rows
 from cwndlab.experiment.scenario.memo import Memo
 from cwndlab.experiment.schema import Cable, Chain, Dumbbell, Host, Link, Network, Nic, Reversible, Star
-from cwndlab.experiment.units import BadValue
+from cwndlab.experiment.units import BadValue, Bdp
 
 _IMPAIRMENTS = frozenset({"loss", "duplicate", "corrupt", "jitter", "schedule"})
 """Settings of a link that its other direction does not inherit."""
+
+Paths = tuple[Path, ...]
 
 _Layers = tuple[tuple[Path, Link], ...]
 """Sections that settings of a link come from, with their places, the most specific first."""
@@ -34,9 +36,8 @@ def base_rtt_ns(links: Iterable[int], egresses: Iterable[int | None]) -> int:
 class Wire:
     """One direction of a cable before its numbers are resolved.
 
-    ``bottleneck`` is what the topology says of it, None where nothing is said; ``nic`` is the host's whose
-    interface, with its transmit queue, stands at its sending end, if one does; wires with equal keys are
-    equal in all cells of a sweep.
+    ``bottleneck`` is what the topology says of it, None where nothing is said; ``nic`` is the interface whose
+    transmit queue stands at its sending end, if one does.
     """
 
     name: str
@@ -46,7 +47,6 @@ class Wire:
     sources: _Layers
     bottleneck: bool | None
     nic: Nic | None = None
-    key: Hashable = ()
 
     def at(self, key: str) -> Path:
         """Return the path of the section that sets ``key``, with the key."""
@@ -57,24 +57,55 @@ class Wire:
 
 
 @dataclass(frozen=True, slots=True)
+class Cables:
+    """Wires that are made of the same sections of the file; of equal keys in all cells of a sweep."""
+
+    key: Hashable
+    wires: tuple[Wire, ...]
+    links: Mapping[str, Link]
+    """Of each wire, by its name."""
+    shape: tuple[tuple[str, str, str, int], ...]
+    """The name of each wire, its ends, and its MTU."""
+    in_bdp: tuple[str, ...]
+    """The wires with a queue whose limit is in BDP."""
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
-    """Nodes between the hosts, and wires in the order of the Scenario."""
+    """Nodes between the hosts, and cables in the order of the Scenario."""
 
     nodes: tuple[str, ...]
-    wires: tuple[Wire, ...]
+    cables: tuple[Cables, ...]
+
+    @property
+    def wires(self) -> tuple[Wire, ...]:
+        """All wires, in the order of the Scenario."""
+        return tuple([wire for cables in self.cables for wire in cables.wires])
 
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Makes the wires of cables once for all cells in which they are made of the same."""
+    """Makes cables once for all cells in which they are made of the same."""
 
     rows: Rows
-    known: Memo[tuple[Wire, ...]]
+    known: Memo[Cables]
 
-    def of(self, name: str, paths: tuple[Path, ...], make: Callable[[], Iterable[Wire]]) -> tuple[Wire, ...]:
-        """Return the wires of a name, which are made of what stands at some paths."""
+    def of(self, name: str, paths: Paths, make: Callable[..., Iterable[Wire]], *of: object) -> Cables:
+        """Return the cables of a name, which are made `of` what stands at some paths."""
         key = (name, self.rows.of(*paths))
-        return self.known.of(key, lambda: tuple(replace(wire, key=(wire.name, key)) for wire in make()))
+        return self.known.of(key, _cables, key, make, *of)
+
+
+def _cables(key: Hashable, make: Callable[..., Iterable[Wire]], *of: object) -> Cables:
+    wires = tuple(make(*of))
+    limited = [(wire.name, wire.link.queue) for wire in wires if wire.link.queue is not None]
+    return Cables(
+        key,
+        wires,
+        {wire.name: wire.link for wire in wires},
+        tuple((wire.name, wire.from_, wire.to, wire.link.mtu) for wire in wires),
+        tuple(name for name, queue in limited if any(isinstance(value, Bdp) for _, value in queue.written())),
+    )
 
 
 def expand(network: Network, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
@@ -156,23 +187,21 @@ class Routes:
 def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     root: Path = ("network", "dumbbell")
     places = {(*root, "left"): net.left, (*root, "right"): net.right}
-    _attached_once(hosts, places, root)
+    at = dict.fromkeys(net.left, "router.left") | dict.fromkeys(net.right, "router.right")
+    cabling = _Cabling(root, "access", net.access, net.access_of)
+    access = wiring.of("access", (*places, *cabling.paths), cabling.attach, at, hosts, places)
+    between = wiring.of("bottleneck", ((*root, "bottleneck"), (*root, "reverse")), _bottleneck, net, root)
+    return Topology(("router.left", "router.right"), (between, access))
 
-    def between_routers() -> Iterator[Wire]:
-        forward: _Layers = (((*root, "bottleneck"), net.bottleneck),)
-        back = _other_direction(forward)
-        if net.reverse is not None:
-            back = (((*root, "reverse"), net.reverse), *back)
-        yield Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True)
-        yield Wire("bottleneck.reverse", "router.right", "router.left", _merged(back), back, bottleneck=True)
 
-    wires = [*wiring.of("bottleneck", ((*root, "bottleneck"), (*root, "reverse")), between_routers)]
-    cabling = _Cabling(root, "access", net.access, net.access_of, tuple(places), wiring)
-    cabling.check(hosts)
-    for router, names in (("router.left", net.left), ("router.right", net.right)):
-        for name in names:
-            wires += cabling.attach(name, hosts[name], router)
-    return Topology(("router.left", "router.right"), tuple(wires))
+def _bottleneck(net: Dumbbell, root: Path) -> Iterator[Wire]:
+    """Yield both directions of a dumbbell's bottleneck."""
+    forward: _Layers = (((*root, "bottleneck"), net.bottleneck),)
+    back = _other_direction(forward)
+    if net.reverse is not None:
+        back = (((*root, "reverse"), net.reverse), *back)
+    yield Wire("bottleneck", "router.left", "router.right", net.bottleneck, forward, bottleneck=True)
+    yield Wire("bottleneck.reverse", "router.right", "router.left", _merged(back), back, bottleneck=True)
 
 
 def _chain(net: Chain, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
@@ -182,30 +211,26 @@ def _chain(net: Chain, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     if len(net.hosts) != len(net.bottlenecks) + 1:
         expected = f"{len(net.bottlenecks) + 1} lists of hosts, one for each router"
         raise Misplaced((*root, "hosts"), BadValue(f"{len(net.hosts)} lists", expected))
-    _attached_once(hosts, {(*root, "hosts", place): names for place, names in enumerate(net.hosts)}, root)
-    cabling = _Cabling(root, "access", net.access, net.access_of, ((*root, "hosts"),), wiring)
-    cabling.check(hosts)
     routers = tuple(f"router.{number}" for number in range(1, len(net.hosts) + 1))
-    wires: list[Wire] = []
+    places = {(*root, "hosts", place): names for place, names in enumerate(net.hosts)}
+    at = {name: router for router, names in zip(routers, net.hosts, strict=True) for name in names}
+    cabling = _Cabling(root, "access", net.access, net.access_of)
+    access = wiring.of("access", ((*root, "hosts"), *cabling.paths), cabling.attach, at, hosts, places)
+    between = []
     for index, link in enumerate(net.bottlenecks):
         name, path = f"bottleneck.{index + 1}", (*root, "bottlenecks", index)
         ends = routers[index], routers[index + 1]
-        both_ways = partial(_both_ways, name, *ends, link, path, bottleneck=True)
-        wires += wiring.of(name, (path,), both_ways)
-    for router, names in zip(routers, net.hosts, strict=True):
-        for name in names:
-            wires += cabling.attach(name, hosts[name], router)
-    return Topology(routers, tuple(wires))
+        between.append(
+            wiring.of(name, (path,), partial(_both_ways, bottleneck=True), name, *ends, link, path)
+        )
+    return Topology(routers, (*between, access))
 
 
 def _star(net: Star, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
     root: Path = ("network", "star")
-    cabling = _Cabling(root, "link", net.link, net.link_of, (), wiring)
-    cabling.check(hosts)
-    wires: list[Wire] = []
-    for name, host in hosts.items():
-        wires += cabling.attach(name, host, "star.switch")
-    return Topology(("star.switch",), tuple(wires))
+    cabling = _Cabling(root, "link", net.link, net.link_of)
+    at = dict.fromkeys(hosts, "star.switch")
+    return Topology(("star.switch",), (wiring.of("link", cabling.paths, cabling.attach, at, hosts, {}),))
 
 
 def _general(network: Network, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
@@ -216,7 +241,8 @@ def _general(network: Network, hosts: Mapping[str, Host], wiring: Wiring) -> Top
             raise Misplaced(
                 ("network", "nodes", index), BadValue(shown(node), "a name that no host or node has yet")
             )
-    wires: list[Wire] = []
+    wires: list[Cables] = []
+    names: set[str] = set()
     for index, cable in enumerate(cables):
         path: Path = ("network", "links", index)
         ends = [*everyone, *nodes]
@@ -227,13 +253,14 @@ def _general(network: Network, hosts: Mapping[str, Host], wiring: Wiring) -> Top
         if cable.from_ == cable.to:
             raise Misplaced((*path, "to"), BadValue(shown(cable.to), "another end than from"))
         name = cable.name or f"{cable.from_}-{cable.to}"
-        if any(wire.name == name for wire in wires):
+        if name in names:
             raise Misplaced(path, BadValue(f"a second link {shown(name)}", "a name of its own", key="name"))
         if cable.one_way and cable.reverse is not None:
             raise Misplaced((*path, "reverse"), BadValue("reverse on a one-way link", "one or the other"))
+        names |= {name} if cable.one_way else {name, f"{name}.reverse"}
         ends_nics = {end: everyone[end].nic for end in (cable.from_, cable.to) if end in everyone}
         of_ends = tuple(("hosts", origin(end, hosts), key) for end in ends_nics for key in ("nic", "count"))
-        wires += wiring.of(name, (path, *of_ends), partial(_cable, cable, name, path, ends_nics, hosts))
+        wires.append(wiring.of(name, (path, *of_ends), _cable, cable, name, path, ends_nics, hosts))
     return Topology(tuple(nodes), tuple(wires))
 
 
@@ -278,6 +305,8 @@ def _other_direction(forward: _Layers) -> _Layers:
 
 def _merged(layers: _Layers) -> Link:
     """Return the link of some layers. A rate and a trace take each other's place, as a trace is a rate."""
+    if len(layers) == 1:
+        return layers[0][1]
     settings: dict[str, Any] = {}
     for _, link in reversed(layers):
         own = _written(link)
@@ -302,39 +331,44 @@ def _at_the_nics_rate(link: Link, at_ends: Mapping[str, Nic]) -> Link:
 
 @dataclass(frozen=True, slots=True)
 class _Cabling:
-    """The cables between hosts and their routers: ``key`` in the file for all of them, ``key_of`` for one.
-
-    At ``places`` it says which hosts are at which router.
-    """
+    """The cables between hosts and their routers: ``key`` in the file for all of them, ``key_of`` for one."""
 
     root: Path
     key: str
     common: Reversible
     special: Mapping[str, Reversible]
-    places: tuple[Path, ...]
-    wiring: Wiring
 
-    def check(self, hosts: Mapping[str, Host]) -> None:
+    @property
+    def paths(self) -> Paths:
+        """What the cables are made of, besides which host is at which router."""
+        return (*self.root, self.key), (*self.root, f"{self.key}_of"), *_OF_HOSTS
+
+    def attach(
+        self, at: Mapping[str, str], hosts: Mapping[str, Host], places: Mapping[Path, list[str]]
+    ) -> Iterator[Wire]:
+        """Yield both directions of the cable between each copy of a host and the router that it is `at`.
+
+        `places` are where the file says so, if it does.
+        """
+        if places:
+            _attached_once(hosts, places, self.root)
         for name in self.special:
             if name not in hosts:
                 raise Misplaced((*self.root, f"{self.key}_of", name), _no_host(name, hosts))
+        for name, router in at.items():
+            nic = hosts[name].nic
+            layers: list[tuple[Path, Reversible]] = [((*self.root, self.key), self.common)]
+            if name in self.special:
+                layers.insert(0, ((*self.root, f"{self.key}_of", name), self.special[name]))
+            forward, back = _directions(layers)
+            there, here = (_at_the_nics_rate(_merged(way), {name: nic}) for way in (forward, back))
+            for copy in copies(name, hosts[name]):
+                yield Wire(f"{self.key}.{copy}", copy, router, there, forward, bottleneck=None, nic=nic)
+                yield Wire(f"{self.key}.{copy}.reverse", router, copy, here, back, bottleneck=None)
 
-    def attach(self, name: str, host: Host, router: str) -> tuple[Wire, ...]:
-        """Return both directions of the cable between each copy of a host and its router."""
-        of_host = (("hosts", name, "nic"), ("hosts", name, "count"))
-        of_cable = ((*self.root, self.key), (*self.root, f"{self.key}_of", name))
-        paths = (*self.places, *of_cable, *of_host)
-        return self.wiring.of(f"{self.key}.{name}", paths, lambda: self._cables(name, host, router))
 
-    def _cables(self, name: str, host: Host, router: str) -> Iterator[Wire]:
-        layers: list[tuple[Path, Reversible]] = [((*self.root, self.key), self.common)]
-        if name in self.special:
-            layers.insert(0, ((*self.root, f"{self.key}_of", name), self.special[name]))
-        forward, back = _directions(layers)
-        there, here = (_at_the_nics_rate(_merged(way), {name: host.nic}) for way in (forward, back))
-        for copy in copies(name, host):
-            yield Wire(f"{self.key}.{copy}", copy, router, there, forward, bottleneck=None, nic=host.nic)
-            yield Wire(f"{self.key}.{copy}.reverse", router, copy, here, back, bottleneck=None)
+_OF_HOSTS: Paths = (("hosts", ANY, "nic"), ("hosts", ANY, "count"))
+"""What cables are made of at hosts."""
 
 
 def _link(settings: dict[str, Any]) -> Link:
@@ -344,12 +378,11 @@ def _link(settings: dict[str, Any]) -> Link:
 
 _NO_SETTINGS = Link.model_construct()
 
-_SETTINGS = tuple(Link.model_fields)
+_SETTINGS = frozenset(Link.model_fields)
 
 
 def _written(link: Link) -> dict[str, Any]:
-    there = link.model_fields_set
-    return {name: getattr(link, name) for name in _SETTINGS if name in there}
+    return {name: getattr(link, name) for name in link.model_fields_set & _SETTINGS}
 
 
 def _attached_once(hosts: Mapping[str, Host], places: Mapping[Path, list[str]], root: Path) -> None:

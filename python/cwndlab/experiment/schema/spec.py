@@ -123,6 +123,7 @@ class Spec(Section):
     """An experiment file without its sweep."""
 
     section: ClassVar[str] = "experiment"
+    ruled = frozenset({"hosts", "flows"})
     of_testbeds: ClassVar[dict[str, type[Section]]] = {}
     """The sections that testbeds bring, which are theirs alone, by key."""
     format: Annotated[int, *format_()] = about("version of the form of this file", FORMAT)

@@ -122,8 +122,9 @@ def varying_metrics(summary: pl.DataFrame) -> list[str]:
 def key_cell(value: object) -> tuple[str, float | str]:
     """A cell of a swept key, with what it is sorted by."""
     text = "–" if value is None else str(value)
-    ((kind, amount, _),) = columns.natural_key(value)
-    return text, amount if kind == 0 else text
+    ((kind, amount, unit),) = columns.natural_key(value)
+    # Behind the first of several numbers stands no unit.
+    return text, amount if kind == 0 and not any(sign.isdigit() for sign in unit) else text
 
 
 def distinct(values: pl.Series) -> list[str]:

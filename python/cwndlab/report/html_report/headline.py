@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 import polars as pl
 from markupsafe import Markup
 
-from cwndlab.analysis import answer
+from cwndlab.analysis import answer, bounds
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.report.html_report.facts import Facts, capital, rounded, some, with_interval
 from cwndlab.report.plots import colours
 from cwndlab.report.plots.selection import floats
 from cwndlab.results import columns, questions, union
+from cwndlab.results.keys import whole_rounds
 from cwndlab.results.metrics import BY_NAME, FIRST_CHOICE, TOTALS
 
 MAX_ROWS = 16
@@ -63,13 +64,9 @@ class _Row:
     label: str
     mean: float
     half: float
+    span: tuple[float, float]
+    """From where to where its line goes."""
     colour: int
-
-    @property
-    def span(self) -> tuple[float, float]:
-        """Ends of the row's line; not below zero, where no metric is, if the mean is not."""
-        half = 0.0 if math.isnan(self.half) else self.half
-        return max(self.mean - half, min(0.0, self.mean)), self.mean + half
 
 
 def headline(facts: Facts, classic: str) -> dict[str, object]:
@@ -177,12 +174,16 @@ def _groups(facts: Facts, metric: str, by: str) -> list[tuple[dict[str, object],
 
 
 def _shown(groups: Sequence[tuple[Mapping[str, object], pl.DataFrame]], by: str) -> int:
-    """Return how many combinations have room, such that of none that are compared some are left out."""
+    """Return how many combinations have room, such that of none that are compared some are left out.
+
+    Whole rounds of the other keys, too, where that can be.
+    """
     if len(groups) <= MAX_ROWS:
         return len(groups)
     rest = [tuple(value for key, value in cell.items() if key != by) for cell, _ in groups]
     whole = [place for place in range(1, MAX_ROWS + 1) if rest[place] != rest[place - 1]]
-    return max(whole, default=MAX_ROWS)
+    rounds = whole_rounds([tuple(cell.values()) for cell, _ in groups], MAX_ROWS)
+    return rounds if rounds in whole else max(whole, default=MAX_ROWS)
 
 
 def _varying(cells: Sequence[Mapping[str, object]]) -> list[str]:
@@ -205,7 +206,8 @@ def _rows(facts: Facts, metric: str, by: str) -> list[_Row]:
         mean, half = mean_interval(floats(own[metric]) * factor)
         words = _words(facts, cell, varying) or "all runs"
         colour = places.get(cell.get(meant), 0)
-        rows.append(_Row(words, mean, half, colour % len(colours.PALETTE)))
+        span = bounds.span(own, metric, mean, half)
+        rows.append(_Row(words, mean, half, span, colour % len(colours.PALETTE)))
     return rows
 
 

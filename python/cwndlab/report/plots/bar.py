@@ -9,12 +9,13 @@ import numpy as np
 import polars as pl
 from matplotlib.patches import Patch
 
+from cwndlab.analysis import bounds
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
 from cwndlab.report.plots import colours, groups, paint
 from cwndlab.report.plots.paint import Plot
 from cwndlab.report.plots.selection import Selection, floats
-from cwndlab.results import columns, metrics
+from cwndlab.results import columns
 
 
 def draw(selection: Selection) -> Plot:
@@ -42,10 +43,8 @@ def draw(selection: Selection) -> Plot:
             mean, half = interval(group)
             axis.bar(x, mean, wide, edgecolor="white", linewidth=edge, **colours.fill(place))
             if not np.isnan(half):
-                # What cannot be is not shown to be, however little few runs tell.
-                below = min(half, mean) if np.min(group.values) >= 0 else half
-                above = min(half, max(0.0, _most(group.rows, column) - mean))
-                axis.errorbar(x, mean, yerr=[[below], [above]], color="#202020", **bracket)
+                low, high = bounds.span(group.rows, column, mean, half)
+                axis.errorbar(x, mean, yerr=[[mean - low], [high - mean]], color="#202020", **bracket)
         axis.grid(visible=False, axis="x")
         axis.set_xlim(-0.6, len(layout.places) - 0.4)
         paint.heading(axis, panel.heading)
@@ -70,17 +69,3 @@ def _interval(group: groups.Group, column: str, confidence: float) -> tuple[floa
     """Return the mean of a group and half its interval over runs; flows of one run are no sample."""
     of_runs = group.rows.group_by("run_id", maintain_order=True).agg(pl.col(column).mean())[column]
     return mean_interval(floats(of_runs.drop_nulls()) * columns.describe(column).factor, confidence)
-
-
-def _most(rows: pl.DataFrame, column: str) -> float:
-    """Return the most that the mean of a metric can be: a rate, what its flows would have of a full link."""
-    metric = metrics.BY_NAME.get(column)
-    if metric is None:
-        return np.inf
-    if metric.most is not None:
-        return metric.most * metric.factor
-    if metric.unit != "Mbit/s" or metric.over != "sum" or "utilisation" not in rows.columns:
-        return np.inf
-    known = rows.filter(pl.col("utilisation") > 0)
-    full = (known[column] / known["utilisation"]).mean()
-    return float(full) if known.height == rows.height and isinstance(full, float) else np.inf

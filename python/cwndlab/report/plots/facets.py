@@ -13,7 +13,7 @@ from cwndlab.errors import InputError
 from cwndlab.report.plots import colours
 from cwndlab.report.plots.selection import Selection
 from cwndlab.results import columns
-from cwndlab.results.keys import whole_key
+from cwndlab.results.keys import distinguishing, whole_key
 
 MAX_LINES = 6
 """Lines of a panel that a reader can follow, without their repeats."""
@@ -94,7 +94,8 @@ def split(selection: Selection) -> tuple[list[tuple[str, Selection]], list[str]]
         return [("", selection)], []
     keys = [whole_key("facet", key, selection.keys, selection.rows) for key in selection.options.facet]
     values = {key: columns.ordered(selection.rows[key].to_list()) for key in keys}
-    words = partial(selection.results.labels.words, among=keys, called=selection.names.of)
+    telling = distinguishing(selection.rows, [key for key in selection.keys if key != "flow"])
+    words = partial(selection.results.labels.words, among=[*telling, *keys], called=selection.names.of)
     parts = []
     for first in values[keys[0]]:
         for second in values[keys[1]] if len(keys) > 1 else [None]:

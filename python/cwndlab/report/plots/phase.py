@@ -41,7 +41,9 @@ def draw(selection: Selection) -> Plot:
         x, y = held(first_t, first, t_s), held(other_t, other, t_s)
         top = float(max(x.max(), y.max())) * 1.05
         axis.plot([0, top], [0, top], color="#808080", linestyle=(0, (4, 3)), zorder=1)
-        axis.annotate("equal", (top, top), ha="right", va="top", color="#606060")
+        # Right of the line, which rises from there.
+        place, beside = (0.9 * top, 0.9 * top), (6, -3)
+        axis.annotate("equal", place, beside, textcoords="offset points", va="top", color="#606060")
         axis.set_xlabel(f"{run.flows[0]}: {cwnd.label}")
         axis.set_ylabel(f"{run.flows[1]}: {cwnd.label}")
         title = "cwnd of two flows"

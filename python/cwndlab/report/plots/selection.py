@@ -15,7 +15,7 @@ from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.report.plots import sizes
 from cwndlab.report.plots.names import Names
 from cwndlab.results import columns, inferred_models
-from cwndlab.results.keys import distinguishing, filtered, whole_key
+from cwndlab.results.keys import distinguishing, filtered, whole_key, whole_rounds
 from cwndlab.results.labels import WORDS, Labels
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
@@ -185,7 +185,7 @@ class Selection:
         runs = rows.unique("run_id", keep="first", maintain_order=True)
         cells = self.cells(runs)
         said = []
-        if (shown := _whole(cells)) < cells.height:
+        if (shown := whole_rounds(cells.rows(), MAX_CELLS)) < cells.height:
             said.append(f"first {shown} of {cells.height} combinations")
             first = cells.head(shown)
             runs = runs.join(first, on=cells.columns, nulls_equal=True, maintain_order="left")
@@ -354,24 +354,6 @@ def bind(results: ResultSet, options: Options) -> Selection:
     caveat = inferred_models.note(inferred_models.of_rows(rows))
     rows = results.labels.shown(rows)
     return Selection(results, replace(options, caveat=caveat), rows, Names(options.labels))
-
-
-def _whole(cells: pl.DataFrame) -> int:
-    """Return how many of the combinations a plot shows, from the first: all that it can, but no broken round.
-
-    A round is what lies between two changes of the key that changes least among them. Where a plot ended
-    inside one, its panels would not show the same values.
-    """
-    if cells.height <= MAX_CELLS:
-        return cells.height
-    changes = [
-        [place for place in range(1, cells.height) if values[place] != values[place - 1]]
-        for values in (column.to_list() for column in cells)
-    ]
-    met = [places for places in changes if places and places[0] <= MAX_CELLS]
-    slowest = min(met, key=len, default=[])
-    last = max((place for place in slowest if place <= MAX_CELLS), default=MAX_CELLS)
-    return last if last > MAX_CELLS // 2 else MAX_CELLS
 
 
 def _either(

@@ -9,7 +9,10 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cwndlab.errors import InputError, nearest
+from pydantic import TypeAdapter
+
+from cwndlab.errors import InputError, nearest, shown
+from cwndlab.experiment.damage import damage
 
 PROGRAM, ABOUT, SEED = "linux", "kernel.json", "getrandom.so"
 """Files of a kernel's folder: the program, what it was made of, what seeds its random numbers."""
@@ -79,12 +82,13 @@ def kernels() -> list[Kernel]:
 
 def read(place: Path) -> Kernel:
     """The kernel of a folder; raises InputError where there is none that is whole."""
+    unlike = f"{place}: not a kernel that cwndlab kernel build made"
     try:
-        kernel = Kernel(**json.loads((place / ABOUT).read_text(encoding="utf-8")))
-        if kernel.name != place.name:
-            raise ValueError(f"it is called {kernel.name}")
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{place}: not a kernel that cwndlab kernel build made ({error})") from None
+        kernel = TypeAdapter(Kernel).validate_json((place / ABOUT).read_bytes(), strict=True, extra="forbid")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{unlike} ({ABOUT}: {damage(error)})") from None
+    if kernel.name != place.name:
+        raise InputError(f"{unlike} (it is called {shown(kernel.name)})")
     return kernel
 
 

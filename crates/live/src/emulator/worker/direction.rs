@@ -8,13 +8,13 @@ use crate::emulator::frame::Frame;
 use crate::emulator::line::{Common, Exit, Line};
 use crate::emulator::port::{Input, Output};
 
-/// One way through a cable.
+/// Way through a cable.
 pub(in crate::emulator) struct Direction {
-    /// Where packets come in.
+    /// Interface where packets come in.
     pub(in crate::emulator) input: Input,
-    /// Where they go out.
+    /// Interface where packets go out.
     pub(in crate::emulator) output: Output,
-    /// What lies between.
+    /// Hop between the two.
     pub(in crate::emulator) hop: Hop,
     /// The sending host's netem, before the link, with its packets.
     pub(in crate::emulator) egress: Option<(u32, Link<Frame>, Line)>,
@@ -24,7 +24,7 @@ pub(in crate::emulator) struct Direction {
     pub(in crate::emulator) line: Line,
     /// Number of the link as a hop; None: packets cross at once.
     pub(in crate::emulator) link: Option<u32>,
-    /// Its queue is sampled.
+    /// Whether the queue is sampled.
     pub(in crate::emulator) observe: bool,
     /// Overhead, of a bottleneck.
     pub(in crate::emulator) bottleneck: Option<u32>,
@@ -38,14 +38,14 @@ pub(in crate::emulator) struct Direction {
     pub(in crate::emulator) window: [Option<Counters>; 2],
     /// The loss of the link at the beginning, with which a new t = 0 starts again.
     pub(in crate::emulator) loss: Option<path::LossConfig>,
-    /// Where what enters is written.
+    /// File for packets that enter. None where none is written.
     pub(in crate::emulator) tap: Option<Tap>,
-    /// When the last packet came in.
+    /// Time when the last packet came in.
     pub(in crate::emulator) last_arrival: Nanos,
 }
 
 impl Direction {
-    /// What lies between the ends, and where it puts the packets that come out.
+    /// Returns the hop between the ends, and where it puts the packets that come out.
     #[inline]
     pub(super) fn parts<'a>(&'a mut self, common: &'a mut Common) -> (&'a mut Hop, Exit<'a>) {
         let (hop, bottleneck) = (self.link.unwrap_or(0), self.bottleneck);
@@ -62,17 +62,17 @@ pub(in crate::emulator) struct Ingress {
     pub(in crate::emulator) passed: Line,
 }
 
-/// What lies between two ends.
+/// Hop between two ends.
 pub(in crate::emulator) enum Hop {
-    /// Nothing.
+    /// Cable without anything between.
     Wire,
     /// A link.
     Link(Box<Link<Frame>>),
     /// A port of a switch of the thread.
     Port {
-        /// Which switch.
+        /// Number of the switch.
         switch: usize,
-        /// Which of its ports.
+        /// Number of the port at the switch.
         port: usize,
     },
 }
@@ -80,7 +80,7 @@ pub(in crate::emulator) enum Hop {
 /// A switch, and the directions that are its ports.
 pub(in crate::emulator) struct SwitchRun {
     pub(in crate::emulator) switch: Switch<Frame>,
-    /// By port: which direction.
+    /// Directions, by outgoing port.
     pub(in crate::emulator) outgoing: Vec<usize>,
     /// Directions that lead to it, and how long a pause frame takes to their near ends.
     pub(in crate::emulator) incoming: Vec<(usize, Nanos)>,

@@ -217,9 +217,9 @@ impl Worker {
     }
 }
 
-/// What was taken in.
+/// Result of taking in a packet.
 enum Arrived {
-    /// Nothing, or a super-packet that was cut.
+    /// No packet, or a super-packet that was cut.
     None,
     /// A packet for the link.
     Packet(Frame),

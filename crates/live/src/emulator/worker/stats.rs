@@ -2,7 +2,7 @@
 
 use contract::histogram::Histogram;
 
-/// What a thread counted of its own work since t = 0.
+/// Counters of a thread's own work since t = 0.
 #[derive(Debug)]
 pub(in crate::emulator) struct Stats {
     pub(in crate::emulator) packets: u64,

@@ -13,11 +13,11 @@ pub(in crate::emulator) struct Tap {
     pub(in crate::emulator) file: Sender<Piece>,
 }
 
-/// What the thread that writes the file is told.
+/// Order to the thread that writes the file.
 pub(in crate::emulator) enum Piece {
-    /// These bytes come next.
+    /// Bytes that come next.
     Next(Vec<u8>),
-    /// What was written so far is dropped.
+    /// Order to drop what was written so far.
     Restart,
 }
 

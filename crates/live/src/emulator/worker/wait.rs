@@ -24,7 +24,7 @@ const FORCED_SLEEP: Nanos = 70_000;
 const MAX_SLEEP: Nanos = 50_000_000;
 /// Packets for links with at least this delay, ns, need not wake the thread when they arrive.
 const SLACK_DELAY: Nanos = 2_000_000;
-/// How long such packets may stay in the ring, ns.
+/// Time that packets for links with such a delay may stay in the ring, in ns.
 const ARRIVAL_SLACK: Nanos = 1_000_000;
 
 impl Worker {
@@ -103,7 +103,7 @@ impl Worker {
     }
 }
 
-/// What [`Worker::poll`] waits for: the waker first.
+/// Descriptors that [`Worker::poll`] waits for: the waker first.
 pub(in crate::emulator) fn polled(waker: &Waker, directions: &[Direction]) -> Vec<libc::pollfd> {
     let inputs = directions.iter().map(|direction| direction.input.as_raw_fd());
     let descriptors = std::iter::once(waker.as_raw_fd()).chain(inputs);

@@ -50,7 +50,7 @@ impl Draw {
         choices[self.below(choices.len() as u64) as usize].clone()
     }
 
-    /// One of its ends, or anything between, where each power of two is as likely.
+    /// Draws one of the range's ends, or anything between, where each power of two is as likely.
     fn range(&mut self, least: u64, most: u64) -> u64 {
         match self.below(10) {
             0 => least,
@@ -96,7 +96,7 @@ impl Draw {
         }
     }
 
-    /// Of a socket; now and then one that no socket has.
+    /// Draws the size of a socket's buffer; now and then one that no socket has.
     fn buffer(&mut self) -> u64 {
         match self.below(30) {
             0 => self.range(1, SIZE),

@@ -18,7 +18,7 @@ use self::packet_rtt::PacketRtt;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Recovery, Tuning};
-use super::{Ack, Limit, Metrics, Poll, SendGrant, SendState, Sender, Transmit};
+use super::{Ack, Limit, Metrics, Opening, Poll, SendGrant, SendState, Sender, Transmit};
 use crate::cc::freebsd::{AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::{Context, EcnSegment};
@@ -478,17 +478,11 @@ impl Sender for FreeBsdSender {
         [first, last, Some(&*self.cc)]
     }
 
-    fn on_established(
-        &mut self,
-        snd: &mut SendState,
-        rtt: Option<Nanos>,
-        syn_retransmitted: bool,
-        cx: &mut Context<'_>,
-    ) {
+    fn on_established(&mut self, snd: &mut SendState, opening: Opening, cx: &mut Context<'_>) {
         self.update_tick(cx.now, cx.clock);
         self.ccv.hz = cx.clock.hz();
         self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
-        if let Some(rtt) = rtt {
+        if let Some(rtt) = opening.rtt {
             let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
             self.rtt.sample(ticks as u32 + 1);
         }
@@ -502,7 +496,7 @@ impl Sender for FreeBsdSender {
         self.ccv.rtt_updates = self.rtt.updates;
         self.ccv.recover = snd.iss;
         self.ccv.cwnd =
-            if syn_retransmitted { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
+            if opening.repeats > 0 { self.ccv.mss } else { self.tuning.initial_window.bytes(self.ccv.mss) };
         self.refresh_cc_var(snd);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.ccv.ecn = snd.ecn;

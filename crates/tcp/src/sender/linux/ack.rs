@@ -39,6 +39,10 @@ pub(super) struct Progress {
     /// A D-SACK answers the tail loss probe.
     pub(super) dsack_tlp: bool,
     pub(super) ece: bool,
+    /// The new head of the queue was SACKed: the peer has thrown it away.
+    pub(super) reneging: bool,
+    /// It had done so before this ACK.
+    pub(super) had_reneged: bool,
     /// Not a duplicate ACK: data, a window update, or progress.
     pub(super) not_dup: bool,
     pub(super) lost_retransmission: bool,
@@ -73,6 +77,8 @@ impl LinuxSender {
             dsack: false,
             dsack_tlp: false,
             ece: ack.ece,
+            reneging: false,
+            had_reneged: self.reneged,
             not_dup: ack.payload > 0 || ack.fin || snd.wnd != ack.previous_wnd,
             lost_retransmission: false,
             set_timer: false,
@@ -185,7 +191,9 @@ impl LinuxSender {
             packets = (right - left).div_ceil(u64::from(self.core.mss)).max(1);
             p.dsack_tlp = packets == 1 && self.tlp.is_some_and(|tlp| right == tlp.high_seq);
             self.dsack_dups += packets;
-            if self.dsack_dups > snd.retransmits && !mutant!(DsackAlwaysBelieved) {
+            if self.dsack_dups > snd.retransmits + u64::from(self.syn_repeats)
+                && !mutant!(DsackAlwaysBelieved)
+            {
                 return false;
             }
             // A timer sent the probe, not RACK; and without reordering no window was too short for it.
@@ -280,6 +288,7 @@ impl LinuxSender {
             self.board.pop();
         }
         self.sacked.remove_below(una);
+        p.reneging = self.board.front().is_some_and(|head| head.has(SACKED));
         if packets > 0 {
             p.acked = true;
             p.not_dup = true;

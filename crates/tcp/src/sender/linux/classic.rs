@@ -2,9 +2,11 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
+use super::output::Forced;
 use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, RETRANS, SACKED};
 use super::timer::TimerKind;
 use crate::cc::linux::{CaState, CwndEvent};
+use crate::clock::Nanos;
 use crate::context::Context;
 use crate::linux_config::Config;
 use crate::sender::{Ack, SendState};
@@ -104,6 +106,10 @@ impl LinuxSender {
         }
         if p.ece {
             self.prior_ssthresh = 0;
+        }
+        if p.reneging {
+            self.renege_classic(cx.now);
+            return;
         }
         if self.core.state == CaState::Open {
             self.retrans_stamp = None;
@@ -422,6 +428,17 @@ impl LinuxSender {
         self.core.state <= CaState::Disorder
             || self.core.una == self.high_seq
             || (self.core.state == CaState::Loss && self.retransmits == 0)
+    }
+
+    /// The peer has thrown away what it had SACKed: all of it is lost at once (tcp_check_sack_reneging).
+    fn renege_classic(&mut self, now: Nanos) {
+        let marker = self.undo_marker;
+        self.forget_sacks();
+        self.enter_loss_classic();
+        self.undo_marker = self.undo_marker.and(marker);
+        self.retransmits += 1;
+        self.output.forced = Some(Forced::Head);
+        self.arm(TimerKind::Retransmission, self.current_rto(), now);
     }
 
     fn enter_loss_classic(&mut self) {

@@ -27,7 +27,7 @@ use self::rack::Rack;
 use self::rtt::Estimator;
 use self::scoreboard::{Id, Scoreboard};
 use self::timer::Timer;
-use super::{Ack, Metrics, Poll, SegmentCounts, SendState, Sender};
+use super::{Ack, Metrics, Opening, Poll, SegmentCounts, SendState, Sender};
 use crate::cc::Phase;
 use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH};
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
@@ -82,6 +82,10 @@ pub struct LinuxSender {
     tlp: Option<Tlp>,
     /// Packets that D-SACKs reported, so far.
     dsack_dups: u64,
+    /// How often the SYN or SYN-ACK was sent again, which the kernel counts among its retransmissions.
+    syn_repeats: u32,
+    /// The peer has thrown away what it had SACKed; not recovered from yet.
+    reneged: bool,
     /// RFC 5682's test is under way.
     frto: bool,
     classic: classic::State,
@@ -142,6 +146,8 @@ impl LinuxSender {
             rack: Rack::default(),
             tlp: None,
             dsack_dups: 0,
+            syn_repeats: 0,
+            reneged: false,
             frto: false,
             classic: classic::State::new(config),
             small_end: 0,
@@ -203,13 +209,7 @@ impl Sender for LinuxSender {
         [oldest, coming, Some(&*self.cc)]
     }
 
-    fn on_established(
-        &mut self,
-        snd: &mut SendState,
-        rtt: Option<Nanos>,
-        syn_retransmitted: bool,
-        cx: &mut Context<'_>,
-    ) {
+    fn on_established(&mut self, snd: &mut SendState, opening: Opening, cx: &mut Context<'_>) {
         self.core.set_time(cx.clock, cx.now);
         self.core.hz = cx.clock.hz();
         self.tick = cx.clock.tick_ns();
@@ -230,8 +230,13 @@ impl Sender for LinuxSender {
         self.core.last_sent_jiffies = self.core.jiffies;
         self.cwnd_stamp = self.core.jiffies;
         self.classic.fack_enabled = self.config.fack && snd.sack;
-        self.rto = if syn_retransmitted { 3 } else { 1 } * u64::from(self.core.hz);
-        if let Some(rtt) = rtt {
+        self.rto = if opening.repeats > 0 { 3 } else { 1 } * u64::from(self.core.hz);
+        self.syn_repeats = opening.repeats;
+        // RFC 5681 section 3.1, for the second repeat on (tcp_init_transfer), unless it was needless (5.2).
+        if opening.repeats > 1 && !(self.is_modern() && opening.original_answered) {
+            self.core.cwnd = 1;
+        }
+        if let Some(rtt) = opening.rtt {
             let unit = self.rtt_unit();
             let local = self.core.now;
             let measured = local / unit - (local - rtt.min(local)) / unit;

@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
-use super::scoreboard::{LOST, SACKED};
+use super::scoreboard::{LOST, RATED, SACKED};
 use super::timer::TimerKind;
 use crate::cc::linux::{CaState, CwndEvent};
 use crate::context::Context;
@@ -110,6 +110,13 @@ impl LinuxSender {
         }
         if p.ece {
             self.prior_ssthresh = 0;
+        }
+        if p.reneging && p.advanced {
+            // It may yet acknowledge all of it. If not, everything is sent again (tcp_check_sack_reneging).
+            let patience = self.us_to_jiffies(self.rtt.srtt() / 2).max(u64::from(self.core.hz) / 100);
+            self.arm(TimerKind::Retransmission, patience, cx.now);
+            p.set_timer = false;
+            return;
         }
         // What the episode was about has arrived.
         if self.core.state == CaState::Open {
@@ -264,6 +271,7 @@ impl LinuxSender {
         let reneged = self.board.front().is_some_and(|head| head.has(SACKED));
         if reneged {
             self.forget_sacks();
+            self.reneged = true;
         }
         if self.config.uses_rack() && self.sack_ok && !reneged {
             let spares = self.rack_spares();
@@ -297,7 +305,7 @@ impl LinuxSender {
     /// The peer has thrown SACKed data away: nothing it reported counts.
     pub(super) fn forget_sacks(&mut self) {
         for id in self.board.head()..self.board.tail() {
-            self.board.get_mut(id).tags &= !SACKED;
+            self.board.get_mut(id).tags &= !(SACKED | RATED);
         }
         self.core.sacked_out = 0;
         self.sacked.clear();
@@ -349,6 +357,7 @@ impl LinuxSender {
         self.retransmits = 0;
         if frto || self.sack_ok {
             self.set_state(CaState::Open);
+            self.reneged = false;
         }
         true
     }

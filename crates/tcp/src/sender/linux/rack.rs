@@ -125,9 +125,10 @@ impl LinuxSender {
 
     /// Whether a timeout spares a packet: it was sent so recently that its ACK may still come.
     pub(super) fn rack_spares(&self) -> impl Fn(&Packet) -> bool + use<> {
-        let patience = self.rack.rtt_us + self.reo_wnd_us();
+        // No reordering window is added (tcp_timeout_mark_lost).
+        let rtt = self.rack.rtt_us;
         let now = self.core.now_us();
-        move |packet: &Packet| patience > now.saturating_sub(packet.sent / 1000)
+        move |packet: &Packet| rtt > now.saturating_sub(packet.sent / 1000)
     }
 
     /// Marks what is lost, in the order of transmission; returns the time until the last undecided packet is, if any.

@@ -39,7 +39,7 @@ impl LinuxSender {
         let rate = &mut p.rate;
         rate.acked_sacked = delivered;
         rate.losses = (core.lost - p.prior_lost) as u32;
-        if rate.prior_mstamp == 0 {
+        if rate.prior_mstamp == 0 || p.had_reneged {
             rate.delivered = None;
             return;
         }

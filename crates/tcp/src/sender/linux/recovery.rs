@@ -171,6 +171,7 @@ impl LinuxSender {
             return true;
         }
         self.set_state(CaState::Open);
+        self.reneged = false;
         false
     }
 

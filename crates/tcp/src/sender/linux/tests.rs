@@ -6,6 +6,7 @@ use crate::cc::linux;
 use crate::clock::{HostClock, MICROSECOND};
 use crate::event::Events;
 use crate::linux_config::Config;
+use crate::sender::Opening;
 
 /// A sender, its state, and a peer that acknowledges every packet.
 struct Bench {
@@ -77,7 +78,10 @@ impl Bench {
             sent: 0,
             random: 12345,
         };
-        bench.with(|sender, snd, cx| sender.on_established(snd, Some(DELAY), false, cx));
+        bench.with(|sender, snd, cx| {
+            let opening = Opening { rtt: Some(DELAY), repeats: 0, original_answered: false };
+            sender.on_established(snd, opening, cx);
+        });
         bench
     }
 

@@ -32,7 +32,7 @@ use super::freebsd::packet_rtt::PacketRtt;
 use super::freebsd::rtt::Rtt;
 use super::freebsd::tuning::Tuning;
 use super::freebsd::{self, FreeBsdSender};
-use super::{Ack, Metrics, Poll, SendState, Sender, Transmit};
+use super::{Ack, Metrics, Opening, Poll, SendState, Sender, Transmit};
 use crate::cc::freebsd::{CcVar, CongestionControl, NewReno, Signal};
 use crate::clock::{MICROSECOND, Nanos, earliest};
 use crate::context::{Context, EcnSegment};
@@ -283,18 +283,12 @@ impl RackSender {
 }
 
 impl Sender for RackSender {
-    fn on_established(
-        &mut self,
-        snd: &mut SendState,
-        rtt: Option<Nanos>,
-        syn_retransmitted: bool,
-        cx: &mut Context<'_>,
-    ) {
+    fn on_established(&mut self, snd: &mut SendState, opening: Opening, cx: &mut Context<'_>) {
         if self.rack.needs_sack && !snd.sack {
             // The congestion control goes along.
             let cc = std::mem::replace(&mut self.cc, Box::new(NewReno::default()));
             let mut default = Box::new(FreeBsdSender::adopt(self.tuning.clone(), cc, self.ccv.clone()));
-            default.on_established(snd, rtt, syn_retransmitted, cx);
+            default.on_established(snd, opening, cx);
             self.fallback = Some(default);
             return;
         }
@@ -310,7 +304,7 @@ impl Sender for RackSender {
         self.ccv.recover = snd.una;
         snd.sndbuf = snd.sndbuf.next_multiple_of(self.ccv.mss);
         self.refresh_cc_var(snd, cx);
-        if let Some(rtt) = rtt {
+        if let Some(rtt) = opening.rtt {
             // From the echoed timestamp: it shows nothing of the path in microseconds.
             let rtt = self.elapsed_since(self.now_us.saturating_sub(rtt / MICROSECOND)).max(1);
             self.sample = Some(Sample { rtt, exact: rtt, trusted: false, flight: None });
@@ -319,7 +313,7 @@ impl Sender for RackSender {
         }
         let initial = self.tuning.initial_window.bytes(self.ccv.mss);
         self.goodput = Goodput::new(initial, self.ccv.mss);
-        self.ccv.cwnd = if syn_retransmitted { self.ccv.mss } else { initial };
+        self.ccv.cwnd = if opening.repeats > 0 { self.ccv.mss } else { initial };
         self.cwnd_used = self.ccv.cwnd;
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.ccv.ecn = snd.ecn;
