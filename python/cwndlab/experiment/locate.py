@@ -1,4 +1,4 @@
-"""From a fault in checked data back to the file, line and key of the node it came from."""
+"""The way from a fault in checked data back to the file, line and key of the node it came from."""
 
 from __future__ import annotations
 
