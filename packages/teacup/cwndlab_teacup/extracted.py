@@ -30,7 +30,7 @@ COLUMNS = {
     "cwnd": ("cwnd_bytes", 1.0),
     "tcp_rtt": ("srtt_ns", 1e6),
 }
-"""By the end of a file's name: the column of the `tcp` table, and what a value is multiplied by."""
+"""Column of the `tcp` table, and the factor of its values, by the end of a file's name."""
 
 OF_PACKETS = frozenset(["psiz", "rtts"])
 """Kinds that are extracted of captures; the others are of the stacks' logs."""

@@ -24,7 +24,7 @@ HEADER = """\
 
 
 def of(source: Source, name: str, hosts: Sequence[str], ways: Sequence[str]) -> str | None:
-    """The text of the lab file for the hosts of an experiment; None where one of them has no address.
+    """The text of the lab file for the hosts of an experiment. None where one of them has no address.
 
     `ways` are the keys of its routers' links: `network.dumbbell.bottleneck`, or `network.links.ROUTER`.
     """
@@ -78,7 +78,7 @@ def _commands(source: Source) -> str:
 
 
 def _way_in(source: Source, host: str) -> dict[str, Any]:
-    """How Fabric gets there, but for passwords, which stand in no file of ours."""
+    """Way of Fabric to a host, without passwords, which stand in no file that is written here."""
     user = source.get("env.user")
     key = source.get("env.key_filename")
     found: dict[str, Any] = {"ssh": f"{as_text(user)}@{host}" if user else host}

@@ -1,4 +1,6 @@
-"""From the runs of a TEACUP configuration to the axes of a sweep: what all share, what changes together."""
+"""The way from the runs of a TEACUP configuration to the axes of a sweep: what all share, what changes
+together.
+"""
 
 from __future__ import annotations
 

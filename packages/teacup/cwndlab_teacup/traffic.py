@@ -26,7 +26,7 @@ class Traffic(Reader):
         )
 
     def _copies(self, flows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-        """How many hosts stand behind that of each incast: all its responders; 0 for the others of them."""
+        """Number of hosts behind that of each incast: all its responders; 0 for the others of them."""
         copies: dict[str, int] = {}
         for flow in flows:
             responders = flow["responders"]

@@ -50,7 +50,7 @@ class Text(str):
     __slots__ = ("file", "pieces")
     file: str
     pieces: tuple[tuple[int, int, int], ...]
-    """For each string token: index of its first character in the text, line, column (from 1)."""
+    """Index of the first character in the text, line and column (from 1) of each string token."""
 
     def place(self, index: int) -> Place:
         """Place of the character at `index`."""

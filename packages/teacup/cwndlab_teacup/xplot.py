@@ -81,7 +81,7 @@ def _lines(title: str, rows: pl.DataFrame, events: pl.DataFrame, told: pl.DataFr
 
 
 def _stairs(t_s: pl.Series, values: pl.Series) -> list[str]:
-    """Each value held until the next, as lines across and up."""
+    """Draw each value held until the next, as lines across and up."""
     changes = (values != values.shift(1)).fill_null(True)
     frame = pl.DataFrame({"t": t_s, "y": values}).filter(
         changes | (pl.int_range(len(values), eager=True) == len(values) - 1)

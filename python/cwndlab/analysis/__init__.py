@@ -1,1 +1,1 @@
-"""From recorded counters and series to the metrics that answer a question."""
+"""The way from recorded counters and series to the metrics that answer a question."""

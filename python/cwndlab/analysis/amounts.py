@@ -1,4 +1,4 @@
-"""How values and differences of a metric are written: its unit and its digits."""
+"""The form of values and differences of a metric: its unit and its digits."""
 
 import math
 

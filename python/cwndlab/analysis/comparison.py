@@ -45,7 +45,7 @@ class Design(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """How sure to be, and of what."""
+    """Options of a comparison: confidence, equivalence, seed, and whether to read samples."""
 
     confidence: float = 0.95
     equivalent: float | None = None
@@ -134,7 +134,7 @@ class Comparison:
     """Comparisons that share the chance of a false alarm."""
     interval: Interval | None = None
     method: str = ""
-    """How `interval` was made."""
+    """Method by which `interval` was made."""
     welch: Interval | None = None
     """Welch's interval of the same difference; for paired runs, as if they were not."""
     welch_p: float | None = None
@@ -146,7 +146,7 @@ class Comparison:
     detectable: float | None = None
     """The smallest true difference that shows in 80 % of such comparisons; infinite if none can."""
     needed: int | None = None
-    """Runs a side (pairs) of which a difference as seen shows in 80 %; None if more than make sense."""
+    """Runs a side (pairs) of which a difference as seen shows in 80 %. None if more than make sense."""
     reach: int | None = None
     """Runs a side of which a difference could show at all, where these are too few."""
     margin: float | None = None
@@ -174,11 +174,11 @@ class Comparison:
 
     @property
     def equivalent(self) -> bool | None:
-        """Whether they are shown to differ by less than the margin; None where that was not asked."""
+        """Whether they are shown to differ by less than the margin. None where that was not asked."""
         return None if self.equivalent_p is None else self.equivalent_p <= 1 - self.confidence
 
     def share(self, difference: float) -> float | None:
-        """A difference as a share of a's mean; None where that is 0."""
+        """A difference as a share of a's mean. None where that is 0."""
         return None if self.a.mean == 0 else difference / abs(self.a.mean)
 
 
@@ -216,7 +216,7 @@ def average(contrasts: Sequence[Contrast], metric: str) -> Contrast | None:
 
     A repeat stays one unit, as its runs may share draws or a morning in the lab. Where a metric `has_ratios`
     its values are geometric means relative to a's mean of each combination, so that b's mean is that of the
-    paired ratios; else arithmetic means. Only combinations whose repeats are there on both sides count; None
+    paired ratios; else arithmetic means. Only combinations whose repeats are there on both sides count. None
     where fewer than two are left, or one repeat.
     """
     whole = [
@@ -256,7 +256,7 @@ def has_ratios(metric: str, values: Floats) -> bool:
 
 
 def drift(contrast: Contrast) -> str | None:
-    """A warning where the order of the runs could make a difference; None where it cannot, or does not."""
+    """A warning where the order of the runs could make a difference. None where it cannot, or does not."""
     runs = [*contrast.a.runs, *contrast.b.runs]
     if not any(run.by_chance for run in runs) or len(runs) < 3:
         return None
@@ -297,7 +297,7 @@ class _Sample:
     shared: bool
     """Whether a's and b's values pair up by their draws."""
     exact: str
-    """Which side cannot vary: "", "a", "b" or "ab"."""
+    """Sides that cannot vary: "", "a", "b" or "ab"."""
     identical: bool
     notes: tuple[str, ...]
 
@@ -428,7 +428,7 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
 
 
 def _single(known: Comparison, options: Options) -> Comparison:
-    """One run on each side: what their own samples say."""
+    """Compare one run on each side by the runs' own samples."""
     if not options.within:
         return replace(known, kind=Kind.SINGLE)
     series = [

@@ -40,12 +40,12 @@ class NothingLeftError(InputError):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which runs and metrics of results."""
+    """Choice of runs and metrics of results."""
 
     metrics: Sequence[str] = ()
     """Columns of the summary; default the first of `FIRST_CHOICE` that both sides have."""
     flow: str | None = None
-    """One flow instead of all of each run."""
+    """Flow to compare. None where all flows of each run are."""
     where: Mapping[str, Sequence[str]] | None = None
     """Values that keys may have."""
 

@@ -41,7 +41,7 @@ class Effect:
     """Label of that side."""
     b: str
     each: Sequence[Comparison]
-    """In every combination in which both sides have the metric; none if there is no such."""
+    """Comparisons in every combination in which both sides have the metric; empty if there is no such."""
     overall: Comparison | None
     """Over all of them, where repeats allow that."""
     better: str | None
@@ -80,7 +80,7 @@ class Effect:
 
     @property
     def weight(self) -> float:
-        """How much changes in practice, whichever way: as a share, of per cents a tenth of a point as 1 %.
+        """Size of the change in practice, whichever way: as a share, of per cents a tenth of a point as 1 %.
 
         Infinite where only one side has it in some combination.
         """
@@ -96,14 +96,14 @@ class Effect:
 
     @property
     def good(self) -> bool | None:
-        """Whether b is typically better; None where neither way is, nothing changes, or one side has none."""
+        """Whether b is typically better. None where neither way is, nothing changes, or one side has none."""
         if self.better is None or not self.typical or math.isnan(self.typical):
             return None
         return (self.typical > 0) == (self.better == "higher")
 
     @property
     def status(self) -> str:
-        """How sure the typical change is, in a few words; empty where there is none."""
+        """Certainty of the typical change, in a few words; empty where there is none."""
         if not self.each:
             return ""
         kinds = {found.kind for found in self.each}

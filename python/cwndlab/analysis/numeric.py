@@ -105,13 +105,13 @@ class Box:
     low: float
     """Lower whisker: the lowest value not more than 1.5 interquartile ranges below q1 (Tukey 1977)."""
     high: float
-    """Upper whisker, likewise."""
+    """Upper whisker: the highest value not more than 1.5 interquartile ranges above q3 (Tukey 1977)."""
     outliers: tuple[float, ...]
     """Values beyond the whiskers, ascending."""
 
 
 def box(values: Floats) -> Box | None:
-    """Return the box statistics of `values`, NaN left out; None if nothing is left.
+    """Return the box statistics of `values`, NaN left out. None if nothing is left.
 
     Quartiles are interpolated linearly between order statistics (Hyndman and Fan 1996, type 7; numpy's
     default).

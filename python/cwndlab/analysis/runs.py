@@ -39,18 +39,18 @@ class Run:
 
     label: str
     metrics: Mapping[str, float]
-    """By column of the summary, in its unit; a metric that does not exist is absent."""
+    """Metrics by column of the summary, in its unit; a metric that does not exist is absent."""
     mixed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Metrics that would be means over flows of different applications, with these."""
     cell: Mapping[str, str] = field(default_factory=dict)
     """Value of each swept key."""
     repeat: int | None = None
     draws: tuple[int, int] | None = None
-    """Seed and repeat, which name the random draws of a simulated run; None where the world draws."""
+    """Seed and repeat, which name the random draws of a simulated run. None where the world draws."""
     identity: str | None = None
-    """Equal for runs that recorded the same; None where that cannot be told."""
+    """Equal for runs that recorded the same. None where that cannot be told."""
     started: datetime | None = None
-    """When it began, if that can matter: None for simulated runs."""
+    """Time at which the run began, if that can matter. None for simulated runs."""
     by_chance: bool = True
     """Whether something besides seed and repeat decides what it records."""
     series: Callable[[str], Floats] = field(default=lambda metric: np.empty(0), compare=False)
@@ -196,7 +196,7 @@ def _over(name: str) -> str:
 
 
 def _content(recording: Recording) -> str | None:
-    """Equal for recordings of the same; None of one that holds too little to tell."""
+    """Equal for recordings of the same. None for a recording that holds too little to tell."""
     rows = sum(table.num_rows for table in recording.tables.values())
     if recording.started is None and rows < 10:
         return None

@@ -42,7 +42,7 @@ MAX_VALUES = 2_000_000
 """Values of resamples or arrangements that are held at a time."""
 
 POWER = 0.8
-"""How often a difference of the size stated shows: the field's custom (Cohen 1988, section 2.4)."""
+"""Chance that a difference of the size stated shows: the field's custom (Cohen 1988, section 2.4)."""
 
 MAX_RUNS = 100_000
 """Runs beyond which `runs_needed` gives up."""
@@ -78,7 +78,7 @@ class Test:
     smallest: float
     """The smallest p this many runs could give."""
     arrangements: int
-    """How many were looked at."""
+    """Number of arrangements that were looked at."""
     exact: bool
     """Whether these are all there are."""
 
@@ -208,7 +208,7 @@ def detectable(
 def power(
     effect: float, sd: tuple[float, float], runs: tuple[int, int], alpha: float, *, paired: bool
 ) -> float:
-    """How often a true difference `effect` shows in this design; arguments as for `detectable`."""
+    """Chance that a true difference `effect` shows in this design; arguments as for `detectable`."""
     error, freedom = _design(sd, runs, paired=paired)
     level = _attainable(alpha, smallest_p(*runs, paired=paired, draws=MAX_DRAWS))
     if level == 0 or freedom <= 0:
@@ -396,7 +396,7 @@ def _test(found: Floats, seen: float, least: float, exact: bool) -> Test:
 
 
 def _arrangements(n: int, m: int, *, paired: bool) -> float:
-    """How many there are; infinite where they would take long to count, too."""
+    """Number of arrangements; infinite where they would take long to count, too."""
     if paired:
         return 2**n if n < 64 else math.inf
     return math.comb(n + m, n) if min(n, m) < 16 else math.inf
@@ -533,7 +533,7 @@ def _squared_t(values: Floats, n: int) -> Floats:
 
 
 def _autocorrelation(series: Floats) -> Floats | None:
-    """Autocorrelation at each lag (biased estimate, by FFT); None of a series that does not vary."""
+    """Autocorrelation at each lag (biased estimate, by FFT). None for a series that does not vary."""
     n = len(series)
     off = series - series.mean()
     spectrum = np.fft.rfft(off, 2 * n)

@@ -17,7 +17,7 @@ MAX_BLOCKS = 6
 
 
 def text(found: Comparisons) -> str:
-    """Everything a terminal should show: verdicts first, then what they rest on."""
+    """Format all that a terminal should show: verdicts first, then what they rest on."""
     every = effects.of_comparisons(found.each, found.overall, alone=found.alone)
     answers = [each for each in every if each.combinations > 1 or any(one.alone for one in each.effects)]
     parts = ["\n  ".join([answer.lead(), *answer.details()]) for answer in answers]
@@ -136,7 +136,7 @@ def json_lines(found: Comparisons) -> str:
 
 
 def as_dict(found: Comparison) -> dict[str, Any]:
-    """Everything a comparison says, as plain values; differences in the unit of the metric's column."""
+    """Convert a comparison to plain values; differences in the unit of the metric's column."""
     return {
         "metric": found.metric,
         "where": dict(found.contrast.where),
@@ -173,7 +173,9 @@ def as_dict(found: Comparison) -> dict[str, Any]:
 
 
 def as_ministat(found: Comparisons) -> list[str]:
-    """Each comparison of three runs a side or more as FreeBSD's ministat prints it, in the unit shown."""
+    """Format each comparison of three runs a side or more as FreeBSD's ministat prints it, in the
+    unit shown.
+    """
     texts = []
     for each in found.each:
         if min(len(each.a.values), len(each.b.values)) >= 3:
@@ -287,7 +289,7 @@ def _equivalent(found: Comparison, sure: str) -> str:
 
 
 def _how(found: Comparison) -> str:
-    """Which side is higher, and by how much."""
+    """Say which side is higher, and by how much."""
     if found.difference == 0:
         return f"{found.b.label} equals {found.a.label}"
     way = "higher" if found.difference > 0 else "lower"
@@ -383,7 +385,7 @@ _UNPROVEN = {
     Kind.TOO_SMALL: "too few runs to tell",
     Kind.SINGLE: "one run each, so chance cannot be ruled out,",
 }
-"""How often nothing is proven, before the number of combinations."""
+"""Words for nothing proven, before the number of combinations."""
 
 
 def _alone(found: Comparison) -> str:

@@ -135,10 +135,10 @@ ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that end a command as Ctrl-C does: another program asks for it, or the terminal is gone."""
 
 COMPLETING = "_CWNDLAB_COMPLETE"
-"""With this in the environment a shell asks what may follow what was typed (`cwndlab dev completion`)."""
+"""Variable with which a shell asks what may follow what was typed (`cwndlab dev completion`)."""
 
 TRACEBACK = "CWNDLAB_TRACEBACK"
-"""With this in the environment, an error that nobody thought of prints where it was."""
+"""Variable with which an error that nobody thought of prints where it was."""
 
 
 def _open_streams() -> None:

@@ -41,7 +41,7 @@ class Finding:
     section: str
     what: str
     there: bool | None
-    """None: neither good nor bad, or not to be known."""
+    """Whether the thing is there. None where it is neither good nor bad, or not to be known."""
     detail: str
 
 
@@ -152,7 +152,7 @@ def _congestion_controls() -> list[str]:
 
 
 def _queue_kinds() -> list[str] | None:
-    """Queue disciplines the running Linux kernel has, built in or as modules; None where nothing says."""
+    """Queue disciplines the running Linux kernel has, built in or as modules. None where nothing says."""
     release = platform.release()
     config = _config(release)
     built = {name.lower() for name in re.findall(r"^CONFIG_NET_SCH_([A-Z0-9_]+)=[ym]$", config, re.MULTILINE)}

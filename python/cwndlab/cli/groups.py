@@ -78,7 +78,7 @@ def _side(words: list[str]) -> tuple[str, list[str]]:
 
 
 def find(context: Any, words: Sequence[str]) -> tuple[Any, Any]:
-    """The command of the first of some words below a context, old names too, with its own context; None where
+    """The command of the first of some words below a context, old names too, with its own context. None where
     there is none.
     """
     words = [*MOVED.get(words[0], words[0]).split(), *words[1:]]

@@ -174,7 +174,7 @@ def progress(quiet: bool, *, json: bool = False) -> Iterator[Any]:
 
 
 def width() -> int:
-    """How wide a table may be: what COLUMNS says, as wide as the terminal, or 80 characters."""
+    """Width that a table may have: what COLUMNS says, as wide as the terminal, or 80 characters."""
     import shutil
 
     return shutil.get_terminal_size((80, 24)).columns

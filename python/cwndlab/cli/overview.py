@@ -98,7 +98,7 @@ def _number(value: float) -> str:
 
 
 def _flows(run: Routed) -> list[str]:
-    """Who sends to whom and over which queues, flows of one way and application together."""
+    """List who sends to whom and over which queues, flows of one way and application together."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for flow in run.flows:
         alike.setdefault(tuple(_way(run, flow)), []).append(flow["name"])

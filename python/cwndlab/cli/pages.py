@@ -11,7 +11,7 @@ import yaml
 from cwndlab.errors import unknown
 
 PAGES = Path(__file__).parents[1] / "pages"
-"""In a checkout a link to its docs/; an installed package has the pages in this place."""
+"""Folder of the pages: in a checkout a link to its docs/, in an installed package the pages themselves."""
 
 LIST = "pages.yml"
 """The sections and their pages in order, and for whom each page is."""

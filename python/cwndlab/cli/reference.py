@@ -61,7 +61,7 @@ def _entry(name: str, member: Any, commands: Mapping[str, Any]) -> str:
 
 
 def signature(name: str, function: Any) -> str:
-    """How a function or a method is called: on one line, or with a line for each argument."""
+    """Format the call of a function or a method: on one line, or with a line for each argument."""
     found = inspect.signature(function)
     shown: list[str] = []
     for each in found.parameters.values():
@@ -97,7 +97,7 @@ def _options(command: Any, function: Any) -> dict[str, str]:
 
 
 def _methods(kind: type) -> list[str]:
-    """The public methods and properties of a class of ours, its own first."""
+    """The public methods and properties of a class of cwndlab, its own first."""
     found: dict[str, None] = {}
     for each in _ours(kind):
         for name, member in vars(each).items():

@@ -9,7 +9,8 @@ MAX_PACKET = 1 << 18
 
 
 def whole(data: bytes, room: int, *, first: bool) -> int:
-    """How many bytes of some packets fit into `room` without cutting one; `room` if they are not to be read.
+    """Number of bytes of some packets that fit into `room` without cutting one; `room` if they are not to be
+    read.
 
     `first`: they begin with the header of the file.
     """

@@ -38,9 +38,9 @@ PACKET_MEMORY = 250
 FLOW_MEMORY = 12_000
 """Bytes that a flow takes."""
 PROCESS_MEMORY = 125_000_000
-"""Bytes of a process of ours that does nothing yet."""
+"""Bytes of a process of cwndlab that does nothing yet."""
 ROW_MEMORY = 3
-"""How often a row is in memory while its table is written: as it came, as one piece, and encoded."""
+"""Number of copies of a row in memory while its table is written: as it came, as one piece, and encoded."""
 VBR_BPS = 1e6
 """Assumed rate of datagrams of drawn sizes and intervals, in bit/s."""
 UNLIMITED_BPS = 10**10
@@ -62,7 +62,7 @@ class Cost:
     memory: int
     """Bytes of the process that carries it out."""
     seconds: float
-    """On a processor of its own; of real time it is the run's length."""
+    """Time on a processor of its own, in s; for real time it is the run's length."""
 
     @property
     def disk(self) -> int:
@@ -325,5 +325,5 @@ def _wire(run: Routed, link: Link) -> int:
 
 
 def _lasts(run: Routed, flow: Flow) -> float:
-    """How long a flow sends, s."""
+    """Time for which a flow sends, in s."""
     return max(0, min(run.end_ns(flow), run.scenario["duration_ns"]) - flow["start_ns"]) / 1e9

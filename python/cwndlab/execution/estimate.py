@@ -39,7 +39,7 @@ class Estimate:
     memory: int
     """Bytes of all processes at the same time."""
     seconds: float
-    """By the clock on the wall."""
+    """Time by the clock on the wall, in s."""
     costly: Mapping[str, str]
     """Advice on what to record less, by what is recorded, where that takes much."""
 
@@ -52,7 +52,7 @@ class Estimate:
 def of(runs: list[PlannedRun], jobs: int, pause_ns: int | None = None) -> Estimate:
     """Estimate the cost of some runs on that many workers.
 
-    `pause_ns`: the settle time between runs that take real time; None for the simulator.
+    `pause_ns`: the settle time between runs that take real time. None for the simulator.
     """
     costs = Costs(catalogue())
     each = {run.index: costs.of(run.scenario, run.limit) for run in runs}

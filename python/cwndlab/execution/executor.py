@@ -30,16 +30,16 @@ class Nobody:
     """An observer that looks away."""
 
     def planning(self, planned: int, runs: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def start(self, runs: int, work: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def advance(self, runs: int, work: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def waiting(self, what: str) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Executor(Protocol):
 
     @property
     def places(self) -> int:
-        """How many tasks it carries out at a time."""
+        """Number of tasks that are carried out at a time."""
 
     def submit(self, task: Task) -> None:
         """Take a task; it begins when a place is free, perhaps only in `wait`."""

@@ -1,4 +1,4 @@
-"""How far a sweep is, on stderr: a live bar on a terminal, a plain line now and then elsewhere."""
+"""The progress of a sweep, on stderr: a live bar on a terminal, a plain line now and then elsewhere."""
 
 import json
 import sys

@@ -20,7 +20,7 @@ class Order:
     """Places of runs in the order they are carried out."""
 
     positions: Mapping[int, int]
-    """By index in the plan, from 0."""
+    """Place of each run in the order, from 0, by index in the plan."""
     pause_ns: int
     """Settle time between two runs."""
 

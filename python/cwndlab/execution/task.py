@@ -106,7 +106,7 @@ def carry_out_part(part: Part, bed: Testbed, site: Site, control: "PartControl")
 
 @dataclass
 class PartControl:
-    """How a part talks with the sweep it belongs to."""
+    """Callbacks of a part to the sweep it belongs to."""
 
     cancelled: Callable[[], bool]
     advance: Callable[[int, int], None]
@@ -182,7 +182,9 @@ def _carry_out_run(
 
 
 def one_line(error: Exception) -> str:
-    """What went wrong, on one line; of what nobody thought of that it is a fault of cwndlab, and its kind."""
+    """Say in one line what went wrong; an error that nobody thought of is called a fault of cwndlab,
+    with its kind.
+    """
     match error:
         case CwndlabError():
             said = str(error)

@@ -91,12 +91,12 @@ class Param:
 
     @property
     def scale(self) -> int:
-        """How many of its unit make 1: of a number without a unit in the experiment file."""
+        """Number of the parameter's units that make 1, for a number without a unit in the experiment file."""
         return {"milli": 10**3, "nano": 10**9}.get(self.unit, 1)
 
     @property
     def reason(self) -> str:
-        """Why its range is what it is, as the end of a message."""
+        """Reason for the parameter's range, as the end of a message. Empty where none is known."""
         return f" ({self.because})" if self.because else ""
 
     def resolved(self, given: object) -> Any:
@@ -129,7 +129,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Everything the engine knows, by name."""
+    """Stacks, congestion controls and all else that the engine knows, by name."""
 
     stacks: Mapping[str, Stack]
     newest: Mapping[str, str]

@@ -20,7 +20,7 @@ DISTRIBUTIONS = {
     "pareto": ("pareto", ("mean", "shape_milli")),
     "extreme": ("extreme", ("mode", "scale")),
 }
-"""By the word of a file: the kind in a Scenario, and its numbers in order."""
+"""Kind of a distribution in a Scenario, and its numbers in order, by the word of a file."""
 
 FILE = "file"
 

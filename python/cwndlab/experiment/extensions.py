@@ -44,7 +44,9 @@ def load(group: str) -> Mapping[str, Any]:
 
 
 def others(group: str) -> str:
-    """Additions to a group by our packages that are not installed, to stand behind a list; else empty."""
+    """Additions to a group by cwndlab's packages that are not installed, to stand behind a list; else
+    empty.
+    """
     installed = {entry.value.partition(".")[0] for entry in entry_points(group=group)}
     return "".join(
         f"; {added[group]}: pip install 'cwndlab[{extra}]'"

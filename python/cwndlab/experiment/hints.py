@@ -119,8 +119,9 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "capture": ("pcap",),
     "tcpdump": ("pcap",),
 }
-"""By a word in small letters, without `-`, `_` and spaces where no entry has them: what is meant, the first
-that is known at the place."""
+"""Meanings of a word, by the word in small letters, without `-`, `_` and spaces where no entry has them: the
+first that is known at the place counts.
+"""
 
 SENTENCES: Mapping[str, str] = {
     "rtt": "`delay` is one way, so 40ms of RTT are delay: 20ms",
@@ -140,7 +141,7 @@ SINGLE: Mapping[str, str] = {
     "ack_every": "{{segments: {0}}}",
     "switch": "{{buffer: {0}}}",
 }
-"""By section, what a single value in its place most probably means."""
+"""Meaning that a single value in a section's place most probably has, by section."""
 
 UNITS: Mapping[str, tuple[str, ...]] = {
     "m": ("min", "mbit", "MB"),
@@ -180,7 +181,9 @@ UNITS: Mapping[str, tuple[str, ...]] = {
     "bytes": ("B",),
     "percent": ("%",),
 }
-"""By another tool's unit in small letters: the units here, the first that the quantity has."""
+"""Units here for another tool's unit, by that unit in small letters: the first that the quantity
+has counts.
+"""
 
 BARE: tuple[tuple[str, str], ...] = (
     ("mbit", "did you mean {0}mbit?"),
@@ -215,7 +218,7 @@ KEYS_FOR_SYSCTLS: Mapping[str, str] = {
     "ecn.enable": "use `ecn:` of the host",
     "mssdflt": "use `mss:` of the host",
 }
-"""By the end of a sysctl's name, the key of an experiment that it has become."""
+"""Key of an experiment that a sysctl has become, by the end of the sysctl's name."""
 
 
 def word(text: str, known: Iterable[str]) -> str | None:

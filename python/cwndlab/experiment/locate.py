@@ -1,4 +1,4 @@
-"""From a fault in checked data back to the file, line and key of the node it came from."""
+"""The way from a fault in checked data back to the file, line and key of the node it came from."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _fault(tree: Mapping, details: ErrorDetails) -> ExperimentError:
 
 
 def _translated(details: ErrorDetails, node: Node | None) -> BadValue:
-    """Return what pydantic itself found wrong, in our words."""
+    """Return what pydantic itself found wrong, in cwndlab's words."""
     found = describe(node) if node is not None else "nothing"
     context = details.get("ctx", {})
     match details["type"]:

@@ -1,4 +1,4 @@
-"""Which keys of the schema a testbed carries out; the others are refused, never ignored."""
+"""The keys of the schema that a testbed carries out; the others are refused, never ignored."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Support:
     """
 
     missing_cc: str = "if it is a module that is not loaded: modprobe tcp_{}"
-    """How a real kernel gets a congestion control that it lacks."""
+    """Hint on the way in which a real kernel gets a congestion control that it lacks."""
 
     modules: tuple[Any, ...] = ()
     """Congestion controls from outside (`cwndlab.foreign.Module`), which `catalogue` has too."""

@@ -23,7 +23,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 """The name of an axis."""
 
 MAX_LEVEL = 60
-"""Most characters of a level's name."""
+"""Greatest number of characters of a level's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ MAX_TIME = 10**16
 MAX_SIZE = 1 << 50
 """Largest size, bytes."""
 MAX_PACKETS = 10**9
-"""Most packets of a limit."""
+"""Greatest number of packets of a limit."""
 MAX_SHARE = 10**9
 """The whole, parts per billion."""
 

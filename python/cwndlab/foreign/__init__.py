@@ -21,7 +21,7 @@ class Module:
 
     name: str
     family: str
-    """Whose hooks it has: `linux`."""
+    """Family whose hooks the module has: `linux`."""
     abi: str
     """The interface it was compiled against, such as `linux-6.12`."""
     file: Path

@@ -1,4 +1,4 @@
-"""Compiles congestion controls that were written for a kernel, against headers of our own."""
+"""Compiles congestion controls that were written for a kernel, against cwndlab's own headers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LINK = ("-shared", "-Wl,-z,now", "-Wl,-z,defs", "-lpthread")
 """Options of the linker."""
 
 FAMILY_FLAGS = {"linux": ("-funsigned-char",), "freebsd": ("-D_KERNEL", "-DKLD_MODULE")}
-"""And for the kernels of one family."""
+"""Options of the compiler for the kernels of one family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def build(request: Request, *, private: bool = False) -> Module:
 
 
 def inputs_of(request: Request) -> Inputs:
-    """Everything that compiling reads; raises InputError."""
+    """Find all files that compiling reads. Raises InputError."""
     compiler = compiler_of(request.name)
     return _read(request, request.abi or _guessed(request, compiler), compiler)
 
@@ -161,7 +161,9 @@ def _meaning(abi: str) -> str:
 
 
 def _progress(refusal: InputError, request: Request) -> int:
-    """How far the compiler came in the given files: another family's interface fails near the beginning."""
+    """Line that the compiler reached in the given files: another family's interface fails near the
+    beginning.
+    """
     for file in request.files:
         if found := re.search(rf"{re.escape(str(file))}:(\d+)", str(refusal)):
             return int(found[1])

@@ -20,10 +20,10 @@ from cwndlab.foreign.dependencies import Inputs
 from cwndlab.foreign.store import Compiled
 
 FAMILIES = ("linux", "freebsd")
-"""Whose stacks run them."""
+"""Families whose stacks run plain controllers."""
 
 CLASS = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
-"""How a class is named."""
+"""Pattern of the name of a class."""
 
 VERSION = 1
 """Version of what classes and libraries are told and asked: CWNDLAB_CC_VERSION in cwndlab_cc.h."""

@@ -55,7 +55,7 @@ MAX_WINDOWS = 1_000_000
 """Windows of all flows of a run at most: 27 hours of one flow at the default step."""
 
 COUNTS = ("ip", "frame", "payload")
-"""Which bytes of a packet may count."""
+"""Bytes of a packet that may count."""
 
 DELAYS = (("one-way-delay", "delays"), ("one-way-delay-back", "delays_back"))
 """Kinds of samples of delays, there and back, and what `_native.Capture.pairs` calls them."""
@@ -66,7 +66,7 @@ SHARED = 0.5
 
 @dataclass(frozen=True)
 class Options:
-    """How captures are evaluated."""
+    """Options for the evaluation of captures."""
 
     window_s: float = 1.0
     """Length of a sliding window."""
@@ -142,9 +142,9 @@ class _Run:
 
     options: Options
     zero_ns: int
-    """When the first packet of its captures came, by the clocks of those at the senders."""
+    """Time of the first packet of the run's captures, by the clocks of those at the senders, in ns."""
     streams: int
-    """How many flows it has."""
+    """Number of the run's flows."""
     samples: _Rows = field(default_factory=_Rows)
     events: _Rows = field(default_factory=_Rows)
     flows: list[Flow] = field(default_factory=list)
@@ -272,7 +272,7 @@ def _names(names: list[str]) -> list[str]:
 
 
 def _first(stream: _Stream) -> int:
-    """When a capture begins."""
+    """Time at which a capture begins, in ns."""
     span = stream.capture.span
     return span[0] if span else 0
 

@@ -90,12 +90,12 @@ def passed_over(skipped: _native.NotUsed) -> list[str]:
 
 
 def without_packets(skipped: _native.NotUsed) -> str:
-    """Why a capture shows no TCP packet, as a phrase."""
+    """Reason why a capture shows no TCP packet, as a phrase."""
     return "no TCP packet in this capture: " + ("; ".join(passed_over(skipped)) or "it is empty")
 
 
 def without_data(capture: _native.Capture) -> str:
-    """Why a capture shows no flow, as a phrase."""
+    """Reason why a capture shows no flow, as a phrase."""
     entries = capture.connections()
     packets = sum(entry[way]["packets"] for entry in entries for way in ("forward", "backward"))
     if not packets:
@@ -109,7 +109,7 @@ def is_one_way(capture: _native.Capture) -> bool:
 
 
 def control_connections(capture: _native.Capture) -> set[int]:
-    """Which connections are iperf3's control connections, by their numbers.
+    """Find the control connections of iperf3, by number.
 
     Such a connection goes from the same host to the same port as one that carries data one way, holds little
     beside it, and in both directions single bytes, by which client and server tell what comes next. (Its
@@ -160,7 +160,7 @@ def _open(path: Path, beside: Path | None, *, pairs: bool) -> Opened:
 
 
 def _sent_one_way(capture: _native.Capture) -> set[Ends]:
-    """Who sent to whom, if every connection holds only one direction; else nothing."""
+    """Find who sent to whom, if every connection holds only one direction; else nothing."""
     found = set()
     for entry in capture.connections():
         ends = (entry["source"], entry["source_port"], entry["target"], entry["target_port"])

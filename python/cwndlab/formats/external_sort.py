@@ -266,7 +266,7 @@ def _keys(rows: pa.RecordBatch | pa.Table) -> tuple[Column, Column]:
 
 
 def _before(rows: pa.RecordBatch, end: tuple[int, int], *, equal: bool) -> int:
-    """How many rows, from the first on, have keys below `end`, or equal ones if those count."""
+    """Number of rows, from the first on, that have keys below `end`, or equal ones if those count."""
     first, second = _keys(rows)
     low, high = np.searchsorted(first, end[0], "left"), np.searchsorted(first, end[0], "right")
     return int(low + np.searchsorted(second[low:high], end[1], "right" if equal else "left"))

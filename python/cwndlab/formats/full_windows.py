@@ -1,4 +1,6 @@
-"""How long a capture shows the receiver's window full: as much as a capture tells of what limited a flow."""
+"""The time for which a capture shows the receiver's window full: as much as a capture tells of what limited a
+flow.
+"""
 
 from collections.abc import Iterator
 from typing import Any

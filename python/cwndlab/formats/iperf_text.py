@@ -172,7 +172,9 @@ def _runs(lines: Iterable[str]) -> Iterable[_Run]:
 
 
 def _stamp(text: str, after_s: float) -> datetime | None:
-    """When a run began whose line of that time covers it until `after_s`; its clock is taken for UTC."""
+    """Time at which a run began whose line of that time covers it until `after_s`; its clock is taken for
+    UTC.
+    """
     try:
         return datetime.strptime(text[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC) - timedelta(seconds=after_s)
     except (ValueError, OverflowError):

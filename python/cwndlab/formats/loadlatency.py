@@ -188,7 +188,7 @@ def _samples(scenario: LoadScenario, idle: list[list[Any]]) -> Any:
 
 
 def _ended(probes: list[list[Any]]) -> tuple[Column, Column]:
-    """When probes ended and how long they took, ns."""
+    """Times at which probes ended and how long they took, in ns."""
     began = np.array([probe[0] for probe in probes], dtype=np.int64)
     took = np.array([probe[1] for probe in probes], dtype=np.int64)
     return began + took, took.astype(np.float64)

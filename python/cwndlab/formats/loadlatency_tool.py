@@ -21,7 +21,7 @@ from cwndlab.results.resultset import ResultSet
 
 @dataclass(frozen=True)
 class Server:
-    """How to serve: the keys of the engine's `server::Options`."""
+    """Options of a server: the keys of the engine's `server::Options`."""
 
     bind: tuple[str, ...]
     port: int
@@ -57,7 +57,7 @@ class Outcome:
     text: str
     """Today's metrics as text."""
     error: str | None
-    """Why it was cut short, None if it was not."""
+    """Reason why the run was cut short. None if it was not."""
 
     @cached_property
     def _read(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def scenarios(self) -> int:
-        """How many scenarios were measured, the staircase among them."""
+        """Number of scenarios that were measured, the staircase among them."""
         return len(self._read["metrics"])
 
 

@@ -1,4 +1,5 @@
-"""From the records of a log (`connections`) to a Recording: order, tables, and the metrics they yield.
+"""The way from the records of a log (`connections`) to a Recording: order, tables, and the metrics they
+yield.
 
 Records are sorted on the disk (`external_sort`), so that memory does not depend on their number.
 """
@@ -29,7 +30,7 @@ __all__ = ["Log", "numbered", "of_session", "recording", "rtt_metrics", "warned"
 def recording(
     kind: str, path: Path, label: str, flows: Sequence[Flow], *, zero_ns: int | None = None, **more: Any
 ) -> Recording:
-    """One run of these flows, as `Log.recording` makes it."""
+    """Make one run of these flows, as `Log.recording` makes it."""
     if len(flows) > MAX_FLOWS:
         raise InputError(f"{path}: more than {MAX_FLOWS} connections")
     log = Log()

@@ -23,7 +23,7 @@ class Comparisons(contrasts.Comparisons):
         return cls(found.each, found.overall, found.notes, found.alone)
 
     def __repr__(self) -> str:
-        """How many there are, and the first."""
+        """Format the number of comparisons, and the first."""
         first = next(iter([*self.overall, *self.each]), None)
         return (
             f"<Comparisons: {len(self.each)} of combinations, {len(self.overall)} overall; first {first!r}>"

@@ -24,7 +24,7 @@ from cwndlab.results.labels import Labels
 from cwndlab.results.resultset import ResultSet
 
 BEGIN, END = "<!-- validate: begin -->", "<!-- validate: end -->"
-"""Marks around our section of docs/evidence/fidelity.md."""
+"""Marks around the section about validation of docs/evidence/fidelity.md."""
 
 IN_FULL = 8
 """Flows up to which a terminal gets every metric."""
@@ -37,7 +37,9 @@ OUTSIDE = " !"
 """Stands behind a difference that is larger than it may be."""
 
 Allowed = Mapping[str, float]
-"""How far apart metrics may be, as a share of the kernel's; a metric that is not there may be anything."""
+"""Distance allowed between metrics, as a share of the kernel's; a metric that is not there may be
+anything.
+"""
 
 
 def text(rows: Sequence[Row], allowed: Allowed = MappingProxyType({})) -> str:
@@ -181,7 +183,7 @@ def html(rows: Sequence[Row], kernel: ResultSet, picture: Path, allowed: Allowed
 
 
 def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
-    """Our section of docs/evidence/fidelity.md."""
+    """Make the section about validation of docs/evidence/fidelity.md."""
     command = (
         f"cwndlab compare --testbed {kernel.header.testbed} {kernel.header.experiment}"
         " --document docs/evidence/fidelity.md"
@@ -209,7 +211,7 @@ def markdown(rows: Sequence[Row], kernel: ResultSet) -> str:
 
 
 def write_section(document: Path, section: str) -> None:
-    """Put our section into a document, in place of the one that is there, or at its end."""
+    """Put the section about validation into a document, in place of the one that is there, or at its end."""
     try:
         before = document.read_text(encoding="utf-8")
     except OSError as error:
@@ -218,7 +220,7 @@ def write_section(document: Path, section: str) -> None:
 
 
 def with_section(text: str, section: str) -> str:
-    """A document's text with our section; an empty one takes nothing away."""
+    """A document's text with the section about validation; an empty one takes nothing away."""
     start, end = text.find(BEGIN), text.find(END)
     if start >= 0 and end > start:
         return text[:start] + section + text[end + len(END) :].lstrip("\n")
@@ -226,7 +228,7 @@ def with_section(text: str, section: str) -> str:
 
 
 def section_of(text: str) -> str:
-    """Our section of a document's text, empty if it has none."""
+    """Find the section about validation in a document's text. Empty if it has none."""
     start, end = text.find(BEGIN), text.find(END)
     return text[start : end + len(END)] + "\n" if start >= 0 and end > start else ""
 
@@ -242,7 +244,7 @@ def _labels(row: Row) -> list[str]:
 
 
 def _marked(metric: Metric, allowed: Allowed) -> str:
-    """How far apart the sides are, marked where that is more than it may be."""
+    """Format the distance of the sides, marked where it is more than it may be."""
     share = allowed.get(metric.name)
     outside = share is not None and metric.error is not None and not within(metric, share)
     return _share(metric.error) + OUTSIDE * outside

@@ -1,4 +1,4 @@
-"""How good a voice call is: the mean opinion score that the E-model of ITU-T G.107 estimates.
+"""The quality of a voice call: the mean opinion score that the E-model of ITU-T G.107 estimates.
 
 R = 93.2 - Id - Ie,eff is the rating of G.107 with its default values (section 7.7, where Ro - Is is 93.2 and
 A is 0). The codec is G.711 with packet-loss concealment (G.711 Appendix I), as G.113 Appendix I has it.
@@ -41,7 +41,7 @@ def opinion_score(mouth_to_ear_ms: float, loss: float) -> float:
 
 
 def of_flow(frame_ns: int, one_way_p95_ns: float | None, loss: float | None) -> float | None:
-    """The score of a flow of `voip`; None where its delay or its loss is not known.
+    """The score of a flow of `voip`. None where its delay or its loss is not known.
 
     From mouth to ear it takes a frame, whose end the sender waits for, and as long as 95 of 100 datagrams
     take: a play-out buffer that follows the delay waits so long, and the rest counts as in time.

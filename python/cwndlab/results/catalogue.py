@@ -74,9 +74,9 @@ class Header:
     """Versions of what carried the packets, by component."""
     format: int = FORMAT
     metrics: dict[str, str] | None = None
-    """Metrics of one's own, as the experiment says them; None without any."""
+    """Metrics of one's own, as the experiment says them. None without any."""
     shard: str | None = None
-    """Which share of the plan is there, as `3/10`; None where all of it is."""
+    """Share of the plan that is there, as `3/10`. None where all of it is."""
 
 
 def run_id(run: PlannedRun) -> str:

@@ -38,7 +38,7 @@ GAPS = frozenset(["ssthresh_bytes", "pacing_bps"])
 
 @dataclass(frozen=True)
 class Column:
-    """How a column is shown: its name in words, its unit, and the factor from the stored unit to that."""
+    """Form of a column: its name in words, its unit, and the factor from the stored unit to that."""
 
     words: str
     unit: str

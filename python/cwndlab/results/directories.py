@@ -24,7 +24,7 @@ def choose(experiment: str, out: Path | None, resume: bool | None = None, share:
     """The directory for the results of an experiment: `out`, or `results/NAME-DATE` below the current one.
 
     Of a `share` of it, `results/NAME-SHARE`. A new one unless `resume`, then `out` or the newest of that
-    experiment; None where the caller knows no resuming. Raises InputError when `out` holds something else, or
+    experiment. None where the caller knows no resuming. Raises InputError when `out` holds something else, or
     there is nothing to resume.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).lstrip(".-") or "experiment"

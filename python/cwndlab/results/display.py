@@ -127,7 +127,7 @@ class _Rows:
 
     @property
     def height(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.columns["app"])
 
     def by_app(self) -> "list[_Rows]":

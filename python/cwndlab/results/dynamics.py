@@ -1,4 +1,4 @@
-"""How the flows of a run share over time: metrics made of their goodput in each second."""
+"""The sharing of flows over time: metrics made of their goodput in each second."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -74,13 +74,13 @@ class _Seconds:
         }
 
     def mean(self, seconds: Sequence[int]) -> float | None:
-        """Mean over these seconds; None unless it was active in all of them."""
+        """Mean over these seconds. None unless it was active in all of them."""
         if not all(second in self.bytes for second in seconds):
             return None
         return float(sum(self.bytes[second] for second in seconds) / len(seconds))
 
     def time_to(self, rate_bps: int | None) -> float | None:
-        """Seconds from its start to the end of the first one with that goodput; None where there is none."""
+        """Seconds from its start to the end of the first one with that goodput. None where there is none."""
         reached = (second for second, amount in self.bytes.items() if amount * 8 >= (rate_bps or math.inf))
         second = next(reached, None)
         return None if second is None else ((second + 1) * NS_PER_S - self.start_ns) / NS_PER_S
@@ -144,6 +144,6 @@ def _filled(
 
 
 def _jain(amounts: Sequence[float]) -> float | None:
-    """Jain's index; None for fewer than two amounts, or where all are 0."""
+    """Jain's index. None for fewer than two amounts, or where all are 0."""
     squares = sum(amount * amount for amount in amounts)
     return sum(amounts) ** 2 / (len(amounts) * squares) if len(amounts) > 1 and squares else None

@@ -39,7 +39,7 @@ class Few:
 
 
 def few(results: ResultSet) -> Few | None:
-    """The note on results that compare combinations; None where every mean has epochs enough.
+    """The note on results that compare combinations. None where every mean has epochs enough.
 
     A flow without any loss has no epochs, and nothing is said of it.
     """

@@ -50,7 +50,7 @@ class Outcome:
     where: str
     """The cell in words; empty for the only one there is."""
     against: tuple[str, ...]
-    """For each flow of each run that is not as expected: which it is, and what was found."""
+    """Flows of each run that are not as expected, with what was found."""
 
     @property
     def holds(self) -> bool:

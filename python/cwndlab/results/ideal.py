@@ -1,4 +1,4 @@
-"""How long a transfer takes on an idle path, at least: what measured times are compared with."""
+"""The least time of a transfer on an idle path, with which measured times are compared."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Exchange:
     kind: str
     """Kind of the application's samples: `completion` or `response`."""
     size: int | None
-    """Payload, bytes; None where each has its own, which its event tells."""
+    """Payload, bytes. None where each has its own, which its event tells."""
     asked: int | None
-    """Bytes of the request; None where the sender opens a connection and sends."""
+    """Bytes of the request. None where the sender opens a connection and sends."""
 
 
 def exchange(flow: Flow) -> Exchange | None:

@@ -128,7 +128,7 @@ def _label(members: Mapping[str, str], chosen: Sequence[str], apart: Sequence[st
 
 
 def _members(text: str) -> dict[str, str] | None:
-    """Return the members of a value as a sweep writes it in one line, by their dotted paths; None of a
+    """Return the members of a value as a sweep writes it in one line, by their dotted paths. None of a
     scalar."""
     text = text.removeprefix(ANALOGUE)
     found = dict(_inside(text, "", 0))

@@ -25,7 +25,7 @@ SEVERAL = "several"
 """Stands for the main limit where none is."""
 
 APART = 2.0
-"""From this ratio on, the smoothed RTT of TCP and the RTT of the path are not the same thing."""
+"""Ratio from which on the smoothed RTT of TCP and the RTT of the path are not the same thing."""
 
 _BUFFERS = {"rwnd": "receive_buffer", "sndbuf": "send_buffer"}
 
@@ -46,7 +46,7 @@ def shares(row: Mapping[str, Value]) -> dict[str, float]:
 
 
 def main(row: Mapping[str, Value]) -> str | None:
-    """The limit of more than half of the time, or `several`; None where nothing is known."""
+    """The limit of more than half of the time, or `several`. None where nothing is known."""
     found = shares(row)
     if not found:
         return None

@@ -23,11 +23,11 @@ class Metric:
     """Name in words, for axes and heads of tables."""
     unit: str = ""
     factor: float = 1.0
-    """From the unit of the summary to the one it is shown in."""
+    """Factor from the unit of the summary to the one in which the metric is shown."""
     kind: Literal["float", "count", "word"] = "float"
     """Floats have six significant digits."""
     better: Literal["higher", "lower"] | None = None
-    """None where that depends on the question."""
+    """Better direction. None where that depends on the question."""
     of: Literal["flow", "tcp", "run"] = "flow"
     """Level at which the metric exists: every flow, TCP connections only, or several flows together, which
     all have the same value.
@@ -47,7 +47,7 @@ class Metric:
 
     @property
     def most(self) -> float | None:
-        """The largest value there can be, in the unit of the summary; None where there is no such."""
+        """The largest value there can be, in the unit of the summary. None where there is no such."""
         if self.unit == "%":
             return 100 / self.factor
         return 1 if self.name.startswith("jain") else None
@@ -120,7 +120,7 @@ METRICS = (
     Metric("total_drop_rate", "packets dropped, all flows", "%", 100, better="lower", of="run", head="all drops", room=17),
     Metric("status", "status", kind="word"),
 )  # fmt: skip
-"""In the order of their columns."""
+"""Metrics in the order of their columns."""
 
 BY_NAME = {metric.name: metric for metric in METRICS}
 

@@ -119,10 +119,10 @@ class RunRecord:
     captures: list[Annotated[str, AfterValidator(_beside)]]
     """Names of the part's pcap files of this run."""
     summary: Summary | None
-    """Counters of the run as docs/architecture.md gives them; None of a run that failed."""
+    """Counters of the run as docs/architecture.md gives them. None for a run that failed."""
     scenario: Scenario
     position: int | None = None
-    """Place among the runs as they were carried out, from 0; None where time is virtual and order means
+    """Place among the runs as they were carried out, from 0. None where time is virtual and order means
     nothing."""
     attachments: list[Annotated[str, AfterValidator(_beside)]] = field(default_factory=list)
     """Names of the part's files with what tools reported of this run."""

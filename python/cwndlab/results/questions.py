@@ -24,7 +24,7 @@ class Aim:
 
     metric: str
     better: str | None = None
-    """`higher` or `lower`; None where neither is."""
+    """`higher` or `lower`. None where neither is."""
     by: str | None = None
     """The swept key whose values are compared; None: the one that is asked about first."""
 
@@ -34,9 +34,9 @@ class Question:
     """Question of an experiment."""
 
     text: str
-    """In words; empty where it says nothing."""
+    """Question in words; empty where the file says nothing."""
     aims: tuple[Aim, ...] = ()
-    """None where the file does not say what answers it."""
+    """Metrics that answer the question. Empty where the file does not say."""
 
 
 def check(experiment: Experiment) -> None:

@@ -116,7 +116,7 @@ class ResultSet:
     def series(
         self, run_id: object, flow: str | None = None, table: str = "tcp"
     ) -> pl.DataFrame | pl.LazyFrame:
-        """One table of one run, or of all runs, of all flows or one.
+        """Return one table of one run, or of all runs, of all flows or one.
 
         Of one run, `series(0, table="queue")`, a data frame: `run_id` is the run's whole name or the index in
         front of it, as a number or text; `table` is `tcp`, `queue`, `events`, `samples` or, of real kernels,
@@ -183,13 +183,15 @@ class ResultSet:
         return register_io_source(read, schema=schema, is_pure=True, explain_name=f"series {table}")
 
     def rows(self, run_id: object, table: str = "tcp") -> pa.Table:
-        """One table of one run as it is stored, integers in ns and bytes; raises InputError as `series`."""
+        """Return one table of one run as it is stored, integers in ns and bytes; raises InputError as
+        `series`.
+        """
         if table not in tables.SCHEMAS:
             raise unknown("table", table, tables.SCHEMAS)
         return self._rows(self._index(run_id), table)
 
     def record(self, run_id: object) -> RunRecord:
-        """How a run was carried out: its Scenario, versions, machine, times, warnings, hashes.
+        """Return the record of a run: its Scenario, versions, machine, times, warnings, hashes.
 
         Raises InputError when it was not, or its part is damaged.
         """
@@ -202,7 +204,7 @@ class ResultSet:
 
     @cached_property
     def briefs(self) -> list[Brief]:
-        """How each run was carried out, in few words, of which all are held."""
+        """Records of all runs in few words, held in memory."""
         return briefs.of_records(self.records())
 
     def captures(self, run_id: object) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Which cwndlab this is: its version, the commit, and a hash of the package's own files."""
+"""The identity of this cwndlab: its version, the commit, and a hash of the package's own files."""
 
 import functools
 import hashlib

@@ -81,7 +81,7 @@ def no_metrics(scenario: Scenario, status: str) -> dict[str, dict[str, Value]]:
 
 
 def jain(rates: Sequence[Value]) -> float | None:
-    """Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1; None for fewer than two known rates."""
+    """Jain's fairness index (sum x)^2 / (n sum x^2), from 1/n to 1. None for fewer than two known rates."""
     known = [float(rate) for rate in rates if rate is not None]
     squares = sum(rate * rate for rate in known)
     if len(known) < 2 or squares == 0:
@@ -90,7 +90,7 @@ def jain(rates: Sequence[Value]) -> float | None:
 
 
 def cycle_ns(entries: Sequence[int]) -> float | None:
-    """Mean time in ns between consecutive recovery entries; None for fewer than two."""
+    """Mean time in ns between consecutive recovery entries. None for fewer than two."""
     return (entries[-1] - entries[0]) / (len(entries) - 1) if len(entries) > 1 else None
 
 
@@ -187,7 +187,7 @@ def _totals(scenario: Scenario, flows: Sequence[FlowSummary]) -> dict[str, Value
 
 
 def _share(flows: Sequence[FlowSummary], what: Literal["retransmits", "drops"]) -> float | None:
-    """Return the part of all segments sent that something happened to; None unless known of every flow."""
+    """Return the part of all segments sent that something happened to. None unless known of every flow."""
     known = [(part, flow["segments_sent"]) for flow in flows if (part := flow[what]) is not None]
     sent = [count for _, count in known if count is not None]
     return _ratio(sum(part for part, _ in known), sum(sent)) if len(sent) == len(flows) else None
@@ -196,14 +196,14 @@ def _share(flows: Sequence[FlowSummary], what: Literal["retransmits", "drops"]) 
 def _sender(counted: FlowSummary) -> float | None:
     """The rate in Mbit/s at which the sending application got rid of its data, as iperf3's sender prints it.
 
-    What was read, and what the sender's socket still held at the end; None where that is not known.
+    What was read, and what the sender's socket still held at the end. None where that is not known.
     """
     held = counted.get("unacknowledged_bytes")
     return None if held is None else _ratio((counted["goodput_bytes"] + held) * 8e3, counted["active_ns"])
 
 
 def _power(counted: FlowSummary) -> float | None:
-    """Goodput over mean RTT, Mbit/s per s; None without an RTT."""
+    """Goodput over mean RTT, Mbit/s per s. None without an RTT."""
     goodput_mbps = _ratio(counted["goodput_bytes"] * 8e3, counted["active_ns"])
     mean_ns = counted["rtt"].get("mean_ns")
     return goodput_mbps / (mean_ns / 1e9) if goodput_mbps is not None and mean_ns else None

@@ -105,12 +105,12 @@ class Together(ResultSet):
         return results.series(own, flow, table)
 
     def rows(self, run_id: object, table: str = "tcp") -> pa.Table:
-        """One table of one run as it is stored."""
+        """Return one table of one run as it is stored."""
         results, own = self._owner(run_id)
         return results.rows(own, table)
 
     def record(self, run_id: object) -> RunRecord:
-        """How a run was carried out, under its number here."""
+        """Return the record of a run, under its number here."""
         label, own = self._placed(run_id)
         return replace(self._sets[label].record(own), run_id=self._offsets[label] + own)
 

@@ -31,7 +31,7 @@ GUEST = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """How the runs of a testbed are, whatever carries the packets."""
+    """Properties of a testbed's runs, whatever carries the packets."""
 
     takes_real_time: bool
     """Whether a run lasts as long as it is about: runs then have an order and a pause between them."""
@@ -110,7 +110,7 @@ def table() -> dict[str, Kind]:
 
 
 def names() -> list[str]:
-    """The names of all testbeds, ours first."""
+    """The names of all testbeds, cwndlab's own first."""
     return [*TABLE, *(name for name in table() if name not in TABLE)]
 
 
@@ -130,7 +130,9 @@ def kind(name: str) -> Kind:
 
 
 def facts(name: str) -> Facts:
-    """How the runs of a testbed are; of none that is known, as for results of other tools, as real ones."""
+    """Return the properties of a testbed's runs; for a name that is not known, as of other tools' results,
+    those of real runs.
+    """
     known = TABLE if name in TABLE else table()
     return known[name].facts if name in known else REAL
 

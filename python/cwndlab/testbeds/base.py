@@ -69,7 +69,7 @@ class RunWriter(Protocol):
 
 @dataclass(frozen=True)
 class Control:
-    """How a run talks with whoever asked for it."""
+    """Callbacks of a run to its caller."""
 
     cancelled: Callable[[], bool]
     """Asked every few tens of milliseconds; True: stop and raise CancelledError."""

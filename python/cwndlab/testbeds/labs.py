@@ -14,7 +14,7 @@ class Finding:
     machine: str
     what: str
     there: bool | None
-    """None: neither good nor bad."""
+    """Whether the thing is there. None where it is neither good nor bad."""
     detail: str
 
 

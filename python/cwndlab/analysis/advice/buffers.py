@@ -282,7 +282,7 @@ def _remark(found: Sequence[Tried], chosen: Tried) -> list[str]:
 
 
 def why(asked: Asked) -> str:
-    """Why buffers matter on this path."""
+    """Explain why buffers matter on this path."""
     return (
         f"{units.format_rate(asked.rate_bps)} and {units.format_time(asked.rtt_ns)} there and back:"
         f" {asked.bdp / 1e6:.3g} MB are on the way at any time. A sender keeps\n"

@@ -54,7 +54,7 @@ class Found:
     delay_ms: float
     """One-way delay of the call, 95th percentile, of the worse way."""
     loss: float
-    """Share of the call's packets, likewise."""
+    """Share of the call's packets that were lost, of the worse way."""
 
 
 def parse(text: str, rtt: str) -> Line:

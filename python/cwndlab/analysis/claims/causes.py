@@ -1,4 +1,6 @@
-"""Why claims differ: of each an experiment with another assumption, or a look at its single runs."""
+"""The reasons why claims differ: of each an experiment with another assumption, or a look at its
+single runs.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ class Known:
 
     low: float
     high: float
-    """Our metric under the other assumption, or the range of single runs."""
+    """Greatest metric of cwndlab under the other assumption, or of single runs."""
     shows: str
     """One of ASSUMPTION, SPREAD and OPEN."""
 
     def words(self, trial: Trial) -> str:
-        """Why the claim differs, to stand behind a colon."""
+        """Reason why the claim differs, to stand behind a colon."""
         ours = " to ".join(f"{value:.4g}" for value in dict.fromkeys((self.low, self.high)))
         if self.shows == SPREAD:
             return f"the published figure is within the spread of single runs, {ours}"
@@ -92,7 +94,7 @@ class Cause:
     judged: Judgement
     trial: Trial
     values: tuple[float, ...]
-    """Our metric under the other assumption, or that of each run."""
+    """Metrics of cwndlab under the other assumption, or those of each run."""
     shows: str
     """One of ASSUMPTION, SPREAD and OPEN."""
 

@@ -26,12 +26,16 @@ WRITTEN: dict[str, str] = {
     "cells-after": "before; its cells after",
     "after": "after",
 }
-"""When a claim was committed, the first run of its suite being the mark, and how a table says so."""
+"""Times at which a claim was committed, the first run of its suite being the mark, with the words
+of a table.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The values of our metric that agree with the claim, `low` and `high` included; None is no limit."""
+    """The values of cwndlab's metric that agree with the claim, `low` and `high` included; None is no
+    limit.
+    """
 
     low: float | None
     high: float | None
@@ -78,11 +82,11 @@ class Claim:
     says: str
     """The claim in words."""
     suite: str | None
-    """The built-in experiment whose runs decide it; None where the publication's own values do."""
+    """The built-in experiment whose runs decide it. None where the publication's own values do."""
     metric: str
     """Metric that is computed from the runs, in words."""
     measure: Mapping[str, Any]
-    """How it is computed; see `cwndlab.analysis.claims.measures`."""
+    """Computation of the metric; see `cwndlab.analysis.claims.measures`."""
     published: float | None
     unit: str
     expected: Expectation

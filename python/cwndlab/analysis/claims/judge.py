@@ -14,14 +14,14 @@ AGREE, DIFFER, CANNOT_TELL = "agree", "differ", "cannot tell"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim, our metric for it, and whether the two agree."""
+    """A claim, cwndlab's metric for it, and whether the two agree."""
 
     claim: Claim
     value: float | None
     verdict: str
     """`agree`, `differ` or `cannot tell`."""
     reason: str
-    """Why it cannot be told, or what a metric alone would not say; often empty."""
+    """Reason why the claim cannot be told, or what a metric alone would not say; often empty."""
     inferred: tuple[str, ...] = ()
     """The stacks it is about whose models are inferred."""
 

@@ -35,7 +35,9 @@ class UndecidedError(Exception):
 
 
 def measure(claim: Claim, cells: Cells | None) -> tuple[float, str]:
-    """Return (our metric, a remark to print with it, often empty); raises UndecidedError without one."""
+    """Return (cwndlab's metric, a remark to print with it, often empty); raises UndecidedError
+    without one.
+    """
     asked = dict(claim.measure)
     if asked["of"] in PUBLISHED_METRICS:
         return PUBLISHED_METRICS[asked["of"]](**asked.get("with", {})), "from the published values alone"
@@ -138,7 +140,7 @@ class Run:
 
     @property
     def buffer_ms(self) -> float:
-        """How long the full bottleneck queue takes to drain, with the packet in service, in ms."""
+        """Time that the full bottleneck queue takes to drain, with the packet in service, in ms."""
         return float((self.link["queue"]["limit_packets"] + 1) * self.packet_ms)
 
     def windows(self, seconds: float = 1.0, start: float = 0.0) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -340,13 +342,15 @@ def _rtt(run: Run, column: str, unit: str) -> float | None:
 
 
 def _rtt_difference(run: Run, high: str, low: str) -> float | None:
-    """One RTT column less another, in ms."""
+    """Difference of two RTT columns, in ms."""
     above, below = _column(run, high), _column(run, low)
     return None if above is None or below is None else above - below
 
 
 def _rtt_single_and_double(run: Run) -> float:
-    """How many of the steps by one and by two packets' times are among the two commonest rises: 0, 1 or 2."""
+    """Number of the steps by one and by two packets' times that are among the two commonest rises:
+    0, 1 or 2.
+    """
     return float(len({1.0, 2.0} & set(_rtt_steps(run)[:2])))
 
 
@@ -373,7 +377,9 @@ def _trough(run: Run, unit: str, after_s: float = 0.0) -> float:
 
 
 def _time_to(run: Run, mbps: float) -> float:
-    """When the goodput of a second first reached a rate, in s from the start; else the run's length."""
+    """Time at which the goodput of a second first reached a rate, in s from the start; else the
+    run's length.
+    """
     frame = run.tcp
     times, delivered = frame["t_s"].to_numpy(), frame["delivered_bytes"].to_numpy().astype(float)
     before = np.searchsorted(times, times - 1.0, side="right") - 1
@@ -419,7 +425,7 @@ def _acks_of_round(run: Run, number: int) -> float:
 
 
 def _flight_growth(run: Run, first: int, last: int) -> float:
-    """How many segments a flight grows by from one round trip to the next, from round `first` to `last`."""
+    """Growth of a flight from one round trip to the next, in segments, from round `first` to `last`."""
     grown = _flight_bytes(run, last) - _flight_bytes(run, first)
     return grown / run.mss / (last - first)
 
@@ -487,7 +493,7 @@ def _table_pairs(cells: Cells, without: Mapping[str, Any] | None = None) -> list
 
 
 def _rank_order(cells: Cells) -> float:
-    """Spearman's rank correlation between our table and the published one."""
+    """Spearman's rank correlation between cwndlab's table and the published one."""
     ours, theirs = (_ranks(side) for side in zip(*_table_pairs(cells), strict=True))
     return float(np.corrcoef(ours, theirs)[0, 1])
 
@@ -504,7 +510,7 @@ def _median_factor(cells: Cells, without: Mapping[str, Any] | None = None) -> fl
 
 
 def _change_pct(cells: Cells, before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
-    """How far the mean goodput after lies from that before, in %."""
+    """Distance of the mean goodput after from that before, in %."""
     means = []
     for where in (before, after):
         found = [cell.mean(lambda run: _column(run, "goodput_mbps")) for cell in cells.where(where)]
@@ -590,7 +596,7 @@ _WINDOW_SWEEP: dict[str, Callable[..., float]] = {
 
 
 def _loadlatency(what: str) -> float:
-    """A metric of the OVERALL block, computed by our aggregation from the 19 lines published above it."""
+    """A metric of the OVERALL block, aggregated by cwndlab from the 19 lines published above the block."""
     from cwndlab import _native
     from cwndlab.experiment import suites
 

@@ -41,7 +41,7 @@ class Question:
     new: str
     metrics: tuple[str, ...]
     flow: str | None = None
-    """One flow; None: all of them together."""
+    """Flow that is judged. None for all of them together."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Arrangement:
     """Name of the directory."""
     text: str
     side: str
-    """Which side's machines carry it out."""
+    """Side whose machines carry the arrangement out."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Programme:
-    """Everything that a review runs and asks."""
+    """Arrangements and questions of a review."""
 
     arrangements: tuple[Arrangement, ...]
     questions: tuple[Question, ...]
@@ -217,7 +217,7 @@ class _Plain(yaml.SafeDumper):
     """Writes no anchors, which experiment files may not have."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Everything is written out."""
+        """Write everything out."""
         return True
 
 
@@ -261,7 +261,7 @@ def of_kernels(experiment: Experiment, repeats: int | None) -> Programme:
 
 
 def _both(name: str, content: Mapping[str, Any], texts: Mapping[str, str]) -> Programme:
-    """One experiment for each side, each with its text."""
+    """Make one experiment for each side, each with its text."""
     arrangements = [Arrangement(f"{name}-{side}", text, side) for side, text in texts.items()]
     question = Question(name, f"{name}-old", f"{name}-new", BASICS)
     flows = [flow["name"] for flow in content["flows"]][:3]

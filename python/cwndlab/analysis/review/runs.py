@@ -33,12 +33,12 @@ DECIDES_PCT = 5.0
 
 @dataclass(frozen=True)
 class Review:
-    """Both sides, their results, and what they say."""
+    """Results of both sides, and the comparisons of them."""
 
     sides: Sides
     programme: Programme
     results: Mapping[str, ResultSet]
-    """By the name of the arrangement."""
+    """Results by the name of the arrangement."""
     found: Sequence[Comparison]
     """All comparisons, corrected as one family, of the paths that judge."""
     idle: Sequence[str]
@@ -124,7 +124,7 @@ def _held(contrast: Contrast) -> str | None:
 
 
 def _contrasts(question: Question, results: Mapping[str, ResultSet]) -> Iterator[Contrast]:
-    """One for each combination of the keys that the arrangement sweeps."""
+    """Yield a contrast for each combination of the keys that the arrangement sweeps."""
     sides = []
     for name in (question.old, question.new):
         try:

@@ -1,4 +1,4 @@
-"""Both sides of a review: what OLD and NEW name, compiled, or two kernels, and the stack that runs them."""
+"""The sides of a review: what OLD and NEW name, compiled, or two kernels, and the stack that runs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cwndlab.foreign import Module, compilation, sources
 from cwndlab.testbeds import loader
 
 BUILT_IN = "builtin:"
-"""In front of the name of a congestion control of the engine's own."""
+"""Prefix of the name of a congestion control of the engine's own."""
 
 NAMES = ("old", "new")
 """Names of the sides, under which their modules run too."""
@@ -21,7 +21,7 @@ NAMES = ("old", "new")
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two."""
+    """Side of a review, old or new."""
 
     name: str
     given: str
@@ -29,7 +29,9 @@ class Side:
     cc: str
     """Name of the congestion control for flows."""
     modules: tuple[Module, ...]
-    """None of a built-in one; several where it runs on several families."""
+    """Modules of the congestion control: none for a built-in one, several where it runs on several
+    families.
+    """
     lab: Path | None = None
     """Folder of a kernel that stands for the side's machines. None for congestion controls."""
 
@@ -47,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """Both, and what runs them."""
+    """Sides of a review, and the stacks that run them."""
 
     old: Side
     new: Side
@@ -55,7 +57,7 @@ class Sides:
     patched: tuple[str, ...] = ()
     """Other files that a patch changes, which are not judged."""
     change: str = ""
-    """How the sources differ, as `diff -u` says it; empty where they are private, built in or unlike."""
+    """Difference of the sources, as `diff -u` says it; empty where they are private, built in or unlike."""
     testbed: str = testbeds.MODEL
 
     @property

@@ -71,7 +71,7 @@ def _judged(found: Sequence[Comparison]) -> str:
 
 
 def text(review: Review) -> str:
-    """Everything, as plain text."""
+    """Format all of a review as plain text."""
     parts = [_wrapped(headline(review)), _sides(review), *_failed(review)]
     parts += ["\n".join(_changes(review))]
     parts += [_table(metric, review.found) for metric in dict.fromkeys(each.metric for each in review.found)]
@@ -159,7 +159,7 @@ def is_small(found: Comparison) -> bool:
 
 
 def _weight(found: Comparison) -> float:
-    """How large a difference is, as a share; a tenth of a point of metrics in per cent counts as 1 %."""
+    """Size of a difference as a share; a tenth of a point of metrics in per cent counts as 1 %."""
     if columns.describe(found.metric).unit == "%":
         return 10 * abs(found.difference)
     share = found.share(found.difference)

@@ -60,7 +60,7 @@ class Metric:
 
     @property
     def error(self) -> float | None:
-        """The difference as a share of the kernel's metric; None where there is none."""
+        """The difference as a share of the kernel's metric. None where there is none."""
         if self.model is None or self.kernel is None:
             return None
         if self.kernel == 0:
@@ -94,8 +94,9 @@ def compare(model: ResultSet, kernel: ResultSet) -> list[Row]:
 
 
 def median_errors(rows: Sequence[Row]) -> dict[str, tuple[float, int]]:
-    """By metric, the median size of the error over single flows, and over how many; periods count from three
-    epochs."""
+    """Median size of the error over single flows, and their number, by metric; periods count from three
+    epochs.
+    """
     found = {}
     for name in METRICS:
         errors = [row.metrics[name].error for row in rows if row.flow != ALL]
@@ -205,7 +206,7 @@ def _known(repeats: Sequence[Metrics], name: str) -> Iterator[float]:
 
 
 def _interval(ours: list[float], theirs: list[float]) -> tuple[float, float] | None:
-    """Welch's confidence interval of the difference of two means; None where nothing varies."""
+    """Welch's confidence interval of the difference of two means. None where nothing varies."""
     if min(len(ours), len(theirs)) < 2:
         return None
     errors = [statistics.variance(side) / len(side) for side in (ours, theirs)]

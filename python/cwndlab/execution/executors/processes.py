@@ -203,7 +203,7 @@ class _Worker:
         return [self.pipe] if self.silent else [self.pipe, self.output]
 
     def cause(self) -> str:
-        """Why it does not answer any more; it is ended."""
+        """Reason why the worker does not answer any more; ends the worker."""
         self.process.join(timeout=5)
         if self.process.exitcode is None:  # it has closed its side
             self.process.kill()
@@ -269,7 +269,7 @@ def _work(pipe: "Connection[Any, Any]", printed: "Connection[Any, Any]", site: S
 
 
 def _left_to_the_parent(number: int, frame: object) -> None:
-    """Nothing: not SIG_IGN, which programs that a testbed starts would inherit."""
+    """Do nothing: programs that a testbed starts would inherit SIG_IGN."""
 
 
 def _die_with_parent() -> None:

@@ -38,4 +38,4 @@ class Here:
             raise CwndlabError(f"{error.filename or site.runs}: {error.strerror or error}") from None
 
     def cancel(self) -> None:
-        """Nothing is at work: what ended `wait` ended its part."""
+        """Do nothing, as no run is at work: what ended `wait` ended its part."""

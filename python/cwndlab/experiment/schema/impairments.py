@@ -13,7 +13,7 @@ from cwndlab.experiment.units import BadValue
 
 
 class Match(Section):
-    """Which packets a rule is about."""
+    """Packets that a rule is about."""
 
     section: ClassVar[str] = "match"
     dport: Annotated[int, *integer(1, 65535)] | None = about("destination port")

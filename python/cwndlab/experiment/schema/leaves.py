@@ -14,9 +14,9 @@ from cwndlab.experiment import hints, units
 from cwndlab.experiment.units import BadValue, Limit, NotSingle
 
 MAX_COUNT = 10_000
-"""Most copies of one host or flow."""
+"""Greatest number of copies of one host or flow."""
 MAX_REPEAT = 10_000
-"""Most repeats of a cell."""
+"""Greatest number of repeats of a cell."""
 
 
 def leaf(parse: Callable[[str], Any], write: Callable[[Any], Any], schema: dict[str, Any]) -> tuple[Any, ...]:
@@ -102,7 +102,7 @@ def byte_count(low: int, high: int) -> Any:
 
 
 def word(*words: str) -> Any:
-    """One of some words."""
+    """Type of a key whose value is one of some words."""
 
     def parse(text: str) -> str:
         if text not in words:
@@ -182,7 +182,7 @@ def shape(value: object) -> str:
 
 
 def sampling(each: str) -> Any:
-    """How often something is recorded: a word for each time, off, or an interval."""
+    """Type of a key that says how often something is recorded: a word for each time, off, or an interval."""
     schema = {"type": "string", "pattern": f"^(off|{each}|{units.NUMBER} ?({'|'.join(units.TIMES)}))$",
               "description": f"{each}, off or an interval such as 10ms"}  # fmt: skip
     return leaf(

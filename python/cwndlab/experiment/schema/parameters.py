@@ -28,7 +28,9 @@ from cwndlab.experiment.units import BadValue
 
 
 class Quantity(NamedTuple):
-    """How a quantity is parsed and written, its units in a file, an example, what it is, and its maximum."""
+    """Quantity of a parameter: parsing and writing, units in a file, an example, a description, and the
+    maximum.
+    """
 
     parse: Callable[[str], int]
     write: Callable[[int], str]
@@ -65,7 +67,7 @@ QUANTITIES = {
         units.MAX_SHARE,
     ),
 }
-"""By unit."""
+"""Quantities by unit."""
 
 
 class Kinded(Section):

@@ -74,7 +74,7 @@ def unpack(bundle: Path, into: Path, seen: Callable[[int, int], object] | None =
 
 
 class _RefusedError(Exception):
-    """Why a bundle is not unpacked, without its name."""
+    """Reason why a bundle is not unpacked, without its name."""
 
 
 def _room(size: int, into: Path) -> int:

@@ -15,7 +15,7 @@ from cwndlab.results.resultset import ResultSet
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the runs that were made here compare with those of the bundle."""
+    """Result of comparing the runs that were made here with those of the bundle."""
 
     name: str
     runs: int
@@ -35,7 +35,7 @@ class Outcome:
         return self.alike == self.runs
 
     def __str__(self) -> str:
-        """One line for a reader, with what may explain a difference."""
+        """Format one line for a reader, with what may explain a difference."""
         if self.same and not self.other:
             said = f"{self.name}: byte for byte the same: {self.runs} runs, {self.files} files"
         elif self.same:

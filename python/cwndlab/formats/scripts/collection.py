@@ -16,7 +16,7 @@ SYSTEMS = {"freebsd": "FreeBSD", "linux": "Linux", "windows": "Windows", "live":
 
 @dataclass(frozen=True)
 class Result:
-    """How one script of a collection fared.
+    """Result of one script of a collection.
 
     `verdict` is "passed", "failed", "refused" (the language does not have something) or "left out"; `why` is
     the message, or what is missing.

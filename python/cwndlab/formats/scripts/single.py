@@ -12,7 +12,7 @@ LARGEST = 4 << 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a script ended.
+    """End of a script.
 
     `exit_code` is 0 if it passed, 1 if the stack did something else, 2 if the script or the stack's name is
     wrong; `message` says what went wrong: a line, and packets on lines of their own; `output` is what the

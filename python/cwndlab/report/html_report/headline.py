@@ -51,7 +51,7 @@ class _Layout:
     right: int
     """Room for the amounts."""
     above: int = 0
-    """How far names stand above the lines."""
+    """Distance of names above the lines."""
 
 
 _LAYOUTS = (_Layout("wide", 720, 26, 150), _Layout("narrow", 360, 42, 14, above=14))

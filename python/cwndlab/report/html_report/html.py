@@ -1,4 +1,4 @@
-"""The templates of a page filled in; every text that is not markup of ours is escaped."""
+"""The templates of a page filled in; every text that is not the report's own markup is escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published values beside ours: which rows of the results each is about, and how far apart they are."""
+"""Published values beside cwndlab's: which rows of the results each is about, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -28,21 +28,26 @@ from cwndlab.testbeds import loader
 
 @dataclass(frozen=True)
 class Comparison:
-    """A published metric and ours, in its unit."""
+    """A published metric and cwndlab's, in its unit."""
 
     metric: str
     """Metric that is compared, in words."""
     published: float
     ours: tuple[float, float] | None
-    """Lowest and highest value of ours over the combinations it is about, each a mean over repeats and flows;
-    equal if it is about one only; None if these results hold none of them."""
+    """Lowest and highest value of cwndlab over the combinations that the published metric is about.
+
+    Each is a mean over repeats and flows; both are equal for a single combination. None if these results hold
+    none of the combinations.
+    """
     unit: str
     source: str
     note: str
 
     @property
     def difference_pct(self) -> float | None:
-        """How far ours is from the published metric, in % of it; None unless ours is one value."""
+        """Distance of cwndlab's metric from the published one, in % of it. None unless cwndlab's is one
+        value.
+        """
         if self.ours is None or self.ours[0] != self.ours[1] or self.published == 0:
             return None
         return 100 * (self.ours[0] - self.published) / self.published
@@ -58,7 +63,7 @@ def suite_of(results: ResultSet) -> suites.Suite | None:
 
 
 def findings(suite: suites.Suite, results: ResultSet) -> tuple[list[str], Table | None]:
-    """Return (sentences above it, each finding of the suite's publication beside ours)."""
+    """Return (sentences above it, each finding of the suite's publication beside cwndlab's)."""
     stated = [claim for claim in claims() if claim.suite == suite.name]
     if not stated:
         return [], None
@@ -129,7 +134,7 @@ def _otherwise(suite: suites.Suite, results: ResultSet) -> tuple[list[str], list
 def compare(
     metrics: Sequence[suites.Metric], summary: pl.DataFrame, labels: Labels | None = None
 ) -> list[Comparison]:
-    """Return the published values of columns of the summary beside ours; the others are findings.
+    """Return the published values of columns of the summary beside cwndlab's; the others are findings.
 
     Combinations are named by the labels of their values.
     """

@@ -1,4 +1,6 @@
-"""From the Scenario of a run to the address that opens it in the live lab, where that can express it."""
+"""The way from the Scenario of a run to the address that opens it in the live lab, where that can
+express it.
+"""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ HOSTS = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?", re.IGNORECASE)
 asks for its own."""
 
 SILENT_S = 10.0
-"""How long a client may be silent."""
+"""Time for which a client may be silent, in s."""
 WHOLE_S = 60.0
-"""How long a request may take from its first byte to the last of its answer."""
+"""Time that a request may take from its first byte to the last of its answer, in s."""
 CLIENTS = 16
 """Clients answered at a time; a browser has six connections."""
 

@@ -42,7 +42,7 @@ class Round:
     last: str
     """The flow that answers last."""
     ends_s: Mapping[str, float]
-    """When each answer was complete."""
+    """Time at which each answer was complete, in s."""
 
 
 def draw(selection: Selection) -> Plot:

@@ -118,7 +118,7 @@ def order_of(selection: Selection, key: str, known: Sequence[Values]) -> list[ob
 
 
 def _asked(selection: Selection, varying: Sequence[str], name: str) -> list[str] | None:
-    """Return the keys that were asked to be panels; None if none were."""
+    """Return the keys that were asked to be panels. None if none were."""
     options = selection.options
     named = [*options.facet, *([options.panels] if options.panels else [])]
     if not named:

@@ -1,4 +1,6 @@
-"""How every plot looks and is saved: type, grid of panels, legend, limits, and files with equal bytes."""
+"""The look of every plot, and its saving: type, grid of panels, legend, limits, and files with
+equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ class Plot(Figure):
 
 @contextmanager
 def style(options: Options) -> Iterator[None]:
-    """Apply our look inside the block, below what the user set in matplotlib and in a file of settings."""
+    """Apply cwndlab's look inside the block, below what the user set in matplotlib and in a file of
+    settings.
+    """
     size = sizes.parse(options.size)
     points = options.font_size or size.points
     ours: dict[Any, Any] = {

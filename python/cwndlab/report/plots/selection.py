@@ -40,7 +40,7 @@ Span = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Options:
-    """Everything a caller may choose about a plot. None or empty means: what suits the kind."""
+    """Options of a plot for its caller. None or empty means: what suits the kind."""
 
     runs: Sequence[object] | None = None
     """Run IDs, in the order they are drawn; the number in front of a run ID's `-` is enough."""
@@ -92,7 +92,7 @@ class Options:
     """`paper` (a page's width, small type), `slide` (16:9, large type), `1col` or `2col` of a journal, or
     millimetres: `88mm`, `88x60mm`."""
     style: str | Path | None = None
-    """A file of matplotlib's settings (matplotlibrc, .mplstyle), which come before ours."""
+    """A file of matplotlib's settings (matplotlibrc, .mplstyle), which come before cwndlab's."""
     font: str | None = None
     """The family of type."""
     font_size: float | None = None

@@ -1,4 +1,4 @@
-"""Building kernels: a copy of a source tree, our configuration, a patch on top, and `make`."""
+"""Building kernels: a copy of a source tree, cwndlab's configuration, a patch on top, and `make`."""
 
 from __future__ import annotations
 

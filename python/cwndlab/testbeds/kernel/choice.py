@@ -1,4 +1,6 @@
-"""Which kernel `--kernel` means: a source tree, a kernel as a program, or the name of one that was built."""
+"""The kernel that `--kernel` means: a source tree, a kernel as a program, or the name of one that
+was built.
+"""
 
 from __future__ import annotations
 

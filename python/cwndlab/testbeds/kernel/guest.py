@@ -1,4 +1,4 @@
-"""A guest: a kernel as a process of this machine, in virtual time, whose first process is our agent.
+"""A guest: a kernel as a process of this machine, in virtual time, whose first process is cwndlab's agent.
 
 Its root is a folder of this machine (hostfs), in which it finds its plan and leaves what it saw. That costs
 no virtual time, needs no device in the kernel, and leaves nothing to be parsed out of a console.
@@ -34,7 +34,7 @@ SILENCE_S = 120.0
 LOOK_S = 0.01
 CONSOLE, ROOT = "console.txt", "root"
 PREFIX = "cwndlab-guest-"
-"""How the folders of guests begin; the process that made one follows."""
+"""Prefix of the folders of guests; the process that made one follows."""
 PROGRAMS = ("setpriv", "setarch")
 """Programs that start a guest, of Debian's package util-linux."""
 _MOUNT_POINTS = ("proc", "sys", "dev", "tmp")

@@ -158,7 +158,7 @@ def _rate(bytes_per_s: int) -> bytes:
 
 
 def _ticks(size: int, bytes_per_s: int) -> int:
-    """How long so many bytes take, in the kernel's ticks of 64 ns, rounded up."""
+    """Time that so many bytes take, in the kernel's ticks of 64 ns, rounded up."""
     return -(-size * 10**9 // (bytes_per_s * 64))
 
 

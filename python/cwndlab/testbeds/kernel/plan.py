@@ -31,7 +31,7 @@ BOUNDS = ("net.core.rmem_max", "net.core.wmem_max")
 """Sysctls that all hosts of a kernel share and that only bound others: the largest value holds."""
 ROLES = ("from", "to")
 CAPTURE = "capture-"
-"""How files of captures begin; the number of the captured link follows."""
+"""Prefix of the files of captures; the number of the captured link follows."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class _Plan:
                 yield self._send(name, f"route to {target}", message)
 
     def _shaped(self) -> Iterator[tuple[Link, Port]]:
-        """Each link that is more than a wire, and the interface at which its queue disciplines are."""
+        """Yield each link that is more than a wire, and the interface at which its queue disciplines are."""
         for way in self._ways:
             for link, port in ((way.forward, way.near), (way.reverse, way.far)):
                 if link is not None and qdiscs.needs(link, changing=link["name"] in self._changing):
@@ -280,7 +280,7 @@ class _Plan:
         }
 
     def _delays(self, link: Link) -> Iterator[tuple[int, int | None]]:
-        """The delay of a link besides its queue, from each time on; None where it differs by packet."""
+        """The delay of a link besides its queue, from each time on. None where it differs by packet."""
         delay = None if link["jitter"] is not None else link["delay_ns"]
         yield 0, delay
         for change in sorted(self._scenario["schedule"], key=lambda change: change["at_ns"]):

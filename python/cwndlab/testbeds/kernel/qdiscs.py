@@ -41,7 +41,7 @@ _FLOW_MODES = (
     "dual-dsthost",
     "triple-isolate",
 )
-"""In the order of the kernel's numbers (linux/pkt_sched.h, CAKE_FLOW_NONE and so on)."""
+"""Flow modes in the order of the kernel's numbers (linux/pkt_sched.h, CAKE_FLOW_NONE and so on)."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def needs(link: Link, *, changing: bool = False) -> list[str]:
 
 
 def refusal(link: Link) -> str | None:
-    """Why a link cannot be queue disciplines of the kernel's, or None."""
+    """Reason why a link cannot be queue disciplines of the kernel's. None where it can."""
     loss, shaper, queue = link["loss"], link["shaper"], link["queue"]
     if loss is not None and loss["kind"] not in ("random", "gilbert"):
         return f"loss {loss['kind']}: netem loses at random, or by a Gilbert-Elliott chain"
@@ -89,7 +89,7 @@ def refusal(link: Link) -> str | None:
 
 
 def change_refusal(link: Link, change: Change) -> str | None:
-    """Why a link cannot be changed so in mid-run, or None."""
+    """Reason why a link cannot be changed so in mid-run. None where it can."""
     if change["rate_bps"] is not None and "htb" not in needs(link):
         return "a change of the rate of a link that begins without one"
     if change["queue"] is not None and change["queue"]["kind"] not in needs(link)[-1:]:
@@ -277,8 +277,7 @@ def _red_slope(low: int, high: int, probability: float) -> int:
 
 
 def _red_idle(weight: int, packet: int, rate_bps: int) -> tuple[bytes, int]:
-    """By how much the average shrinks in idle times, and -log2 of their unit (iproute2,
-    tc_red_eval_idle_damping)."""
+    """Damping of the average in idle times, and -log2 of its unit (iproute2, tc_red_eval_idle_damping)."""
     ticks = packet * 8 * 10**9 / rate_bps / 64
     logarithm = -math.log(1 - 1 / 2**weight) / ticks
     most, cell = 31 / logarithm, 0

@@ -48,6 +48,6 @@ def _catalogue(kernel: Path | None) -> Catalogue:
 
 
 def _live(spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
-    """Our own applications carry out every flow: others would have to be in the guest."""
+    """Have cwndlab's own applications carry out every flow: others would have to be in the guest."""
     told = {str(flow["name"]): {"tool": "own", "report_ns": tools.REPORT_NS} for _, flow in flows}
     return {"emulator": NAME, "loggers": LOGGERS, "flows": told}

@@ -11,8 +11,9 @@ from cwndlab.testbeds.live import user_programs
 SERVER_PORT = 5201
 """Port of the first flow that a host accepts; the next ones follow (iperf3's own default)."""
 HEADERS = {"tcp": 52, "udp": 28}
-"""By protocol that rules count, the bytes a packet has besides payload: an IPv4 header, and a TCP header
-with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count."""
+"""Size of a packet besides payload, in bytes, by protocol that rules count: an IPv4 header, and a TCP header
+with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Ends:
     target: str
     """Address of `to`."""
     source_port: int | None
-    """None: whichever the program chooses that carries the flow out."""
+    """Port of the sender. None where the program chooses that carries the flow out."""
     target_port: int
 
 
@@ -63,8 +64,9 @@ def sockets(scenario: Scenario, hosts: Mapping[str, str]) -> dict[str, Ends]:
 
 
 def flow_keys(scenario: Scenario, ends: Mapping[str, Ends]) -> list[dict[str, Any]]:
-    """Which packets are a flow's, as the emulator is told: those that have ports come first. Of background
-    traffic any connection to its port, of echoes any between the hosts."""
+    """Make the emulator's keys that tell which packets are a flow's: those that have ports come first. Of
+    background traffic any connection to its port, of echoes any between the hosts.
+    """
     keys = []
     for flow in scenario["flows"]:
         own, kind = ends[flow["name"]], flow["app"]["kind"]

@@ -114,8 +114,9 @@ class Lab(Protocol):
         """Time by which CLOCK_MONOTONIC of a host is ahead of that of this process, in ns."""
 
     def clock_errors(self) -> dict[str, int]:
-        """By how many ns what was taken for a host's clock may have been wrong during the run, by host; none
-        where one clock is everybody's."""
+        """Uncertainty of each host's clock during the run, in ns, by host; empty where one clock is
+        everybody's.
+        """
 
     def close(self) -> None:
         """End all that was started, undo all that was done, and let others have the machines."""
@@ -159,7 +160,9 @@ class Reach(Protocol):
         """Readings of the clock by adjtimex(2): `synchronised`, and how well."""
 
     def interfaces(self) -> dict[str, dict[str, Any]]:
-        """By name: `mtu`, `tx_queue`, the `offloads` that are on, and the `qdiscs`."""
+        """Facts of the interfaces by name: `mtu`, `tx_queue`, the `offloads` that are on, and the
+        `qdiscs`.
+        """
 
     def write(self, path: str, text: str) -> None:
         """Write a file that is there; raises OSError."""

@@ -40,7 +40,7 @@ def check_flows(scenario: LiveScenario) -> None:
 
 
 def check_own(scenario: LiveScenario, flow: Flow) -> None:
-    """Raises ValueError, with one line, for a flow that our agent cannot carry out."""
+    """Raises ValueError, with one line, for a flow that cwndlab's agent cannot carry out."""
     if scenario["live"]["flows"][flow["name"]]["tool"] == tools.LOAD_TOOL:
         _load(scenario, flow)
         return

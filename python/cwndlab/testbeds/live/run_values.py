@@ -12,7 +12,7 @@ from cwndlab.errors import shown
 from cwndlab.testbeds.live.scenario import Live, LiveScenario
 
 PREFIX = "CWNDLAB_"
-"""How the names of the variables begin."""
+"""Prefix of the names of the variables."""
 PLAIN = re.compile(r"[A-Za-z0-9._:/,+@%][A-Za-z0-9._:/,+@%-]*", re.ASCII)
 """Values that mean the same wherever they stand in the words of a program, also in those of a shell."""
 

@@ -11,7 +11,7 @@ class Tool(TypedDict):
     tool: str
     """`own`, or a common tool."""
     report_ns: int
-    """From one report of the tool to the next."""
+    """Interval between the tool's reports, in ns."""
     program: NotRequired[dict[str, list[str]]]
     """Words of `server` and `client`, for a program that the lab file names."""
 
@@ -31,7 +31,7 @@ class Live(TypedDict):
     programs: NotRequired[dict[str, Log]]
     """Loggers of the lab file by name."""
     flows: dict[str, Tool]
-    """By name."""
+    """Tools of the flows, by name."""
     emulator: NotRequired[str]
     """Carrier of the links of namespaces, `own` or `kernel`."""
 

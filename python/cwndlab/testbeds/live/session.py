@@ -165,7 +165,7 @@ class _Run:
         return Snapshot(self._system, self._lab.places, self._lab.machines, own_changes=by_kernel)
 
     def _patience_s(self) -> float:
-        """How long ends may take to end."""
+        """Time that ends may take to end, in s."""
         tools_used = {flow["tool"] for flow in self._scenario["live"]["flows"].values()}
         return load.AFTER_S if tools.LOAD_TOOL in tools_used else 0.0
 
@@ -208,7 +208,7 @@ class _Run:
         }
 
     def _begin(self, started: Traffic, path: PathBackend, sampler: Sampler) -> int:
-        """Tell everybody when t = 0 is, each by its own clock, and return it by ours."""
+        """Tell everybody when t = 0 is, each by its own clock, and return it by this process's clock."""
         offsets = {host: self._lab.clock_offset(host) for host in self._lab.hosts}
         zero = clock.choose_zero(self._scenario, self._starts, self._lab.lead_ns)
         path.mark_start(zero)
@@ -227,7 +227,7 @@ class _Run:
     def _observed(
         self, zero: int, rows: tuple[pa.Table, pa.Table], answers: Answers, carried: PathReport
     ) -> tuple[Observed, tuple[pa.Table, pa.Table]]:
-        """Everything that was seen, and the samplers' rows up to the end."""
+        """Collect all that was seen, and the samplers' rows up to the end."""
         senders, receivers = (collection.until(table, self._end_ns) for table in rows)
         observed = Observed(
             scenario=self._scenario,

@@ -121,7 +121,7 @@ def untold(scenario: LiveScenario, around: Mapping[str, Around], values: RunValu
 
 
 def refusal(program: Mapping[str, Sequence[str]], flow: Flow, flows: Iterable[Flow]) -> str | None:
-    """Why a program cannot carry out a flow of the Scenario, or None."""
+    """Reason why a program cannot carry out a flow of the Scenario. None where it can."""
     if flow["app"]["kind"] != "bulk":
         return f"a program of the lab file stands for app bulk, not for {flow['app']['kind']}"
     if flow["sndbuf"] is not None or flow["rcvbuf"] is not None:

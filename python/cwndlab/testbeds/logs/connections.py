@@ -41,7 +41,7 @@ class Rows:
     flow: Column
     """Number of the flow that each record is of, in order of appearance."""
     t_ns: Column
-    """When, ns since whatever the log counts from, as int64; any order."""
+    """Time of each row, in ns since whatever the log counts from, as int64; any order."""
     columns: dict[str, Column]
     """Columns of the `tcp` table: floats, NaN where nothing was logged; `state` in numbers of `STATES`."""
     more: dict[str, Column] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Flow:
 
     name: str
     t_ns: Column
-    """When, ns since whatever the log counts from, as int64; any order."""
+    """Time of each row, in ns since whatever the log counts from, as int64; any order."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Columns of the `tcp` table, as those of `Rows`."""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Flows:
     """Flows of a log, numbered in order of appearance."""
 
     def __init__(self) -> None:
-        """None so far."""
+        """Begin without any flow."""
         self.names: list[str] = []
         self._numbers: dict[Any, int] = {}
 
@@ -189,7 +189,7 @@ def flows_of(session: Session) -> list[Flow]:
 
 
 def of_each(flow: Column) -> Iterator[tuple[int, Column]]:
-    """Each flow's number, and the places of its rows."""
+    """Yield each flow's number, and the places of its rows."""
     order = np.argsort(flow, kind="stable")
     cuts = np.flatnonzero(np.diff(flow[order])) + 1
     for places in np.split(order, cuts) if len(flow) else ():

@@ -115,7 +115,7 @@ _RECORD_2 = re.compile(
 
 
 def module(head: bytes) -> str | None:
-    """The module that wrote a log which begins so, `siftr` or `siftr2`; None for other files.
+    """The module that wrote a log which begins so, `siftr` or `siftr2`. None for other files.
 
     The header may be missing, or stand behind something else; the records tell then.
     """

@@ -90,7 +90,9 @@ class _Ends:
     drops: str | None = None
 
     def start_ns(self) -> int:
-        """When logging began, 0 where no header says; raises ValueError for one that makes no sense."""
+        """Time at which logging began, 0 where no header says. Raises ValueError for a header that makes no
+        sense.
+        """
         if not self.header:
             return 0
         try:
@@ -250,8 +252,8 @@ class _Flows:
         self._acked = connections.Unwrapped()
         self._held: dict[int, float] = {}
         self._sent: dict[int, tuple[int, int, float, int] | None] = {}
-        """Of each flow: its last sequence number, how far that is from the first, the farthest end of data,
-        and how many packets began below it."""
+        """Each flow's last sequence number, its distance from the first one, the farthest end of data, and
+        the number of packets that began below that end."""
 
     def rows(self, frame: pl.DataFrame, start_ns: int) -> Rows:
         def column(wanted: str) -> Column:
@@ -295,7 +297,9 @@ def _held(values: Column, before: float) -> Column:
 def _again(
     seq: Column, payload: Column, before: tuple[int, int, float, int] | None
 ) -> tuple[Column, tuple[int, int, float, int] | None]:
-    """How many packets so far began below the end of the data sent before them, and what to remember."""
+    """Number of packets so far that began below the end of the data sent before them, and the state to
+    remember.
+    """
     sent = np.flatnonzero(np.isfinite(seq) & (np.nan_to_num(payload) > 0))
     counted = np.zeros(len(seq))
     if not len(sent):

@@ -72,7 +72,9 @@ def troubles(scenario: Scenario) -> Iterator[str]:
 
 
 def refusal(link: Link) -> str | None:
-    """Why this kernel refuses a link, tried in a namespace that is thrown away; None if it does not."""
+    """Reason why this kernel refuses a link, tried in a namespace that is thrown away. None if it
+    does not.
+    """
 
     def work() -> None:
         with IPRoute() as socket:
@@ -128,7 +130,7 @@ class KernelPath:
     """Queue disciplines in place, and asked at an interval how they are."""
 
     def __init__(self, run_id: int, scenario: Scenario, layout: Layout, network: Network) -> None:
-        """Nothing is in place yet."""
+        """Put nothing in place yet."""
         self._run_id, self._scenario = run_id, scenario
         self._places: dict[str, tuple[str, str]] = {}
         for cable in layout.cables:

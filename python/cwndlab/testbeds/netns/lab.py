@@ -36,7 +36,7 @@ class NetnsLab:
     def __init__(
         self, run_id: int, scenario: LiveScenario, values: RunValues, hooks: Hooks | None = None
     ) -> None:
-        """Nothing is made yet; `hooks` are the commands of a lab file, which are told `values`."""
+        """Make nothing yet; `hooks` are the commands of a lab file, which are told `values`."""
         self._hooks, self._values, self._logs, self._connected = hooks, values, 0, False
         self._run_id, self._scenario = run_id, scenario
         self._own_emulator = scenario["live"]["emulator"] == "own"
@@ -50,7 +50,7 @@ class NetnsLab:
 
     @property
     def name(self) -> str:
-        """How the names of the run's namespaces begin."""
+        """Prefix of the names of the run's namespaces."""
         return f"{PREFIX}{self._held.name}"
 
     @property
@@ -86,7 +86,7 @@ class NetnsLab:
         return {"namespaces": sorted(self._network.namespaces.values())}
 
     def path(self, scenario: Scenario) -> PathBackend:
-        """Our emulator, or the kernel's queue disciplines."""
+        """Choose cwndlab's emulator, or the kernel's queue disciplines."""
         if self._own_emulator:
             return Emulator(self._run_id, scenario, self._layout, self._network, self._held.directory)
         return KernelPath(self._run_id, scenario, self._layout, self._network)
@@ -97,11 +97,11 @@ class NetnsLab:
         return LEAD_NS
 
     def warnings(self, idle: Mapping[str, Sequence[int]]) -> list[str]:
-        """Nothing: what there is to say the emulator says."""
+        """Return no warnings: the emulator gives them."""
         return []
 
     def watch(self) -> None:
-        """Nothing: namespaces are not lost."""
+        """Watch nothing: namespaces are not lost."""
 
     def traffic(self, limit_s: float, look: Callable[[], None]) -> Agents:
         """An agent in each host's namespace."""
@@ -150,11 +150,11 @@ class NetnsLab:
         return (self._held.directory / host / name).read_bytes()
 
     def clock_offset(self, host: str) -> int:
-        """Nothing: all hosts have this machine's clock."""
+        """Return 0: all hosts have this machine's clock."""
         return 0
 
     def clock_errors(self) -> dict[str, int]:
-        """Nothing, for the same reason."""
+        """Return no errors: all hosts have this machine's clock."""
         return {}
 
     def close(self) -> None:

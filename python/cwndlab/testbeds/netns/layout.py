@@ -13,7 +13,9 @@ from cwndlab.testbeds.live import addresses
 from cwndlab.testbeds.live.addresses import Addresses
 
 GATEWAY = "169.254.0.1"
-"""How every node calls whoever is at the other end of any of its interfaces (RFC 3927: of this link only)."""
+"""Address by which every node calls whoever is at the other end of any of its interfaces (RFC 3927: of this
+link only).
+"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Layout(Addresses):
     """Routers and switches."""
     cables: tuple[Cable, ...]
     routes: dict[str, dict[str, str]]
-    """By node, the interface that leads to each host."""
+    """Interface that leads to each host, by node."""
 
     def interfaces(self, node: str) -> list[tuple[Port, int]]:
         """A node's interfaces with their MTU."""

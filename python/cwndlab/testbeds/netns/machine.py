@@ -20,8 +20,9 @@ QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "tbf", "htb", "netem")
 
 
 def trouble() -> str | None:
-    """Why this machine cannot make network namespaces with what runs need in them, in one line; None if it
-    can."""
+    """Reason in one line why this machine cannot make network namespaces with what runs need in them. None if
+    it can.
+    """
     try:
         reason = namespaces.in_scratch(_lacking)
     except OSError as error:

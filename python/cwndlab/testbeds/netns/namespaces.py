@@ -32,7 +32,7 @@ NAMESPACES = Path("/run/netns")
 OWNERS = Path("/run/cwndlab")
 """A file for each run that is under way, held locked by its process."""
 PREFIX = "cwndlab-"
-"""How the names of all our namespaces begin; the run's name and the node's follow."""
+"""Prefix of the names of all cwndlab's namespaces; the run's name and the node's follow."""
 
 _NAME = re.compile(r"cwndlab-([0-9a-f]{8})-[A-Za-z0-9._-]+", re.ASCII)
 _RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
@@ -62,7 +62,7 @@ class Owner:
                 break
         self._made: list[str] = []
         self.directory = directory(self.name)
-        """For files of the run while it goes on."""
+        """Folder for files of the run while it goes on."""
         self.directory.mkdir(mode=0o700)
 
     def create(self, node: str) -> str:

@@ -11,8 +11,9 @@ from cwndlab.testbeds.netns.namespaces import NAMESPACES, inside
 
 _INTERFACES = "/sys/class/net/"
 _WRITE = 'mount -t sysfs sysfs /sys && printf %s "$2" > "$1"'
-"""In a mount namespace of its own, as sysfs shows the interfaces of the namespace in which it was mounted
-(Documentation/networking/napi.rst: the interface's settings)."""
+"""Script for a mount namespace of its own, as sysfs shows the interfaces of the namespace in which it was
+mounted (Documentation/networking/napi.rst: the interface's settings).
+"""
 
 
 class Namespace:

@@ -12,7 +12,7 @@ SECTION = "netns"
 
 
 class KernelSubset(Section):
-    """How testbed netns takes part in an experiment whose hosts are not all Linux."""
+    """Part of testbed netns in an experiment whose hosts are not all Linux."""
 
     section: ClassVar[str] = SECTION
     stacks: dict[str, Word] = about(

@@ -30,7 +30,7 @@ class Sim:
         """Needs nothing of the machine."""
 
     def remarks(self) -> list[str]:
-        """Nothing."""
+        """Return no remarks."""
         return []
 
     def clean(self) -> list[str]:

@@ -40,7 +40,7 @@ class SshLab:
     """The machines of a run."""
 
     def __init__(self, run_id: int, scenario: LiveScenario, values: RunValues, site: Site) -> None:
-        """Nothing is taken yet; commands around the run are told `values`."""
+        """Take nothing yet; commands around the run are told `values`."""
         self._run_id, self._scenario, self._site = run_id, scenario, site
         self._values, self.name = values, f"run {run_id}"
         hosts = [host["name"] for host in scenario["hosts"]]
@@ -178,7 +178,7 @@ class SshLab:
         return [*captures, *self._of_load(), *self._of_path(idle), *self._of_clocks(), *self._of_control()]
 
     def traffic(self, limit_s: float, look: Callable[[], None]) -> ToolTraffic | AgentTraffic:
-        """Our agents where every host can have one, and the common tools otherwise."""
+        """Choose cwndlab's agents where every host can have one, and the common tools otherwise."""
 
         def watched() -> None:
             look()
@@ -193,13 +193,13 @@ class SshLab:
         return self._agents
 
     def _agent_at(self, router: str) -> AgentTraffic:
-        """Start our agent at a router."""
+        """Start cwndlab's agent at a router."""
         machine = self._site.machines[router]
         self._made_by[router] = self._copy_agent(machine)
         return AgentTraffic(self, self._limit_s, self.watch, {router: machine})
 
     def _copy_agent(self, machine: Machine) -> str:
-        """Put our agent there; returns the hash of its program."""
+        """Put cwndlab's agent on a machine, and return the hash of the agent's program."""
         program = self._site.agent(machine.name)
         assert program is not None  # `have_agents` has said so
         data = program.read_bytes()

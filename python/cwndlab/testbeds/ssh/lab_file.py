@@ -126,7 +126,7 @@ class LabFile(Section):
 
     @property
     def emulating(self) -> str | None:
-        """The router where our emulator makes the links."""
+        """The router where cwndlab's emulator makes the links."""
         return next((name for name, router in self.routers.items() if router.emulator == "own"), None)
 
 

@@ -47,7 +47,7 @@ exit 0
 """The machine: processors, clock, boot environment (where it boots from ZFS), loaded modules."""
 
 CLOCK = "ntpq -c rv 2>/dev/null || chronyc -c tracking 2>/dev/null; exit 0"
-"""How well the clock is set."""
+"""Script that asks how well the clock is set."""
 
 INTERFACES = ["ifconfig", "-a", "-m"]
 """All interfaces, with what they are able to (`-m`)."""

@@ -19,7 +19,7 @@ from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.path.links import Look
 
 RULE_STEP = 100
-"""From one rule's number to the next."""
+"""Distance between the numbers of two rules."""
 FASTEST_BPS = 0xFFFF_FFFF
 """Bits per second that a pipe counts in 32 bits; before FreeBSD 12 it is half of that."""
 LONGEST_MS = 10_000
@@ -41,7 +41,7 @@ def check(link: Link) -> None:
 
 
 def trials(link: Link) -> dict[str, list[list[str]]]:
-    """None: dummynet has all of its disciplines, or is not there."""
+    """Return no trials: dummynet has all of its disciplines, or is not there."""
     return {}
 
 
@@ -68,7 +68,9 @@ def changes(reach: ByShell, link: Link, interface: str, number: int) -> Iterator
 
 
 def refusal(reach: Reach, interface: str) -> str | None:
-    """Why a machine may not make links: it has rules or pipes already, which packets would meet as well."""
+    """Reason why a machine may not make links: it has rules or pipes already, which packets would meet as
+    well.
+    """
     assert isinstance(reach, ByShell)  # of a FreeBSD machine
     if (reason := rules.refusal(reach)) is not None:
         return reason
@@ -234,7 +236,7 @@ QUEUES: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "fq_codel": _fq_codel,
     "fq_pie": _fq_pie,
 }
-"""By discipline, its words behind the length of the queue."""
+"""Words behind the length of the queue, by discipline."""
 
 
 def _room(reach: ByShell, told: Mapping[str, Any]) -> Iterator[Change]:

@@ -31,7 +31,9 @@ def check(host: Host) -> None:
 
 
 def refusal(reach: ByShell) -> str | None:
-    """Why a machine may have no rules of ours, or None: it has its own, which packets would meet as well."""
+    """Reason why a machine may get no further rules: it has its own, which packets would meet as well. None
+    where it has none.
+    """
     if not reach.loaded("ipfw"):
         return None
     rules = [line for line in reach.run(commands.RULES).splitlines() if not line.startswith("65535 ")]

@@ -15,8 +15,9 @@ from cwndlab.testbeds.live.freebsd.shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
 
 HOST_CACHE = ({"net.inet.tcp.hostcache.enable": "0"}, {"net.inet.tcp.hostcache.expire": "1"})
-"""No connection learns from those before it: the first of these that a kernel has. Before 13 the host cache
-cannot be switched off; what it knows lasts a second then."""
+"""Settings by which no connection learns from earlier ones: the first of these that a kernel has. Before
+FreeBSD 13 the host cache cannot be switched off; its entries last a second then.
+"""
 
 BUFFERS = "kern.ipc.maxsockbuf"
 """The largest socket buffer, of which FreeBSD gives 8/9 to data (sb_max_adj, kern/uipc_sockbuf.c): a larger
@@ -141,7 +142,7 @@ def modules(text: str) -> list[str]:
 
 
 def boot_environment(text: str) -> str | None:
-    """The one that runs now (`N`), of `bectl list -H`; None where there are none."""
+    """The one that runs now (`N`), of `bectl list -H`. None where there are none."""
     for line in text.splitlines():
         name, active, *_ = [*line.split("\t"), ""]
         if "N" in active:

@@ -98,7 +98,7 @@ class ByShell(ShellReach):
 
 
 def _features(text: str) -> dict[str, list[str]]:
-    """By interface, the features that ethtool -k shows as on."""
+    """Read the features that `ethtool -k` shows as on, by interface."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("= "):

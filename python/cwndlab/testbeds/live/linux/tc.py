@@ -26,7 +26,7 @@ UNLIMITED_BPS = 1_000_000_000_000
 _PACKETS = "limit_packets"
 
 ALONE = ("tc", "qdisc", "add", "dev", DEVICE, "root", "handle", "1:")
-"""How a discipline is put at the device of a trial."""
+"""Words of the command that puts a discipline at the device of a trial."""
 
 
 LOOP = (
@@ -56,7 +56,7 @@ def egress_trials(host: str, told: Egress) -> Trials:
 
 
 def refusal(reach: Reach, interface: str) -> str | None:
-    """Why a machine may make no link at an interface: disciplines of its own would be lost."""
+    """Reason why a machine may make no link at an interface: disciplines of its own would be lost."""
     shown = reach.interfaces().get(interface, {"qdiscs": ()})["qdiscs"]
     if any(each["parent"] == "root" and each["handle"] != "0:" for each in shown):
         return f"{interface} has queue disciplines already"

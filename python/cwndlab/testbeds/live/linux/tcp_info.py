@@ -16,7 +16,7 @@ DEFAULT_NS = 10_000_000
 
 
 class TcpInfoSampler:
-    """Both ends of every connection of a run."""
+    """Sampler of both ends of every connection of a run."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ DEVICE = "cwltry"
 """Placeholder of the device in the words of commands, and prefix of the device's name."""
 
 Trials = Mapping[str, Sequence[Sequence[str]]]
-"""By queue discipline, the commands that put it at `DEVICE`; likewise of rules."""
+"""Commands that put a queue discipline at `DEVICE`, by discipline, or those that try rules, by name."""
 
 ENTER = """
 PATH=$PATH:/usr/sbin:/sbin

@@ -27,7 +27,7 @@ def split(senders: pa.Table, receivers: pa.Table, headers: int) -> dict[str, lis
 
 
 def _of_receivers(senders: pl.DataFrame, receivers: pl.DataFrame, headers: int) -> pl.DataFrame:
-    """For each row of the senders: what had arrived, and the receiving host's window and buffer."""
+    """Join to each row of the senders what had arrived, and the receiving host's window and buffer."""
     ends = ["flow", "local_port", "remote_port"]
     flow = pl.col("flow").cast(pl.String)
     there = receivers.select(

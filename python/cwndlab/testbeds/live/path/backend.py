@@ -20,7 +20,9 @@ class PathReport:
     links: list[LinkSummary]
     """Links, as in the simulator's summary."""
     flows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By flow: drops, ce_marks, wire_bytes, queue_delay; nothing where the path does not know flows."""
+    """Counters of flows, by name: drops, ce_marks, wire_bytes, queue_delay. Empty where the path does not
+    know flows.
+    """
     health: dict[str, Any] = field(default_factory=dict)
     captures: dict[str, Path] = field(default_factory=dict)
     """pcap files by capture point."""
@@ -29,7 +31,7 @@ class PathReport:
 
     @property
     def unreliable(self) -> str | None:
-        """Why the metrics are not those of the path described, with the metrics; None if they are."""
+        """Reason why the metrics are not those of the path described, with the metrics. None if they are."""
         if not self.health.get("unreliable"):
             return None
         late = self.health["late"]

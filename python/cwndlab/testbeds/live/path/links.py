@@ -32,7 +32,7 @@ class LinkMaker(Protocol):
         (`linux/trial.py`)."""
 
     def refusal(self, reach: Reach, interface: str) -> str | None:
-        """Why a machine may make no link at an interface, or None."""
+        """Reason why a machine may make no link at an interface. None where it may."""
 
     def make(self, reach: Reach, link: Link, interface: str, number: int) -> None:
         """Make a link, the machine's `number`-th from 1, of packets that leave by an interface; raises

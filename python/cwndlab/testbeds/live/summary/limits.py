@@ -25,7 +25,8 @@ _COUNTERS = ("busy_ns", "delivered_bytes", *_WINDOWS)
 
 
 def limited(rows: pl.DataFrame, scenario: Scenario, flow: str, active: int, header: int) -> Limited:
-    """How long each limit held in the measurement window, in which the flow was active for so long (ns).
+    """Time for which each limit held in the measurement window, in which the flow was active for so long
+    (ns).
 
     `rows` are of the sender's TCP_INFO; packets have `header` bytes besides their payload.
     """

@@ -51,7 +51,7 @@ class LoadSession:
     document: Mapping[str, Any] | None
     """JSON document of the tool (docs/loadlatency.md). None where it saw nothing."""
     error: str | None
-    """Why it did not see all."""
+    """Reason why the tool did not see all. None where it did."""
 
     @property
     def scenario(self) -> LoadScenario | None:
@@ -63,12 +63,12 @@ class LoadSession:
         return scenario
 
     def transfer(self, name: str) -> LoadTransfer | None:
-        """One of its flows of data, by the tool's name."""
+        """Find a flow of data by the tool's name of it."""
         transfers = self.scenario["transfers"] if self.scenario else []
         return next((transfer for transfer in transfers if transfer["name"] == name), None)
 
     def round_trips(self, zero_ns: int) -> Iterator[tuple[int, int]]:
-        """When an answer came, ns since CLOCK_MONOTONIC was `zero_ns`, and the round trip."""
+        """Yield the time of each answer, in ns since CLOCK_MONOTONIC was `zero_ns`, and the round trip."""
         if self.document is None or self.scenario is None:
             return
         began = int(self.document["conditions"]["facts"]["began_monotonic_ns"]) - zero_ns
@@ -81,7 +81,7 @@ class LoadSession:
 
 @dataclass
 class Observed:
-    """Everything that was seen of a run."""
+    """Observations of a run."""
 
     scenario: LiveScenario
     senders: pl.DataFrame
@@ -91,13 +91,15 @@ class Observed:
     reports: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     """Reports of cwndlab's own applications, by flow and role."""
     starts: dict[str, int] = field(default_factory=dict)
-    """When each flow was to open, ns of the run."""
+    """Time at which each flow was to open, in ns of the run."""
     zero_ns: int = 0
     """CLOCK_MONOTONIC at the start of the run."""
     sessions: dict[str, LoadSession] = field(default_factory=dict)
-    """By the flow of its pinger, what the loadlatency tool saw."""
+    """Reports of the loadlatency tool, by the flow of its pinger."""
     clock_errors_ns: Mapping[str, int] = field(default_factory=dict)
-    """By host, how far what its clock stamped may be off; none where one clock is everybody's."""
+    """Uncertainty of the stamps of each host's clock, in ns, by host; empty where one clock is
+    everybody's.
+    """
 
 
 def summary(observed: Observed) -> Summary:
@@ -129,8 +131,9 @@ def event_rows(observed: Observed, run_id: int) -> pa.RecordBatch:
 
 
 def opening_skew_ns(observed: Observed) -> dict[str, int]:
-    """How much later than planned each flow opened, ns; of a tool's, that its first data left, less a round
-    trip."""
+    """Delay of each flow's opening against the plan, in ns; for a tool's flow, that of its first data, less a
+    round trip.
+    """
     skews = {}
     for flow in observed.scenario["flows"]:
         opened = _Flow(observed, flow).opened_ns()
@@ -256,7 +259,8 @@ class _Flow:
             yield opened + completion, self._name, "completion", completion
 
     def transitions(self) -> Iterator[tuple[int, str]]:
-        """When the sender was first seen beyond slow start, in and out of recovery, and in the loss state.
+        """Yield the times at which the sender was first seen beyond slow start, in and out of recovery, and
+        in the loss state.
 
         Where the kernel counted the entries to recovery, or the timeouts, those that follow each other in one
         sample are seen.
@@ -298,7 +302,7 @@ class _Flow:
             yield opened + completion, self._name, None, "app", read, completion
 
     def opened_ns(self) -> int | None:
-        """When the connection was asked for, as nearly as is known."""
+        """Time at which the connection was asked for, as nearly as is known. None where nothing tells."""
         if "opened_ns" in self._own and self._own["opened_ns"] is not None:
             return int(self._own["opened_ns"])
         if not self._sent.height:
@@ -350,7 +354,7 @@ class _Flow:
 
     @property
     def _reader(self) -> Mapping[str, Any]:
-        """Our own end that reads: of an echo, the one that sent it."""
+        """Report of cwndlab's own end that reads; for an echo, of the end that sent it."""
         return self._own if self._flow["app"]["kind"] == "ping" else self._read
 
     def _seconds(self) -> list[tuple[int, int]]:
@@ -376,7 +380,9 @@ class _Flow:
         return None if ended is None else max(0, ended - opened)
 
     def _tool_ended_ns(self) -> int | None:
-        """When a tool was done or had stopped: the receiver's last row, if the connection is gone."""
+        """Time at which a tool was done or had stopped: the receiver's last row, if the connection
+        is gone.
+        """
         wanted = self._bytes
         if (wanted is None and self._flow["stop_ns"] is None) or not self._received.height:
             return None
@@ -395,8 +401,9 @@ class _Flow:
         return _distribution([] if own is None else [own])
 
     def _active_ns(self) -> int:
-        """How much of the window the flow was active: as in the simulator, a connection stays open to the
-        end."""
+        """Time of the window in which the flow was active, in ns: as in the simulator, a connection stays
+        open to the end.
+        """
         opened = self.opened_ns()
         if opened is None:
             return 0

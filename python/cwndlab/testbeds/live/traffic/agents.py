@@ -70,7 +70,7 @@ def tasks(
 
 
 class Agents:
-    """One agent for each host; used as a context, which ends them all."""
+    """Agents of all hosts, one for each; used as a context, which ends them all."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Agents:
                 process.stdout.close()
 
     def _lines(self, hosts: Iterable[str], deadline: float) -> dict[str, bytes]:
-        """One line from each host."""
+        """Read one line from each host."""
         lines: dict[str, bytes] = {}
         with selectors.DefaultSelector() as selector:
             for host in hosts:

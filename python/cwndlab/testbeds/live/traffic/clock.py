@@ -14,7 +14,9 @@ STEP_S = 0.03
 
 
 def start_times(scenario: LiveScenario) -> dict[str, int]:
-    """When each flow opens, ns of the run: what the engine draws, so that the model begins as we do."""
+    """Time at which each flow opens, in ns of the run: the engine draws it, so that the model
+    begins alike.
+    """
     starts = _native.start_times(json.dumps(of_engine(scenario)))
     return {flow["name"]: start for flow, start in zip(scenario["flows"], starts, strict=True)}
 

@@ -8,11 +8,11 @@ from cwndlab.experiment.scenario.queries import app_of
 from cwndlab.testbeds.live.addresses import Ends
 
 INTERVAL_NS = 20_000_000
-"""From one ping of the tool to the next (crates/loadlatency/src/client/pinger.rs)."""
+"""Interval between two pings of the tool, in ns (crates/loadlatency/src/client/pinger.rs)."""
 PING_BYTES, WRITE_BYTES = 16, 131_072
 """Sizes of the tool's messages and writes in the model, in bytes."""
 IDLE_PINGS = 35
-"""How often the tool pings before a scenario alone (crates/loadlatency/src/client.rs)."""
+"""Number of pings of the tool before a scenario alone (crates/loadlatency/src/client.rs)."""
 ROUND_TRIPS = 5
 """Further round trips from when it is started until its flows begin: connections and greetings."""
 MIN_NS = 500_000_000
@@ -62,7 +62,7 @@ def orders(
 
 
 def refusal(app: Mapping[str, Any], sndbuf: int | None, rcvbuf: int | None, load_ns: int) -> str | None:
-    """Why the tool cannot carry a scenario out as described, or None."""
+    """Reason why the tool cannot carry a scenario out as described. None where it can."""
     if sndbuf is not None or rcvbuf is not None:
         return "the tool leaves the buffers to the system: no sndbuf or rcvbuf"
     own = {"interval_ns": INTERVAL_NS, "ping_bytes": PING_BYTES, "write_bytes": WRITE_BYTES}

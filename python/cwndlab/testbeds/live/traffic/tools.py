@@ -1,4 +1,4 @@
-"""How iperf3 and iperf 2 carry out a bulk transfer: their commands, and what they cannot do."""
+"""The bulk transfers of iperf3 and iperf 2: their commands, and what these tools cannot do."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ iperf3 opens a control connection, sends a cookie, is asked for its parameters, 
 open its streams. It is started that much earlier, so that the data connection opens when the experiment
 says."""
 START_NS = 20_000_000
-"""About what starting a program takes on an idle machine, likewise."""
+"""Time that starting a program takes on an idle machine, about, in ns."""
 REPORT_NS = 1_000_000_000
 """Interval of a tool's own report unless the experiment sets it."""
 AFTER_S = 5
@@ -30,7 +30,7 @@ AFTER_S = 5
 
 
 def refusal(tool: str, flow: Flow) -> str | None:
-    """Why a tool cannot carry out a flow of the Scenario, or None."""
+    """Reason why a tool cannot carry out a flow of the Scenario. None where it can."""
     app = flow["app"]
     if app["kind"] != "bulk":
         return f"{tool} carries out bulk transfers; app {app['kind']} needs our own sender"
@@ -44,12 +44,12 @@ def refusal(tool: str, flow: Flow) -> str | None:
 
 
 def lead_ns(tool: str, base_rtt_ns: int) -> int:
-    """How long before the connection is to open the tool's client has to be started."""
+    """Time by which the tool's client has to be started before the connection is to open, in ns."""
     return START_NS + ROUND_TRIPS[tool] * base_rtt_ns if tool in PROGRAMS else 0
 
 
 def _block(app: Mapping[str, Any]) -> int | None:
-    """The size of one write: the app's, or smaller so that its bytes are whole writes; None if tiny."""
+    """The size of one write: the app's, or smaller so that its bytes are whole writes. None if tiny."""
     write: int = app["write_bytes"]
     if app["bytes"] is None:
         return write

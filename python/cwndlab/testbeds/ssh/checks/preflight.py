@@ -29,11 +29,11 @@ ROOM = 20 << 20
 """Number of bytes that have to be free on a machine."""
 
 RTT_SHARE, RTT_SLACK_NS = 0.2, 2_000_000
-"""How far the idle round trip may be from what the experiment says."""
+"""Distance allowed between the idle round trip and the experiment's."""
 
 
 def troubles(scenario: LiveScenario, site: Site, values: RunValues) -> Iterator[str]:
-    """Everything that these machines cannot carry out, a line each."""
+    """Yield all that these machines cannot carry out, a line each."""
     yield from user_programs.untold(scenario, site.file.machines, values)
     try:
         preflight.check_record(scenario)

@@ -18,7 +18,7 @@ RESTARTS = "reboot"
 
 
 def commands(path: Path) -> Mapping[str, Sequence[str]]:
-    """By machine, what switches to the build of `FILE@BUILD`."""
+    """Commands that switch to the build of `FILE@BUILD`, by machine."""
     _, build = lab_file.of_build(path)
     return {} if build is None else lab_file.read(path).builds[build].switch
 

@@ -50,7 +50,9 @@ ANSWER_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def one_line_of(error: Exception) -> str:
-    """Return what to say of an answer that could not be read: our own words, or that it makes no sense."""
+    """Return what to say of an answer that could not be read: cwndlab's own words, or that it makes
+    no sense.
+    """
     if type(error) is ValueError:
         return str(error)
     return "its answer makes no sense"
@@ -79,7 +81,7 @@ class Connection:
     """A connection to one machine of a lab."""
 
     def __init__(self, name: str, machine: lab_file.Machine, known_hosts: str | None) -> None:
-        """Nothing is opened yet."""
+        """Open nothing yet."""
         self.name = name
         self._machine, self._known_hosts = machine, known_hosts
         self._become = BECOME[machine.become]
@@ -88,7 +90,7 @@ class Connection:
         self._one_at_a_time = threading.Lock()
         self._jump: asyncssh.SSHClientConnection | None = None
         self._asked = machine.ssh
-        """Who is asked to let us in, or was: the machine, or the one in between."""
+        """Machine that is asked to let this process in, or was: the lab's machine, or the one in between."""
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +99,7 @@ class Connection:
 
     @property
     def local_address(self) -> str:
-        """Our own address on this connection."""
+        """Address of this machine on the connection."""
         assert self._open is not None  # asked of one that is open
         return str(self._open.get_extra_info("sockname")[0])
 

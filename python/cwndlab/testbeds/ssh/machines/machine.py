@@ -67,7 +67,7 @@ MOST_OF_A_CAPTURE = 16 << 30
 """Size in bytes of a file that is kept as it is."""
 
 KEPT_FREE = 1 << 30
-"""Number of bytes of our disk that files of machines leave free."""
+"""Number of bytes of this machine's disk that files of machines leave free."""
 
 BOOT = (
     "cat /proc/sys/kernel/random/boot_id 2>/dev/null"
@@ -83,7 +83,7 @@ RETRY_S = 2.0
 
 
 class _Arriving:
-    """A file on its way: a line with its SHA-256, then its bytes, which go into a file of ours."""
+    """A file on its way: a line with its SHA-256, then its bytes, which go into a file of this machine."""
 
     def __init__(self, name: str, into: IO[bytes], most: int) -> None:
         self._name, self._into, self._most = name, into, most
@@ -109,15 +109,15 @@ class _Arriving:
 
 @dataclass(frozen=True)
 class Clock:
-    """How far a machine's clock is from ours."""
+    """Distance of a machine's clock from this one's."""
 
     offset_ns: int
     """Time by which the machine's clock (since 1970) is ahead of this process's CLOCK_MONOTONIC, in ns."""
     error_ns: int
-    """By how much that may be wrong: half of the quickest exchange's time."""
+    """Uncertainty of the distance, in ns: half of the quickest exchange's time."""
 
     def may_be_off(self, later: Clock) -> int:
-        """By how many ns this offset may be wrong until a later look at the same clock."""
+        """Uncertainty of this distance until a later look at the same clock, in ns."""
         return max(self.error_ns, later.error_ns + abs(later.offset_ns - self.offset_ns))
 
 
@@ -125,7 +125,7 @@ class Machine:
     """A machine reached by its own connection."""
 
     def __init__(self, name: str, described: lab_file.Machine, known_hosts: str | None) -> None:
-        """Nothing is asked yet."""
+        """Ask nothing yet."""
         self.name, self.described = name, described
         self.connection = Connection(name, described, known_hosts)
         self._guard: Pipe | None = None
@@ -285,7 +285,7 @@ class Machine:
             return kept.read()
 
     def save(self, name: str, into: Path) -> None:
-        """Put a file of the run's directory into a file of ours; raises as `get`."""
+        """Put a file of the run's directory into a file of this machine; raises as `get`."""
         with into.open("wb") as kept:
             self._fetch(name, kept, MOST_OF_A_CAPTURE)
 
@@ -337,7 +337,7 @@ class Machine:
         return self.get(f"{job}.err").decode(errors="replace")
 
     def clock(self) -> Clock:
-        """How far its clock is from ours, by an exchange over the kept connection."""
+        """Measure the distance of the machine's clock by an exchange over the kept connection."""
         pipe = self.connection.begin(["sh", "-c", CLOCK])
         best: Clock | None = None
         for _ in range(ASKS):
@@ -358,6 +358,6 @@ class Machine:
 
 
 def _holder(experiment: str) -> str:
-    """Who we are, for whoever finds a machine in use."""
+    """Describe this process for whoever finds a machine in use."""
     since = time.strftime("%Y-%m-%d %H:%M:%S %Z")
     return f"{getuser()} on {socket.gethostname()} (process {os.getpid()}), {experiment}, since {since}"

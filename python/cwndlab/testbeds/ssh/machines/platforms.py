@@ -71,7 +71,7 @@ class Driven:
     siftr: str | None = None
     """The module that logs connections, where sockets cannot be asked."""
     asks_sockets: bool = True
-    """Whether `ss`, or our agent, tells of sockets that others have opened."""
+    """Whether `ss`, or cwndlab's agent, tells of sockets that others have opened."""
 
 
 def driven(name: str, shell: Shell) -> Driven:

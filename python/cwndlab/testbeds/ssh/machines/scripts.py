@@ -201,7 +201,9 @@ HOLDER = (
 exit 0
 """
 )
-"""Which other has the machine; arguments: directory, seconds of silence, our token."""
+"""Script that says which other process has the machine; arguments: directory, seconds of silence,
+own token.
+"""
 
 CLEAN = (
     COMMON
@@ -267,7 +269,7 @@ printf '%s %s\n' $$ "$(born $$)" > "$dir/jobs/$name"
 exec timeout -k 2 "$limit" "$@"
 """
 )
-"""Run a program with our input and output; arguments: directory, name, seconds it may take, words."""
+"""Run a program with the script's input and output; arguments: directory, name, seconds allowed, words."""
 
 GET = r"""
 cp "$1" "$1.sent" || exit 1

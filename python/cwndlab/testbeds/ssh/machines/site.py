@@ -135,14 +135,14 @@ class Site:
         return {kind: why for kind, key in keys.items() if (why := known[key]) is not None}
 
     def agent(self, machine: str) -> Path | None:
-        """Our agent's program for a machine; None where there is none."""
+        """Find the program of cwndlab's agent for a machine. None where there is none."""
         if machine not in self._agents:
             system, processor = self.machines[machine].run(["uname", "-sm"]).split()
             self._agents[machine] = agents.program(f"{system.lower()}-{processor}", self.file.agent)
         return self._agents[machine]
 
     def round_trip_ns(self, from_: str, to: str) -> int | None:
-        """The quickest echo between two hosts, asked for once; None where there is no answer."""
+        """The quickest echo between two hosts, asked for once. None where there is no answer."""
         if (from_, to) not in self._trips:
             self._trips[from_, to] = min(
                 tools.ping(self.machines[from_], [self.file.hosts[to].address], PINGS, PING_S)[0],
@@ -151,7 +151,7 @@ class Site:
         return self._trips[from_, to]
 
     def have_agents(self, machines: Iterable[str]) -> bool:
-        """Whether there is a program of our agent for all of these."""
+        """Whether there is a program of cwndlab's agent for all of these."""
         return all(self.agent(machine) is not None for machine in machines)
 
     def beat(self) -> None:
@@ -199,7 +199,7 @@ class Site:
 
 
 _known: dict[tuple[Path, int], Site] = {}
-"""By file and process."""
+"""Sites by file and process."""
 
 
 def of(path: Path) -> Site:

@@ -33,7 +33,7 @@ class Captures:
         made: Mapping[str, tuple[Machine, str]],
         limit_s: float,
     ) -> None:
-        """Nothing runs yet."""
+        """Run nothing yet."""
         self._limit_s = limit_s
         self._wanted = {
             point: (*place(point, machines, made), snaplen) for point, snaplen in points(scenario).items()
@@ -111,7 +111,7 @@ class Counters:
     """The kernels' own counters of TCP and IP, before and after."""
 
     def __init__(self, machines: Mapping[str, Machine]) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self._machines = machines
         self._before: dict[str, dict[str, int]] = {}
 

@@ -1,4 +1,4 @@
-"""Samples of hosts on which nothing of ours is: `ss` and the load of processors, every 50 ms.
+"""Samples of hosts on which nothing of cwndlab is: `ss` and the load of processors, every 50 ms.
 
 `ss` does not print the state of congestion control. It is told from what it does print: a timeout that is
 backed off, retransmissions or losses outstanding, the window below its threshold.
@@ -62,7 +62,7 @@ class Samplers:
             self._busy[name] = machine.start(["sh", "-c", self._loops[name]], self._limit_s)
 
     def mark_start(self, zero_ns: int) -> None:
-        """The run begins at this CLOCK_MONOTONIC time of ours."""
+        """The run begins at this CLOCK_MONOTONIC time of this process."""
         for sampler in self._each:
             sampler.mark_start(zero_ns)
 
@@ -86,7 +86,7 @@ def together(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 class Owners:
-    """Whose the connections at a host are."""
+    """Owners of the connections at a host."""
 
     def __init__(self, flows: Sequence[Ends], host: str) -> None:
         """Flows that begin or end there are known by their ports."""
@@ -104,7 +104,7 @@ class Owners:
 
 
 class SsSampler:
-    """Both ends of every connection of a run, as `ss` shows them."""
+    """Sampler of both ends of every connection of a run, as `ss` shows them."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class SsSampler:
         clocks: Mapping[str, Clock],
         limit_s: float,
     ) -> None:
-        """Nothing runs yet; `clocks` are known when it stops."""
+        """Run nothing yet; `clocks` are known when the sampler stops."""
         self._run_id, self._machines, self._clocks, self._limit_s = run_id, machines, clocks, limit_s
         self._flows = [ends[flow["name"]] for flow in scenario["flows"] if not is_datagrams(flow)]
         self._jobs: dict[str, str] = {}
@@ -134,7 +134,7 @@ class SsSampler:
                 self._jobs[name] = machine.start(words, self._limit_s)
 
     def mark_start(self, zero_ns: int) -> None:
-        """The run begins at this CLOCK_MONOTONIC time of ours."""
+        """The run begins at this CLOCK_MONOTONIC time of this process."""
         self._zero = zero_ns
 
     def stop(self) -> tuple[pa.Table, pa.Table]:

@@ -41,7 +41,7 @@ LOGGED = {
 
 
 class SiftrSampler:
-    """Both ends of every connection at FreeBSD hosts, as SIFTR logs them."""
+    """Sampler of both ends of every connection at FreeBSD hosts, as SIFTR logs them."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class SiftrSampler:
             _reach(self._reaches[name]).set(f"net.inet.{module}.enabled", "1")
 
     def mark_start(self, zero_ns: int) -> None:
-        """The run begins at this CLOCK_MONOTONIC time of ours."""
+        """The run begins at this CLOCK_MONOTONIC time of this process."""
         self._zero = zero_ns
 
     def stop(self) -> tuple[pa.Table, pa.Table]:
@@ -152,7 +152,7 @@ def rows(flow: Flow, zero_ns: int, interval_ns: int) -> Iterator[dict[str, Any]]
 
 
 def _ports(name: str) -> tuple[int, int] | None:
-    """The ports of a flow's name, such as `10.0.0.1:40000-10.0.1.1:5201`; None of one without."""
+    """The ports of a flow's name, such as `10.0.0.1:40000-10.0.1.1:5201`. None for a name without them."""
     ends = [end.rpartition(":")[2] for end in name.split("-")]
     return (int(ends[0]), int(ends[1])) if len(ends) == 2 and all(end.isdigit() for end in ends) else None
 

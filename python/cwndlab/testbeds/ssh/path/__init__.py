@@ -1,1 +1,1 @@
-"""The path between machines: links that routers make, and our emulator at one."""
+"""The path between machines: links that routers make, and cwndlab's emulator at one."""

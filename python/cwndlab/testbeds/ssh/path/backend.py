@@ -29,16 +29,16 @@ class MadeLink:
     reach: Reach
     maker: LinkMaker
     interface: str
-    """By which its packets leave."""
+    """Interface by which the link's packets leave."""
     number: int
-    """Which of the machine's links it is, from 1."""
+    """Number of the link among the machine's, from 1."""
     emulated: bool
-    """Our emulator makes it, not `maker`."""
+    """Whether cwndlab's emulator makes the link, not `maker`."""
 
 
 class MadeLinks:
-    """The links that machines of the lab make, and their counters over time; those of our emulator it has
-    from there."""
+    """The links that machines of the lab make, and their counters over time, those of cwndlab's emulator
+    included."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class MadeLinks:
         clocks: Mapping[str, Clock],
         limit_s: float,
     ) -> None:
-        """Nothing is in place; `made` are by link, `clocks` are known when it stops."""
+        """Put nothing in place; `made` are by link, `clocks` are known when the path stops."""
         self._captures = Captures(
             scenario, hosts, {name: (each.machine, each.interface) for name, each in made.items()}, limit_s
         )

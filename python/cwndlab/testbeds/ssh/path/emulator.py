@@ -1,4 +1,4 @@
-"""Links that our emulator makes at a Linux router: the cables that lead there, and what it saw.
+"""Links that cwndlab's emulator makes at a Linux router: the cables that lead there, and what it saw.
 
     to a ── forwarding ── cwl1a ═ cwl1x ── emulator ── cwl1y ═ cwl1b ── forwarding ── to b
 
@@ -33,7 +33,7 @@ ROWS = "emulated"
 
 
 def refusal(reach: Reach, interface: str) -> str | None:
-    """Why our emulator can make no link here, or None."""
+    """Reason why cwndlab's emulator can make no link here. None where it can."""
     if reach.files(FORWARDING).get(FORWARDING, "").strip() != "1":
         return "forwards no packets (net.ipv4.ip_forward)"
     if not _routes(reach, interface):
@@ -81,7 +81,7 @@ def _routes(reach: Reach, interface: str) -> list[str]:
 
 
 class EmulatedLinks:
-    """The links of one router, in our agent's emulator there."""
+    """The links of one router, in cwndlab's agent's emulator there."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class EmulatedLinks:
         clocks: Mapping[str, Clock],
         agent: Callable[[], AgentTraffic],
     ) -> None:
-        """Nothing is in place; `agent` starts it there, `clocks` are known when the run begins."""
+        """Put nothing in place; `agent` starts the emulator there, `clocks` are known when the run begins."""
         self._run_id, self._scenario, self._router = run_id, scenario, router
         self._made, self._ends, self._clocks = made, ends, clocks
         self._begin = agent

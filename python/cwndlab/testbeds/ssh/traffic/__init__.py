@@ -1,1 +1,1 @@
-"""Traffic between machines: our agent at each, or common tools where it is not."""
+"""Traffic between machines: cwndlab's agent at each, or common tools where it is not."""

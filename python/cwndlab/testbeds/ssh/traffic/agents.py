@@ -1,4 +1,6 @@
-"""Our own agent at the machines of a lab: where its program is, copying it, its clock, its samples."""
+"""The agents of cwndlab at the machines of a lab: where the program is, copying it, its clock, its
+samples.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _KINDS: Mapping[str, tuple[Any, int]] = {
 
 
 def program(kind: str, described: Mapping[str, str] | None) -> Path | None:
-    """The agent's program for a kind of machine, such as `linux-x86_64`; None where there is none."""
+    """The agent's program for a kind of machine, such as `linux-x86_64`. None where there is none."""
     if described is not None:
         return Path(described[kind]).expanduser() if kind in described else None
     built = BUILT / TARGETS[kind] / "release" / PROGRAM if kind in TARGETS else None
@@ -78,7 +80,7 @@ class AgentSampler:
         machines: Mapping[str, Machine],
         traffic: AgentTraffic,
     ) -> None:
-        """Nothing is looked at yet."""
+        """Look at nothing yet."""
         self._machines, self._traffic = machines, traffic
         self._configs = {
             host: {role: _config(run_id, scenario, ends, host, role) for role in ROLES} for host in machines
@@ -93,7 +95,7 @@ class AgentSampler:
                 self._traffic.ask(orders)
 
     def mark_start(self, zero_ns: int) -> None:
-        """Nothing: the agents begin to count with the run."""
+        """Do nothing: the agents begin to count with the run."""
 
     def stop(self) -> tuple[pa.Table, pa.Table]:
         """End it: rows of the senders, and of the receivers."""

@@ -16,7 +16,7 @@ MOST_SECONDS = 1 << 20
 def of_iperf3(
     text: str, task: Mapping[str, Any], role: str, measure: tuple[int, int], end_ns: int
 ) -> dict[str, Any] | None:
-    """The report of one end as our own applications give it; None where there is none to be read.
+    """The report of one end as cwndlab's own applications give it. None where there is none to be read.
 
     Times of the report count from the flow's start. Between two intervals what was carried is on the line.
     """

@@ -1,4 +1,4 @@
-"""Flows carried out by the common tools alone: iperf3 or iperf at hosts on which nothing of ours is."""
+"""Flows carried out by the common tools alone: iperf3 or iperf at hosts on which nothing of cwndlab is."""
 
 from __future__ import annotations
 
@@ -95,8 +95,9 @@ class ToolTraffic:
         look: Callable[[], None],
         counted: Collection[str] = (),
     ) -> None:
-        """Nothing is started yet; nothing will run longer than the limit. At the hosts `counted` only the
-        tool knows how much a flow carried."""
+        """Start nothing yet; nothing will run longer than the limit. At the hosts `counted` only the tool
+        knows how much a flow carried.
+        """
         self._limit_s, self._look = limit_s, look
         self._hosts = {
             name: _Host(machine, limit_s, counted=name in counted) for name, machine in hosts.items()
