@@ -34,7 +34,7 @@ def draw(selection: Selection) -> Plot:
 
 
 def _clocks(selection: Selection) -> str:
-    """What is to be said of delays between two clocks; nothing of one clock."""
+    """Return the note on delays between two clocks; nothing where one clock is at both ends."""
     known = selection.rows.get_column("one_way_error_ms", default=None)
     off_ms = None if known is None else known.cast(pl.Float64).max()
     return f"two clocks: off by {off_ms:.3g} ms at most" if isinstance(off_ms, float) else ""
