@@ -398,7 +398,12 @@ impl LinuxSender {
         if p.reordered >= p.prior_fack || !self.sack_ok {
             return;
         }
-        let distance = self.fack_end().max(p.prior_fack) - p.reordered;
+        self.note_reordering(p.reordered, self.fack_end().max(p.prior_fack));
+    }
+
+    /// Data at `low` arrived after what ends at `fack` (tcp_check_sack_reordering).
+    pub(super) fn note_reordering(&mut self, low: u64, fack: u64) {
+        let distance = fack - low;
         let mss = u64::from(self.core.mss);
         if distance > u64::from(self.reordering) * mss {
             self.reordering = (distance.div_ceil(mss) as u32).min(self.config.max_reordering);

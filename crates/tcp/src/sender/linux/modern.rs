@@ -194,9 +194,7 @@ impl LinuxSender {
             self.enter_recovery(snd, p.ece, cx);
             return;
         }
-        if self.core.retrans_out == 0 {
-            self.retrans_stamp = None;
-        }
+        self.forget_retrans_stamp();
         if p.ece {
             self.enter_cwr(snd, cx);
         }
@@ -249,14 +247,12 @@ impl LinuxSender {
             return false;
         }
         // Data was delivered without its retransmission: reordering of at least this much.
-        if p.reordered >= p.prior_fack && self.sack_ok {
-            self.reord_seen = self.reord_seen.max(1);
-        }
+        self.note_reordering(p.prior_una, self.fack_end());
         if self.core.retrans_out > 0 {
             // Partial evidence only: stop reducing, keep the state.
             return true;
         }
-        self.retrans_stamp = None;
+        self.forget_retrans_stamp();
         self.undo_cwnd(snd, true, cx);
         self.keep_open();
         *do_lost = false;

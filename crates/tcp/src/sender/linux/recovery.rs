@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
-use super::scoreboard::{Packet, SACKED};
+use super::scoreboard::{EVER_RETRANS, Packet, SACKED};
 use crate::cc::linux::{CaState, Cause, CwndEvent, INFINITE_SSTHRESH};
 use crate::context::Context;
 use crate::event::EventKind;
@@ -133,6 +133,13 @@ impl LinuxSender {
         }
     }
 
+    /// An episode's first retransmission is over once none is in flight, nor the head one of them (tcp_any_retrans_done).
+    pub(super) fn forget_retrans_stamp(&mut self) {
+        if self.core.retrans_out == 0 && !self.board.front().is_some_and(|head| head.has(EVER_RETRANS)) {
+            self.retrans_stamp = None;
+        }
+    }
+
     pub(super) fn undo_cwnd(&mut self, snd: &SendState, unmark_loss: bool, cx: &mut Context<'_>) {
         if unmark_loss {
             for id in self.board.head()..self.board.tail() {
@@ -161,9 +168,7 @@ impl LinuxSender {
         } else {
             self.rack.persist = self.rack.persist.saturating_sub(1);
         }
-        if self.core.retrans_out == 0 {
-            self.retrans_stamp = None;
-        }
+        self.forget_retrans_stamp();
         if self.core.una == self.high_seq && !self.sack_ok {
             if !self.is_modern() {
                 self.moderate_cwnd();
