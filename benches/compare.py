@@ -28,7 +28,7 @@ NS3_LIBRARIES = ("applications", "internet", "point-to-point", "traffic-control"
 
 @dataclass(frozen=True)
 class Measured:
-    """What one simulator did with a scenario."""
+    """Cost of a scenario on one simulator."""
 
     simulated_s: float
     cpu_s: float

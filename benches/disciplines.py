@@ -1,4 +1,4 @@
-"""What each queue discipline costs the whole simulation, beside pfifo: instructions and time for each packet.
+"""Cost of each queue discipline for the whole simulation, beside pfifo: instructions and time a packet.
 
 .venv/bin/python benches/disciplines.py          (Debian: valgrind)
 
@@ -29,14 +29,14 @@ COUNTED_SECONDS = 4
 """Simulated with callgrind."""
 STACK = "linux-6.8"
 QUEUES = {"red": "{kind: red, limit: 3MB, min: 250KB, max: 750KB, burst: 300p, avpkt: 1000B}"}
-"""What is not the discipline's defaults: RED has none for these."""
+"""Parameters beside the defaults: RED has none for these."""
 MAX_RATIO = 2.0
 """Times pfifo that a discipline may cost."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a packet costs."""
+    """Cost of a packet."""
 
     instructions: float
     ns: float
@@ -93,7 +93,7 @@ def main() -> int:
 
 
 def beside_pfifo(costs: dict[tuple[str, int], Cost], kind: str, flows: int) -> tuple[float, float]:
-    """What a discipline costs with so many flows, in instructions and in time, in times pfifo."""
+    """Cost of a discipline with so many flows, in instructions and in time, in times pfifo."""
     found, plain = costs[kind, flows], costs["pfifo", flows]
     return found.instructions / plain.instructions, found.ns / plain.ns
 

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def delay(seconds: int) -> None:
-    """What is added to a delay of 4 ms each way, by rate."""
+    """Time added to a delay of 4 ms each way, by rate."""
     print("| rate | packets | late p50 | p99 | p99.9 | max | ping beyond 8 ms, p50 | p99 |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for mbps in (2, 10, 50, 100):
@@ -142,7 +142,7 @@ class Emulator:
         self.native.mark_start(time.monotonic_ns())
 
     def stop(self) -> dict[str, Any]:
-        """Its report."""
+        """Report of the emulator."""
         _, report = self.native.stop()
         result: dict[str, Any] = json.loads(report)
         return result

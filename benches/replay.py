@@ -1,4 +1,4 @@
-"""What a simulated run costs: instructions by callgrind, and processor time."""
+"""Cost of a simulated run: instructions by callgrind, and processor time."""
 
 import json
 import re

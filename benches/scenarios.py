@@ -31,7 +31,7 @@ class Scenario:
     flows: int
     seconds: int
     stack: str = ""
-    """Of both hosts, whatever stack is asked for."""
+    """Stack of both hosts, whatever is asked for."""
     cc: str = "cubic"
     drop_every: int = 0
     """The first of every so many packets is lost; 0: none."""

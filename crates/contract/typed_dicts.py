@@ -195,7 +195,7 @@ def plain(word: str, schema: Schema) -> str:
 
 
 def prose(schema: Schema) -> str:
-    """What Rust's documentation says, without its links; a key that says its kind has nothing to say."""
+    """Return Rust's documentation without its links; a key that says its kind has nothing to say."""
     text = " ".join(schema.get("description", "").split())
     return re.sub(r"\[(`[^`]+`)\]", r"\1", text)
 

@@ -1,4 +1,4 @@
-"""What is wrong with data that were read, in words, as what Python, the engine and pydantic raise is none."""
+"""Faults of data that were read, in words, as what Python, the engine and pydantic raise is none."""
 
 from __future__ import annotations
 

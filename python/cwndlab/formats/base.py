@@ -1,4 +1,4 @@
-"""What a format is to the rest of cwndlab: a module that turns one file of another tool into runs.
+"""Interface of a format to the rest of cwndlab: a module that turns one file of another tool into runs.
 
 A format is a module of this package, named in `FORMATS`, or of another one, an entry point of the group
 `cwndlab.importers`, with
@@ -67,13 +67,13 @@ MAX_JSON_TEXTS = 64 << 20
 
 @dataclass(frozen=True)
 class Recording:
-    """What another tool recorded of one run."""
+    """Record that another tool made of one run."""
 
     format: str
     """`NAME` of the format it was read from."""
     source: Path
     label: str
-    """What a person would call the run: the file's name, with a number where the file holds several."""
+    """Name that a person would give the run: the file's name, with a number where the file holds several."""
     flows: tuple[str, ...]
     """Names of its flows, in the order of the file."""
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -85,9 +85,9 @@ class Recording:
     started: datetime | None = None
     """When the run began, with its time zone; None where the file does not say."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What else the file says that tells runs apart: version of the tool, hosts, congestion control."""
+    """Facts of the file that tell runs apart: version of the tool, hosts, congestion control."""
     warnings: tuple[str, ...] = ()
-    """What a reader should know before trusting the metrics, a sentence each."""
+    """Warnings for a reader before trusting the metrics, a sentence each."""
 
 
 class Format(Protocol):
@@ -158,7 +158,7 @@ def modules() -> Iterator[Format]:
 
 
 def _nearest(start: bytes) -> str:
-    """What a file of no known format has of the format that it resembles most, and what it has not."""
+    """Return what a file of no known format has of the format that it resembles most, and what it has not."""
     best: tuple[float, str] = (0.0, "")
     for module in modules():
         marks: Mapping[str, bytes] = getattr(module, "MARKS", {})
@@ -177,7 +177,7 @@ def names() -> list[str]:
 
 
 def all_known() -> str:
-    """What can be read, and what a package that is not installed would read."""
+    """Return the formats that can be read, and what a package that is not installed would read."""
     return f"known are {', '.join(names())}{extensions.others('cwndlab.importers')}"
 
 

@@ -41,7 +41,7 @@ _SAMPLED = (
     ("tcp_cwnd", "cwnd_bytes", 1448.0),
     ("tcp_pacing_rate", "pacing_bps", 1e6),
 )
-"""What Flent samples of a socket with `ss`: ms, segments, Mbit/s on the grid."""
+"""Samples that Flent takes of a socket with `ss`: ms, segments, Mbit/s on the grid."""
 
 MAX_POINTS = 5_000_000
 """Points of a series at most."""
@@ -131,7 +131,7 @@ def _meta(name: str, flows: list[str], ends: Mapping[str, tuple[str, str]]) -> d
 
 
 MARKS = {f'"{key}"': rb'"%s"\s*:' % key.encode() for key in ("metadata", "results", "x_values", "raw_values")}
-"""What a file of this format has, in words, and how it is found."""
+"""Marks of a file of this format, in words, and how it is found."""
 
 
 _OWN = rb'"(?:x_values|raw_values|FLENT_VERSION)"\s*:|\{\s*"version"\s*:\s*\d+\s*,\s*"metadata"\s*:'
@@ -195,7 +195,7 @@ def _recording(path: Path, content: Mapping[str, Any]) -> Recording:
 
 
 def _beside(path: Path, results: Mapping[str, Any], flow: str, length: int) -> dict[str, Column]:
-    """What was sampled of a flow's socket, on the grid."""
+    """Return the samples of a flow's socket, on the grid."""
     found = {}
     for key, column, scale in _SAMPLED:
         values = results.get(f"{flow}::{key}")

@@ -30,7 +30,7 @@ MARKS = {
     '"intervals"': rb'"intervals"\s*:\s*\[',
     '"end"': rb'"end"\s*:\s*\{',
 }
-"""What a file of this format has, in words, and how it is found."""
+"""Marks of a file of this format, in words, and how it is found."""
 
 
 def recognises(head: bytes) -> bool:
@@ -85,7 +85,7 @@ def _intervals(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _ends(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What the document says of each stream at its end; nothing where it has none."""
+    """Return what the document says of each stream at its end; nothing where it has none."""
     end = content.get("end")
     found = end.get("streams") if isinstance(end, dict) else None
     return found if isinstance(found, list) else []

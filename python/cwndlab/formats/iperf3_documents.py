@@ -20,11 +20,11 @@ _OF_INTERVAL = ("socket", "start", "end", "bytes", "retransmits", "snd_cwnd", "r
 
 @dataclass
 class Document:
-    """What iperf3 wrote of one run."""
+    """Document that iperf3 wrote of one run."""
 
     content: dict[str, Any]
     remarks: list[str] = field(default_factory=list)
-    """What else stands in the file before it, or after the last one, and where it was cut off."""
+    """Remarks on what else stands in the file before it, or after the last one, and where it was cut off."""
 
 
 def documents(path: Path, text: str) -> Iterator[Document]:

@@ -24,7 +24,7 @@ MARKS = {
     ),
     "25 to 32 fields in them": rb"^[io],(?:[^,\n]*,){23,30}[^,\n]*\r?$",
 }
-"""What a log has, in words, and how it is found."""
+"""Marks of a log, in words, and how it is found."""
 
 
 def recognises(head: bytes) -> bool:

@@ -17,7 +17,7 @@ MARKS = {
     "records by flow ID": rb"^[io],\d+\.\d+,[0-9a-f]{8},|^[0-9a-f]{1,8},[io],",
     "18 or 21 fields in them": rb"^(?:[^,\n]*,){17}(?:(?:[^,\n]*,){3})?[^,\n]*\r?$",
 }
-"""What a log has, in words, and how it is found."""
+"""Marks of a log, in words, and how it is found."""
 
 
 def recognises(head: bytes) -> bool:

@@ -287,7 +287,7 @@ fn shortest(idle: &[Ping]) -> Option<&Ping> {
     idle.iter().filter(|p| p.up_ns.is_some() && p.down_ns.is_some()).min_by_key(|p| p.rtt_ns)
 }
 
-/// What two clocks may have drifted apart, ms, from the idle round trip that a scenario is compared with to its last one.
+/// Time by which two clocks may have drifted apart, in ms, from the idle round trip that a scenario is compared with to its last one.
 ///
 /// Neither way is quicker under load than idle. So the server's clock has gained no more than the way up seems longer, and
 /// lost no more than the way down does; at one rate, that holds of every round trip.

@@ -16,7 +16,7 @@ const MIN_MSS: u16 = 48;
 /// So many SYNs offer all options where later ones do not.
 const SYNS_WITH_OPTIONS: usize = 3;
 
-/// What is being done to open the connection.
+/// State of the opening of a connection.
 #[derive(Debug)]
 pub(super) struct Handshake {
     pub(super) mss: u16,

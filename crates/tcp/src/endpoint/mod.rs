@@ -101,7 +101,7 @@ pub struct TcpInfo {
     pub state: State,
     /// The sender's figures.
     pub sender: Metrics,
-    /// What has become of segments, for systems that tell it.
+    /// Numbers of segments by what became of them. None for systems that do not tell.
     pub segments: Option<SegmentCounts>,
     /// The MSS we announced.
     pub announced_mss: u32,

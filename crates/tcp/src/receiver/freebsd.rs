@@ -32,7 +32,7 @@ pub enum Autosize {
     ByHalf,
 }
 
-/// What fits into the reassembly queue; the segment that fills the first gap always does.
+/// Limit of the reassembly queue; the segment that fills the first gap always fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reassembly {
     /// Everything (11).
@@ -55,13 +55,13 @@ pub struct Tuning {
     pub aggregates_acked_at_once: bool,
     /// A window update needs a quarter of the buffer besides two segments (9.2 and later).
     pub updates_need_a_quarter: bool,
-    /// What the reassembly queue holds.
+    /// Limit of the reassembly queue.
     pub reassembly: Reassembly,
     /// Duplicate arrivals are reported (RFC 2883; 12.1 and later).
     pub dsack: bool,
     /// Receive-buffer autotuning.
     pub autosize: Autosize,
-    /// Its limit, bytes (net.inet.tcp.recvbuf_max).
+    /// Limit of the automatic growth of the receive buffer, in bytes (net.inet.tcp.recvbuf_max).
     pub recvbuf_max: u64,
     /// Largest socket buffer, bytes (kern.ipc.maxsockbuf).
     pub maxsockbuf: u64,

@@ -89,7 +89,7 @@ struct ReceiveRtt {
     since: Nanos,
 }
 
-/// What the application copied in the present round trip.
+/// Data that the application copied in the present round trip.
 #[derive(Debug, Default)]
 struct CopySpace {
     space: u64,

@@ -96,7 +96,7 @@ impl ReceiveState {
         self.rcvbuf.saturating_sub(self.readable)
     }
 
-    /// What remains of the window the peer was told about.
+    /// Returns the rest of the window that the peer was told about, in bytes.
     #[inline]
     pub fn offered(&self) -> u64 {
         self.advertised.saturating_sub(self.nxt)
@@ -137,7 +137,7 @@ impl ReceiveState {
         debug_assert!(count <= wire::SackBlocks::MAX);
     }
 
-    /// What of a range is reported.
+    /// Returns the part of a range that is reported.
     fn reported(&self, range: (u64, u64)) -> Option<(u64, u64)> {
         match self.withheld {
             Some(withheld) if withheld == range => None,

@@ -1,4 +1,4 @@
-"""What plain models of queue disciplines share: packets, the generator, deficit round robin, a link."""
+"""Parts that plain models of queue disciplines share: packets, the generator, deficit round robin, a link."""
 
 import json
 from dataclasses import dataclass

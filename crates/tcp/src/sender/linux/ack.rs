@@ -1,4 +1,4 @@
-//! What all eras do with an ACK: SACK blocks, what is acknowledged, round trips, reordering.
+//! Handling of an ACK that all eras share: SACK blocks, what is acknowledged, round trips, reordering.
 
 use super::LinuxSender;
 use super::scoreboard::{self, EVER_RETRANS, Id, LOST, RETRANS, SACKED};
@@ -12,7 +12,7 @@ use crate::sender::{Ack, SendState};
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;
 
-/// What one ACK brought.
+/// Changes that one ACK brought.
 #[derive(Debug)]
 pub(super) struct Progress {
     /// SND.UNA before.

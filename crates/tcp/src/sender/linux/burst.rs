@@ -15,7 +15,7 @@ pub(super) struct Burst {
     pub(super) packets: u64,
     /// They were sent before.
     pub(super) resent: bool,
-    /// Its last packet has PSH.
+    /// Whether the last packet of the burst has PSH.
     pub(super) pushes: bool,
     /// When all of it leaves, local time.
     pub(super) departure: Nanos,
@@ -227,7 +227,7 @@ impl LinuxSender {
     }
 }
 
-/// What limits a sender whose writer is not held by the buffer as TCP_INFO counts it. That begins when the sender empties
+/// Returns the limit of a sender whose writer is not held by the buffer as TCP_INFO counts it. That begins when the sender empties
 /// its queue behind a call that sleeps (tcp_cwnd_validate): not while Nagle's algorithm or a deferred burst keeps a rest
 /// of the data, and not where a call found no room at all, as all that could be sent had left before.
 pub(super) fn limit_while_deferring(snd: &SendState) -> Limit {

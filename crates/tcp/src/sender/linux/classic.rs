@@ -156,7 +156,7 @@ impl LinuxSender {
         self.reduce_cwnd(self.newly_delivered(acked, p), false, p.advanced, fast);
     }
 
-    /// What the state was about has arrived. True: nothing else is to be decided.
+    /// Leaves a state whose packets have all arrived. Returns whether nothing else is to be decided.
     fn end_episode_classic(&mut self, snd: &SendState, p: &Progress, cx: &mut Context<'_>) -> bool {
         match self.core.state {
             CaState::Loss => {

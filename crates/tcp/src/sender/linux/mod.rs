@@ -46,7 +46,7 @@ pub struct LinuxSender {
     core: Core,
     cc: Box<dyn CongestionControl>,
     board: Scoreboard,
-    /// What the peer reported above `una`.
+    /// Sequence numbers above `una` that the peer reported.
     sacked: RangeSet,
     /// Newly reported parts of the block at hand.
     newly_sacked: Vec<(u64, u64)>,

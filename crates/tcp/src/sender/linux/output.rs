@@ -1,4 +1,4 @@
-//! What Linux sends next: retransmissions, then new data as far as windows, Nagle, TSQ, TSO deferral and pacing allow.
+//! Order in which Linux sends: retransmissions, then new data as far as windows, Nagle, TSQ, TSO deferral and pacing allow.
 
 use super::LinuxSender;
 use super::burst::{Burst, limit_while_deferring};
@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) in_host: u64,
     /// Pacing holds the sender back until then, true time.
     pub(super) paced_until: Option<Nanos>,
-    /// What is left of a burst that leaves as one.
+    /// Rest of a burst that leaves as one.
     pub(super) burst: Burst,
     pub(super) forced: Option<Forced>,
     /// An ACK moved the queue's head: the timer starts anew once everything that follows is sent.
@@ -49,7 +49,7 @@ pub(super) struct State {
     pub(super) forward_retransmit: Id,
     /// The host has kept packets in a queue of its own; else they are sent as they leave the stack.
     pub(super) host_has_queue: bool,
-    /// What was sent last did not fill the congestion window, and the writer waits for room in the buffer.
+    /// Whether the last data sent did not fill the congestion window while the writer waits for room in the buffer.
     pub(super) starved: bool,
     /// End of what the application had written when the sender last waited.
     pub(super) written_at_wait: u64,
@@ -146,7 +146,7 @@ impl LinuxSender {
         Poll::Wait(limit)
     }
 
-    /// What keeps the sender from sending more while pacing holds it: pacing only where a segment waits that both windows admit.
+    /// Returns the limit of a sender that pacing holds: pacing only where a segment waits that both windows admit.
     fn limit_while_paced(&mut self, snd: &SendState) -> Limit {
         let waits = snd.end - snd.max.min(snd.end);
         if self.core.in_flight() >= self.core.cwnd {

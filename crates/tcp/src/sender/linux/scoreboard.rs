@@ -1,4 +1,4 @@
-//! What Linux keeps of every packet sent and not yet acknowledged: a ring in sequence order, with the tags SACKED, LOST
+//! Record that Linux keeps of every packet sent and not yet acknowledged: a ring in sequence order, with the tags SACKED, LOST
 //! and RETRANS, a list in order of transmission, and the lost ones waiting to be sent again.
 //!
 //! No operation looks at more packets than it changes, except for a binary search: [`Scoreboard::visits`] counts them
@@ -22,7 +22,7 @@ pub(super) const EVER_RETRANS: u8 = 8;
 const LISTED: u8 = 16;
 /// Ends with a FIN.
 pub(super) const FIN: u8 = 32;
-/// Its delivery has been accounted for in a rate sample.
+/// Tag of a packet whose delivery is accounted for in a rate sample.
 pub(super) const RATED: u8 = 64;
 /// The application was the limit at its last transmission.
 pub(super) const APP_LIMITED: u8 = 128;
@@ -161,7 +161,7 @@ impl Scoreboard {
         &self.ring[self.slot(id)]
     }
 
-    /// The same, to change.
+    /// Returns the packet `id` to change it.
     #[inline]
     pub(super) fn get_mut(&mut self, id: Id) -> &mut Packet {
         let slot = self.slot(id);

@@ -2,7 +2,7 @@
 
 use crate::clock::Nanos;
 
-/// What the timer is for (icsk_pending).
+/// Purpose of the timer (icsk_pending).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimerKind {
     /// Retransmission timeout.
