@@ -15,7 +15,7 @@ pub fn text(document: &Document) -> String {
     for (scenario, metrics) in document.observed.scenarios.iter().zip(&document.metrics) {
         text += &line(scenario, metrics);
     }
-    let off = document.figures.iter().filter_map(|f| f.one_way.as_ref()?.off_ms).reduce(f64::max);
+    let off = document.metrics.iter().filter_map(|f| f.one_way.as_ref()?.off_ms).reduce(f64::max);
     if let Some(off_ms) = off {
         let _ = writeln!(text, "\none way: off by {off_ms:.1} ms at most, as two clocks drift apart");
     }
