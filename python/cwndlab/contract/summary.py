@@ -158,7 +158,7 @@ class LoadMetrics(TypedDict):
     up_kib_s: float | None
     """n times the harmonic mean of the uploads' mean goodputs, KiB/s. None without uploads."""
     down_kib_s: float | None
-    """n times the harmonic mean of the downloads' mean goodputs, KiB/s; None without downloads."""
+    """n times the harmonic mean of the downloads' mean goodputs, KiB/s. None without downloads."""
     smoothness_hz: float
     """Smoothness: one over the longest gap between data arriving on any flow, in Hz; 0 if a flow was
     killed.
