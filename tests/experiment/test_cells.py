@@ -14,6 +14,7 @@ from cwndlab.experiment.plan import scenario_hash
 from cwndlab.experiment.scenario import memo, planner
 from cwndlab.experiment.scenario.notes import Notes
 from cwndlab.experiment.scenario.resolve import resolve
+from cwndlab.experiment.schema import Flow, Host, Link, Section, Spec
 
 FILES = [
     *sorted((Path(__file__).parents[2] / "examples").rglob("*.yaml")),
@@ -118,6 +119,11 @@ def test_what_is_wrong_with_a_cell_is_said_as_of_it_alone(axes: list[str]) -> No
     experiment = load(BASE + "sweep:\n" + "".join(f"  - {axis}\n" for axis in axes))
     assert planned(experiment) == alone(experiment)
     assert planned(experiment)[0][0] == "refused"
+
+
+def below(section: type[Section]) -> list[type[Section]]:
+    """The sections that are made of one, and of those."""
+    return [each for own in section.__subclasses__() for each in (own, *below(own))]
 
 
 DRAWN = 60
@@ -233,7 +239,7 @@ def test_sweeps_drawn_at_random(kind: str, monkeypatch: pytest.MonkeyPatch) -> N
     """Whatever axes touch together, and however little is kept from cell to cell."""
     random, sound = Random(kind), 0
     for number in range(DRAWN):
-        monkeypatch.setattr(memo, "MOST", random.choice([1, 3, 4096]))
+        monkeypatch.setattr(memo, "MOST", random.choice([1, 3, 1024]))
         text = drawn(random, kind)
         try:
             experiment = load(text)
@@ -243,3 +249,13 @@ def test_sweeps_drawn_at_random(kind: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert found == alone(experiment), f"{number}:\n{text}"
         sound += found[0][0] != "refused"
     assert sound > DRAWN // 5, "most of what is drawn is refused"
+
+
+@pytest.mark.parametrize(
+    "section", [Spec, Host, Flow, Link, *below(Link)], ids=lambda section: section.__name__
+)
+def test_sections_with_a_rule_over_several_fields_name_them(section: type[Section]) -> None:
+    """Other fields are checked by themselves."""
+    rules = section.__pydantic_decorators__.model_validators.keys() - {"_known_keys"}
+    assert bool(rules) == bool(section.ruled)
+    assert section.ruled <= section.model_fields.keys()

@@ -10,7 +10,7 @@ from cwndlab.experiment.plan import canonical
 
 _T = TypeVar("_T")
 
-MOST = 4096
+MOST = 1024
 """Results kept at most: whatever was kept is forgotten when there are more."""
 
 
