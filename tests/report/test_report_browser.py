@@ -262,6 +262,17 @@ def test_a_table_shows_that_columns_are_out_of_sight(page: Browser, scheme: str)
     assert edges[1][0] < edges[1][2] - 0.02
 
 
+def test_names_of_a_table_are_not_broken_on_a_phone(page: Browser):
+    page.size(400, 900)
+    lines = """Array.from(document.querySelectorAll('table.plain tbody :first-child:is(th, td)'), (cell) => {
+      cell.textContent = 'bottleneck.reverse';
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return range.getClientRects().length;
+    })"""
+    assert set(page.evaluate(lines)) == {1}
+
+
 def test_heads_stand_where_their_numbers_do(page: Browser):
     page.size(1280, 900)
     heads = """Array.from(document.querySelectorAll('thead th.number button'), (button) => {
