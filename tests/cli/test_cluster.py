@@ -205,7 +205,7 @@ def test_what_cannot_be_used_is_said_in_a_line(cwndlab):
     for address, code, said in (
         ("nothing", 2, "error: --cluster: nothing is neither an address such as tcp://HOST:8786 nor a file"),
         ("tcp://127.0.0.1:1", 1, "error: --cluster: no Dask scheduler answers at tcp://127.0.0.1:1 ("),
-        (other, 1, f"error: --cluster: what answers at {other} is no Dask scheduler ("),
+        (other, 1, f"error: --cluster: what answers at {other} is no Dask scheduler\n"),
     ):
         ran = cwndlab("run", "small.yaml", "--cluster", address, "-q", "-o", "out")
         assert (ran.code, ran.out) == (code, "")

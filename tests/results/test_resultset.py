@@ -280,7 +280,7 @@ def outside(directory):
             "tcp.parquet: has a row group of more than 1048576 rows; the results are damaged",
         ),
         (no_names, "catalogue.parquet: a run_id is not the run's number and hash; the results are damaged"),
-        (no_utf8, "Invalid UTF8 sequence at string index 0; the results are damaged"),
+        (no_utf8, "catalogue.parquet: is no whole table of runs; the results are damaged"),
         (
             versions_of_nothing,
             "catalogue.parquet: in its header 'versions' is of another kind than it should be; the results",

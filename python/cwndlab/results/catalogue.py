@@ -174,8 +174,8 @@ def stored(directory: Path) -> tuple[Header, pa.Table]:
         header = _header_reader().validate_json(said)
     except ValidationError as error:
         raise damaged(file, f"in its header {damage(error)}") from None
-    except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
-        raise damaged(file, str(error).partition("\n")[0] or type(error).__name__) from None
+    except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError):
+        raise damaged(file, "is no whole table of runs") from None
     try:
         user_metrics.of_texts(header.metrics or {}, header.keys)
     except BadValue as bad:

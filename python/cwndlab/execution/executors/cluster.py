@@ -76,10 +76,8 @@ class Cluster:
             raise CwndlabError(
                 f"--cluster: no Dask scheduler answers at {address} ({one_line(error)})"
             ) from None
-        except Exception as error:  # whatever Dask makes of an answer that is none of a scheduler
-            raise CwndlabError(
-                f"--cluster: what answers at {address} is no Dask scheduler ({type(error).__name__})"
-            ) from None
+        except Exception:  # whatever Dask makes of an answer that is none of a scheduler
+            raise CwndlabError(f"--cluster: what answers at {address} is no Dask scheduler") from None
         try:
             self._check_workers()
             self.places = self._threads()
