@@ -62,7 +62,7 @@ def tables(all_columns: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
         lines += [f'        "{name}": "{kind}",\n' for name, kind in own]
         lines.append("    },\n")
     lines.append("}\n")
-    about = "Of each table the columns behind `run_id`: names, or numbers of so many bits."
+    about = "Columns of each table behind `run_id`: names, or numbers of so many bits."
     return f'''"""{TABLES} {MADE}"""\n\n''' + "".join(lines) + docstring(about, "")
 
 

@@ -8,12 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CLEAN = (
-    *("packages", "python/cwndlab/testbeds", "python/cwndlab/analysis", "python/cwndlab/results"),
-    *("python/cwndlab/execution", "python/cwndlab/foreign", "python/cwndlab/cli", "python/cwndlab/report"),
-    *("python/cwndlab/experiment/schema", "python/cwndlab/formats/bundle", "python/cwndlab/formats/scripts"),
-)
-"""Folders without such comments; the rest of `crates` and `python` joins as it is mended."""
+CLEAN = ("crates", "python", "packages", "benches")
+"""Folders without such comments."""
 
 DEPENDENT = re.compile(r"(?:The same|Of|Likewise|Its|What)\b")
 """First words of a comment that needs the line before it, or circles round its noun."""

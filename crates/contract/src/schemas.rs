@@ -20,7 +20,7 @@ pub fn schemas() -> String {
         "app": document(generator.subschema_for::<crate::scenario::App>(), "Applications in a Scenario."),
         "scenario": document(generator.subschema_for::<Scenario>(), "A Scenario: one run, fully resolved."),
         "summary": document(generator.subschema_for::<Summary>(), "The summary of a run."),
-        "catalogue": document(generator.subschema_for::<Catalogue>(), "What an engine knows."),
+        "catalogue": document(generator.subschema_for::<Catalogue>(), "Catalogue of what an engine knows."),
     });
     let definitions = generator.take_definitions(true);
     crate::to_json(&json!({

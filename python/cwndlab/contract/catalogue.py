@@ -1,4 +1,4 @@
-"""What an engine knows. Made from crates/contract by `make contract`; not edited by hand."""
+"""Catalogue of what an engine knows. Made from crates/contract by `make contract`; not edited by hand."""
 
 from __future__ import annotations
 

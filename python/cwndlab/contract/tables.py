@@ -69,4 +69,4 @@ TABLES: dict[str, dict[str, str]] = {
         "value": "i64",
     },
 }
-"""Of each table the columns behind `run_id`: names, or numbers of so many bits."""
+"""Columns of each table behind `run_id`: names, or numbers of so many bits."""

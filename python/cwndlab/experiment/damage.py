@@ -13,7 +13,7 @@ OTHER_KIND = "a value is of another kind than it should be"
 
 
 def damage(error: Exception) -> str:
-    """What is wrong with data that were read, by what the reader raised, in words for a message.
+    """Return the fault of data that were read, by what the reader raised, in words for a message.
 
     Takes what pydantic and Python's json raise; `of_engine` takes what the engine does.
     """
@@ -38,13 +38,13 @@ def damage(error: Exception) -> str:
 
 
 def of_engine(error: ValueError) -> str:
-    """The same of what the engine raised: serde's where it ends with a place, else words of its own."""
+    """Return a fault of data that the engine read: serde's where it ends with a place, or else its own."""
     found = re.fullmatch(r"(?s)(.*) at line ([0-9]+) column ([0-9]+)", str(error))
     return _of_serde(found[1], f"in line {found[2]}, column {found[3]}") if found else str(error)
 
 
 def _of_serde(said: str, place: str) -> str:
-    """What serde says of JSON."""
+    """Return a fault of JSON as serde says it, in plain words."""
     if found := re.fullmatch("missing field `(.*)`", said):
         return f"no {shown(found[1])} {place}"
     if found := re.match("(?:unknown field|duplicate field) `(.*?)`", said):
@@ -57,7 +57,7 @@ def _of_serde(said: str, place: str) -> str:
 
 
 def _of_field(error: ValidationError) -> str:
-    """What pydantic says first."""
+    """Return the first fault that pydantic found, in words."""
     fault = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, fault["loc"]))
     match fault["type"]:

@@ -13,7 +13,7 @@ ANY = "*"
 """A step of a path that stands for every one."""
 
 _Kinds = tuple[int, ...]
-"""Of each row of an axis the first that sets the same."""
+"""Number, for each row of an axis, of the first row that sets the same."""
 
 
 class Axes:
@@ -67,4 +67,4 @@ class Rows:
 
 
 NO_ROWS = Rows(Axes((), {}), ())
-"""Of a cell that is resolved alone."""
+"""Rows of a cell that is resolved alone."""

@@ -34,12 +34,12 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is checked at once of the section at a path: some fields of it, or all where there are none."""
+    """Part of the section at a path that is checked at once: some fields, or all where none are named."""
 
     path: Path
     fields: tuple[str, ...]
     paths: tuple[Path, ...]
-    """Of these fields, or of the section."""
+    """Paths of these fields, or of the section."""
 
 
 class Sections:

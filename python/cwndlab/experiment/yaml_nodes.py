@@ -135,7 +135,7 @@ def parse_value(text: str, file: str, *, numbered: bool = True) -> Node | None:
 
 _Mark = yaml.Mark | yaml._yaml.Mark
 _BREAKS = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-"""What ends a line of YAML 1.1."""
+"""Ends of a line of YAML 1.1."""
 
 
 def _place(file: str, lines: list[str], mark: _Mark | None, end: _Mark | None = None) -> Place:

@@ -1,4 +1,4 @@
-"""What the links on a flow's way can carry."""
+"""Rates that the links on a flow's way can carry."""
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence

@@ -29,7 +29,7 @@ MAX_FLOWS = 100_000
 
 
 _OF_SENDER = ("stack", "cc", "cc_params", "sndbuf")
-"""What a flow takes of its sender."""
+"""Keys that a flow takes from its sender."""
 
 
 class Flows(Resolver):

@@ -46,7 +46,7 @@ class Piece(Generic[_T]):
     value: _T
     notes: tuple[str, ...] = ()
     unnamed: str = ""
-    """Of a flow that names no congestion control, as its host does not: the name of its sender's stack."""
+    """Name of the sender's stack, where neither a flow nor its host names a congestion control."""
     _text: str = ""
 
     @property

@@ -153,7 +153,7 @@ def _access_slower(run: Routed) -> Found:
 
 
 def _narrowest(run: Routed, flow: Flow) -> tuple[str, int] | None:
-    """What lets least pass on a flow's way besides bottlenecks, and its rate; None if nothing has a rate."""
+    """Return the slowest link of a flow's way besides bottlenecks, and its rate. None without rates."""
     others = [link for link in run.forward(flow) if not link["bottleneck"]]
     rates = [(rate, link["name"]) for link in others if (rate := run.highest_rate(link)) is not None]
     egress = run.hosts[flow["from"]]["egress"]
@@ -196,7 +196,7 @@ def _buffer_clamped(run: Routed) -> Found:
 
 
 def _clamped(run: Routed, host: Host, key: str, asked: int | None) -> str:
-    """What keeps a buffer of a host from what was asked for, or its autotuning from its maximum."""
+    """Return the note on what keeps a buffer of a host below what was asked for, or its autotuning."""
     cut, grows = _MAXIMA[key]
     most = run.sysctl(host, cut)
     if asked is not None and most is not None and asked > most:
@@ -318,7 +318,7 @@ CHECKS: tuple[Check, ...] = (
 )
 """All that is looked for, in the order in which it is said."""
 OF_ENDS = (_on_one_side, _buffer_clamped, _outside_the_window)
-"""What looks at no setting of a link."""
+"""Notes that look at no setting of a link."""
 
 
 def _flows(names: Sequence[str]) -> str:

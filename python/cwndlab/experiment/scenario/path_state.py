@@ -1,4 +1,4 @@
-"""What holds at some time of a run: flows, hosts, and each link as all changes until then leave it."""
+"""State of a path at some time of a run: flows, hosts, and each link as all changes until then leave it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TX_QUEUE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What holds at some time of the run, in ns: flows, hosts, and each link by the name of its wire."""
+    """State of a path at some time of the run, in ns: flows, hosts, and each link by the name of its wire."""
 
     at: int
     flows: Sequence[PlannedFlow]

@@ -1,4 +1,4 @@
-"""What others ask of a Scenario: which flows are datagrams, how far hosts are apart, what is the engine's."""
+"""Questions about a Scenario: which flows are datagrams, how far hosts are apart, what is the engine's."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -29,7 +29,7 @@ _OTHER_FIFO = {"pfifo": "bfifo counts bytes", "bfifo": "pfifo counts packets"}
 
 @dataclass(frozen=True, slots=True)
 class _Limited:
-    """What a queue limit limits: a parameter of a kind of queue, at a place in the file, on a wire."""
+    """Object of a queue limit: a parameter of a kind of queue, at a place in the file, on a wire."""
 
     param: Param
     kind: str

@@ -9,7 +9,7 @@ from cwndlab.experiment.scenario.topology import Routes
 from cwndlab.experiment.units import format_rate
 
 TOLERANCE = 1.1
-"""What may pass, over the declared rate, before it is said: bursts, and clocks that differ."""
+"""Ratio of what passes to the declared rate above which it is said: bursts, and clocks that differ."""
 
 
 def links(scenario: Scenario, summary: Summary) -> dict[str, tuple[int, float]]:

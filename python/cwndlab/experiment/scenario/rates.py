@@ -1,4 +1,4 @@
-"""What the applications with a rate of their own write at a time, so that they keep it."""
+"""Sizes of the writes of applications with a rate of their own, so that they keep it."""
 
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
@@ -6,7 +6,7 @@ from cwndlab.experiment.schema import AnyApp
 from cwndlab.experiment.units import BadValue
 
 BLOCK_NS = 100_000_000
-"""What a write holds at most unless the experiment sets it: what the rate sends in this time, ns."""
+"""Time, in ns, in which the rate sends the largest write, unless the experiment sets that."""
 BIT_NS = 8 * 10**9
 """Nanoseconds times bit/s that make a byte."""
 

@@ -82,7 +82,7 @@ def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> R
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    """What of a Scenario follows from the network, and from the ways that flows take through it."""
+    """Parts of a Scenario that follow from the network, and from the ways that flows take through it."""
 
     links: Piece[list[contract.Link]]
     nodes: Piece[list[contract.Node]]
@@ -103,16 +103,16 @@ class _Sides:
 
 
 _OF_CABLES: Paths = (("network",), ("hosts", ANY, "nic"), ("hosts", ANY, "count"))
-"""What the topology is made of."""
+"""Keys of the file that the topology is made of."""
 _OF_TRAFFIC: Paths = (
     ("duration",),
     *(("hosts", ANY, key) for key in ("count", "mss")),
     *(("flows", ANY, key) for key in ("name", "from", "to", "app", "start", "stop")),
     *(("flows", ANY, key) for key in ("bytes", "count", "stagger")),
 )
-"""What flows, their ends and their ways are made of, besides the topology's shape."""
+"""Keys of the file that flows, their ends and their ways are made of, besides the topology's shape."""
 OF_NETWORK: Paths = (*_OF_CABLES, ("hosts", ANY, "egress"), ("duration",), ("start_jitter",))
-"""What links and their schedule are made of, besides the ways of flows."""
+"""Keys of the file that links and their schedule are made of, besides the ways of flows."""
 
 
 class Resolving:
@@ -132,7 +132,7 @@ class Resolving:
         self._records: Memo[Piece[Record]] = Memo()
         self._sides: Memo[_Sides] = Memo()
         self._texts: dict[str, str] = {}
-        """Of what is the same in all cells."""
+        """JSON of the parts that are the same in all cells."""
 
     def resolve(self, spec: Spec, rows: Rows = NO_ROWS) -> Resolved:
         """Return the Scenario of a cell; raises `Misplaced` for what is found wrong first.

@@ -1,4 +1,4 @@
-"""What resolving asks in several places: stacks, congestion controls, impairments, files beside the file."""
+"""Look-ups for resolving: stacks, congestion controls, impairments, files beside the file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PlannedFlow:
     forward: tuple[str, ...]
     back: tuple[str, ...]
     load: tuple[str, str] | None = None
-    """Of a connection of a loadlatency scenario: the name of its pinger, and its part."""
+    """Name of the pinger, and the part, of a connection of a loadlatency scenario. None for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Known:
 
 @dataclass(slots=True)
 class Resolver:
-    """What is resolved: a cell of an experiment, for a testbed."""
+    """Resolver of a cell of an experiment, for a testbed."""
 
     spec: Spec
     file: str

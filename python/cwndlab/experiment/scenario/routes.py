@@ -13,7 +13,7 @@ from cwndlab.experiment.scenario.queries import least_rate, rate_of
 from cwndlab.experiment.scenario.topology import Routes
 
 Way = Callable[[str, str], Sequence[str]]
-"""What gives the names of the links between two hosts."""
+"""Function that gives the names of the links between two hosts."""
 
 _Shape = tuple[tuple[str, str, str], ...]
 """The name of each link, and its ends."""
@@ -87,7 +87,7 @@ class Routed:
         return host["sysctl"].get(name, known.default if known else None)
 
     def changed(self, link: Link, key: str) -> Iterator[Any]:
-        """What a link's key is, and what the schedule makes of it."""
+        """Yield the value of a link's key, and each that the schedule gives it."""
         first: Mapping[str, Any] = link
         yield first[key]
         for change in self.scenario["schedule"]:

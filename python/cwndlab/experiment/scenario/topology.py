@@ -63,7 +63,7 @@ class Cables:
     key: Hashable
     wires: tuple[Wire, ...]
     links: Mapping[str, Link]
-    """Of each wire, by its name."""
+    """Link of each wire, by the wire's name."""
     shape: tuple[tuple[str, str, str, int], ...]
     """The name of each wire, its ends, and its MTU."""
     in_bdp: tuple[str, ...]
@@ -351,7 +351,7 @@ class _Cabling:
 
     @property
     def paths(self) -> Paths:
-        """What the cables are made of, besides which host is at which router."""
+        """Keys of the file that the cables are made of, besides which host is at which router."""
         return (*self.root, self.key), (*self.root, f"{self.key}_of"), *_OF_HOSTS
 
     def attach(
@@ -379,7 +379,7 @@ class _Cabling:
 
 
 _OF_HOSTS: Paths = (("hosts", ANY, "nic"), ("hosts", ANY, "count"))
-"""What cables are made of at hosts."""
+"""Keys of hosts that cables are made of."""
 
 
 def _link(settings: dict[str, Any]) -> Link:
