@@ -1,10 +1,12 @@
 """The answer to an experiment's question over all combinations, against cases counted by hand."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from test_comparison import simulated, values
 
@@ -18,6 +20,7 @@ from cwndlab.errors import ExperimentError
 from cwndlab.execution import runner
 from cwndlab.report import interface
 from cwndlab.results import questions
+from cwndlab.results.resultset import ResultSet
 from experiments import dumbbell
 from pages import rendered
 
@@ -168,18 +171,36 @@ sweep:
 )
 
 
+def bbr_over_cubic(results: ResultSet, key: str, metric: str) -> dict[str, float]:
+    """Ratio of the two means of a metric, at each value of a swept key."""
+    means = {
+        (row[key], row["cc"]): row[metric]
+        for row in results.summary.group_by(key, "cc").agg(pl.col(metric).mean()).to_dicts()
+    }
+    return {value: means[value, "bbr"] / means[value, "cubic"] for value, cc in means if cc == "bbr"}
+
+
+def numbers(pattern: str, text: str) -> list[float]:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return [float(number) for number in found.groups()]
+
+
 @pytest.mark.slow
 def test_a_small_buffer_and_two_delays(tmp_path: Path) -> None:
     results = interface.load(SMALL).run(out=tmp_path / "out")
     (found,) = answer.answers(results)
-    assert found.lead().startswith(
-        "bbr against cubic, typically over 2 combinations: goodput 39.2 % higher, but"
-    )
+    ratios = bbr_over_cubic(results, "network.dumbbell.bottleneck.delay", "goodput_mbps")
+    typical = 100 * (math.sqrt(ratios["1ms"] * ratios["50ms"]) - 1)
+    lead = r"bbr against cubic, typically over 2 combinations: goodput ([\d.]+) % higher, but"
+    assert numbers(lead, found.lead()) == pytest.approx([typical], rel=0.01)
     first = found.details()[0]
-    assert first == (
-        "Goodput: from 0.50 % lower (delay 1ms) to 94.8 % higher (delay 50ms); "
-        "bbr ahead in 1 of 2, cubic ahead in 1."
+    ends = (
+        r"Goodput: from ([\d.]+) % lower \(delay 1ms\) to ([\d.]+) % higher \(delay 50ms\); "
+        r"bbr ahead in 1 of 2, cubic ahead in 1\."
     )
+    changes = [100 * (1 - ratios["1ms"]), 100 * (ratios["50ms"] - 1)]
+    assert numbers(ends, first) == pytest.approx(changes, rel=0.01)
     page, text = rendered(results), verdict.text(contrasts.by_key(results, "cc"))
     assert first in page
     assert first in text
@@ -197,7 +218,15 @@ def test_a_small_buffer_and_two_delays(tmp_path: Path) -> None:
 def test_the_baseline_of_teacup(tmp_path: Path) -> None:
     results = interface.load("teacup-140502A", ["record.tcp=100ms"]).run(out=tmp_path / "out", jobs=2)
     linux, windows = answer.answers(results)
-    assert "linux-3.9 ahead in 97 of 126" in linux.details()[0]
+    goodputs: dict[str, dict[tuple[object, ...], float]] = {}
+    keys = ["hosts.a.cc", *(f"network.dumbbell.bottleneck.{key}" for key in ("rate", "delay", "queue.limit"))]
+    for row in results.summary.to_dicts():
+        cell = tuple(row[key] for key in keys)
+        goodputs.setdefault(row["hosts.a.stack"], {})[cell] = row["goodput_mbps"]
+    pairs = [(goodput, goodputs["freebsd-9.2"][cell]) for cell, goodput in goodputs["linux-3.9"].items()]
+    ahead, behind = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
+    assert f"linux-3.9 ahead in {ahead} of 126, freebsd-9.2 ahead in {behind}" in linux.details()[0]
+    assert ahead > 90, "the report's finding"
     assert "over 63 combinations" in windows.lead()
 
 
@@ -217,9 +246,16 @@ def test_one_ack_a_round(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_demonstration(tmp_path: Path) -> None:
     demo = (Path(cwndlab.__file__).parent / "experiment" / "demo.yaml").read_text()
-    (found,) = answer.answers(interface.load(demo).run(out=tmp_path / "out", jobs=2))
-    assert found.lead().startswith(
-        "bbr against cubic, typically over 2 combinations: 95th percentile RTT 52.3 % lower, "
-        "but goodput 1.56 % lower "
+    results = interface.load(demo).run(out=tmp_path / "out", jobs=2)
+    (found,) = answer.answers(results)
+    limit = "network.dumbbell.bottleneck.queue.limit"
+    rtts, goodputs = (bbr_over_cubic(results, limit, metric) for metric in ("rtt_p95_ms", "goodput_mbps"))
+    lead = (
+        r"bbr against cubic, typically over 2 combinations: 95th percentile RTT ([\d.]+) % lower, "
+        r"but goodput ([\d.]+) % lower "
     )
-    assert "from 73.6 % lower (limit 264p) to 13.8 % lower (limit 33p); bbr ahead in 2 of 2." in said(found)
+    typical = [100 * (1 - math.sqrt(math.prod(ratios.values()))) for ratios in (rtts, goodputs)]
+    assert numbers(lead, found.lead()) == pytest.approx(typical, rel=0.01)
+    ends = r"from ([\d.]+) % lower \(limit 264p\) to ([\d.]+) % lower \(limit 33p\); bbr ahead in 2 of 2\."
+    changes = [100 * (1 - rtts[limit]) for limit in ("264p", "33p")]
+    assert numbers(ends, said(found)) == pytest.approx(changes, rel=0.01)

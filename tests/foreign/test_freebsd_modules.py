@@ -132,7 +132,7 @@ FAILURES = {
     8: "the worker died (signal 9) in ack_received of new, at 0.",
     9: "new: ack_received left a slow-start threshold of 0 bytes, at 0.",
     10: "new: cb_init returned 12, at 0.",
-    11: "ValueError: host a: new: net.inet.tcp.cc.fails.how = 11: refused",
+    11: "host a: new: net.inet.tcp.cc.fails.how = 11: refused",
 }
 
 

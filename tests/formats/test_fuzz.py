@@ -5,8 +5,8 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-FILES = {"teacup": 240}
-"""Files tried, where 60 do not do: one letter wrong in a configuration is mostly one too many."""
+FILES = {"teacup": 240, "loadlatency": 240}
+"""Files tried, where 60 do not do: one letter wrong is mostly one too many."""
 
 
 @pytest.mark.parametrize("name", fuzz.TARGETS)

@@ -126,6 +126,8 @@ _SCALES: Mapping[str, Sequence[tuple[int, str]]] = {
 
 def _scaled(value: int, units: Sequence[tuple[int, str]]) -> str:
     size, unit = next(((size, unit) for size, unit in units if abs(value) >= size), units[-1])
+    if not value and unit == "ns":
+        return "0 s"
     return f"{value / size:.10g} {unit}"
 
 

@@ -55,6 +55,8 @@ class Sim:
             modules = foreign.as_json(self._modules)
             simulation = _native.Simulation(json.dumps(scenario), run_id, modules)
             return _run(simulation, writer, control)
+        except ValueError as error:  # a module that refuses its host
+            raise RunError(str(error)) from None
         except BaseException as error:
             # A panic of the engine arrives as an exception that no `except Exception` sees.
             if type(error).__name__ == "PanicException":
