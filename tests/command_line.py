@@ -36,7 +36,7 @@ SWEEP = dumbbell(
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

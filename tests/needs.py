@@ -1,4 +1,4 @@
-"""What a test needs of the machine: where it is missing, the test is skipped, or fails if all must run."""
+"""Needs of a test: where the machine lacks one, the test is skipped, or fails if all must run."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ LINES: dict[str, Callable[[int], str]] = {
 
 
 def web10g_again(n: int) -> str:
-    """The same of Web10G, whose other columns are a second table."""
+    """Line `n` of a log of Web10G whose records are in no order; its other columns are a second table."""
     return web10g(n and n % 229 + 1)
 
 

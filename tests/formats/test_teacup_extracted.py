@@ -1,4 +1,4 @@
-"""What TEACUP's analysis extracted: files of one flow each, alone and as a tree of results."""
+"""Files that TEACUP's analysis extracted, one flow each, alone and as a tree of results."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ def read(path: Path, content: str) -> Recording:
 
 
 def tree(directory: Path) -> Path:
-    """What TEACUP leaves of a test: packets and round trips both ways, cwnd and RTT of the sender."""
+    """Files that TEACUP leaves of a test: packets and round trips both ways, cwnd and RTT of the sender."""
     directory.mkdir()
     for name, content in {
         f"{THERE}.psiz": logs.psiz(),

@@ -20,7 +20,7 @@ def results() -> MemoryResults:
 
 @pytest.mark.slow
 def test_panels_of_a_cut_sweep_hold_the_same_values():
-    """Of eight delays each 24 combinations are whole rounds, of nine 18 are."""
+    """Whole rounds of a sweep are shown: 24 combinations of eight delays, 18 of nine."""
     for delays, shown in ((8, 24), (9, 18), (13, 13), (30, 24)):
         many = sweep(ccs=list("abcd"), delays=[f"{ms}ms" for ms in range(delays)], repeats=1)
         figure = plots.plot(many, "rtt")

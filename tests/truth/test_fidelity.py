@@ -64,12 +64,12 @@ def test_the_sample_is_within_its_bounds(rows: list[Row], key: str) -> None:
 
 
 def test_reno_at_10_mbit_loses_what_the_kernel_loses(recordings: dict[str, Recording]) -> None:
-    # The recording lost 81 packets in slow start, which hangs on the receiver's autotuning, and 22 later; the
-    # same kernel since between 117 and 129 there (`notes.yaml`): 139 to 151 in all, and 3 more or fewer.
+    # The recording sent 103 packets again, 81 of them in slow start, which hangs on the receiver's autotuning
+    # (`notes.yaml`). Linux 6.12 in virtual time sends 151 again, 128 of them in slow start.
     (row,) = fidelity.evaluate([recordings["linux r10q90"]])
     checks = {check.name: check for check in row.checks}
     assert checks["goodput"].within and checks["period"].within
-    assert 136 <= checks["retransmits"].ours <= 154
+    assert abs(checks["retransmits"].ours - 151) <= 3
 
 
 def test_a_recording_that_differs_is_marked(recordings: dict[str, Recording]) -> None:

@@ -7,7 +7,7 @@
 //! - `wire`, `auth`: what crosses the network, and proofs of a shared secret.
 //! - `sys`, `payload`: what the systems give beyond std; random bytes.
 //!
-//! What needs sockets is there on Unix only; the metrics, the output and the format on the wire are there on every
+//! Parts that need sockets are there on Unix only; the metrics, the output and the format on the wire are there on every
 //! target, WebAssembly among them, where the simulator uses them.
 //!
 //! docs/loadlatency.md describes all of it for users.

@@ -17,7 +17,7 @@ _Kinds = tuple[int, ...]
 
 
 class Axes:
-    """Which axes of a sweep touch what, and which of their rows set the same there."""
+    """Axes of a sweep by the keys that they touch, and the rows of each that set the same there."""
 
     def __init__(self, axes: Sequence[Axis], paths: Mapping[str, Path]) -> None:
         """`paths` say where what the axes set stands, by its key."""
