@@ -3,7 +3,10 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -43,6 +46,23 @@ def test_summary_csv_says_the_same_and_leaves_missing_metrics_empty(tmp_path):
         "12.5",
     )
     assert (row["response_p50_ms"], row["jain"]) == ("", "")  # a bulk flow answers nothing, and is alone
+
+
+READ_CATALOGUE = """
+import os, sys
+from pathlib import Path
+from cwndlab.results import catalogue
+
+before = os.listdir("/proc/self/task")
+catalogue.read(Path(sys.argv[1]))
+assert os.listdir("/proc/self/task") == before
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc/self/task")
+def test_a_catalogue_is_read_without_a_thread_that_holds_its_bytes_when_python_exits(tmp_path):
+    directory = stored_results.results(tmp_path / "r")
+    subprocess.run([sys.executable, "-c", READ_CATALOGUE, str(directory)], check=True)
 
 
 def test_series_are_in_seconds_and_milliseconds(tmp_path):

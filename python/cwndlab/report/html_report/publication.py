@@ -116,7 +116,7 @@ def _otherwise(suite: suites.Suite, results: ResultSet) -> tuple[list[str], list
     """Return sentences on (combinations that were not run, what else is not as in the suite)."""
     stated = loader.load(suite.path)
     all_cells = math.prod(len(axis.rows) for axis in stated.axes)
-    cells = len(results.arrow.group_by(results.keys).aggregate([])) if results.keys else 1
+    cells = len(results.arrow.group_by(results.keys, use_threads=False).aggregate([])) if results.keys else 1
     left = (
         f"Only {cells} of the suite's {all_cells} combinations were run: a finding over several is looked"
         " at in those, one over others cannot be told."
