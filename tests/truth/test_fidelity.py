@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cwndlab.errors import InputError
+from cwndlab.experiment.catalogue import catalogue
 from tools.truth import fidelity
 from tools.truth.fidelity import page as fidelity_page
 from tools.truth.fidelity.compare import BOUNDS, Bound, Row, compare, percentile
@@ -54,6 +55,7 @@ def test_every_recording_is_found(recordings: dict[str, Recording]) -> None:
     assert len(names) > 70
     assert not {name for name in names if name not in covered}, "rows of the table that nothing compares"
     assert {recording.kind for recording in recordings.values()} == set(BOUNDS)
+    assert {recording.stack for recording in recordings.values()} == set(fidelity_page.STANDS_BEHIND)
 
 
 @pytest.mark.parametrize("key", SAMPLE)
@@ -102,6 +104,28 @@ def test_another_rate_of_growth_is_outside_in_the_events(tmp_path: Path) -> None
     (folder / source.name).write_bytes(gzip.compress(b"{}"))
     with pytest.raises(InputError, match=r"freebsd13-newreno.jsonl.gz: line 1: an event before init"):
         discover(tmp_path)
+
+
+def test_the_overview_counts_the_rows_and_names_every_stack(rows: list[Row]) -> None:
+    page = fidelity_page.markdown(rows, "here")
+    table = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    judged = [row for row in rows if not row.by_eye]
+    assert sum(int(line[2]) for line in table) == len(judged)
+    assert sum(int(line[4]) for line in table) == sum(row.within for row in judged)
+    exact = [row for row in judged if row.exact]
+    assert exact and all(row.within for row in exact)
+    (rest,) = [line for line in page.splitlines() if line.startswith("No recording stands behind")]
+    assert {row.recording.stack for row in judged} | set(rest.split("`")[1::2]) == set(catalogue().stacks)
+
+
+def test_one_packet_more_is_not_to_the_packet(recordings: dict[str, Recording]) -> None:
+    true = recordings["f13_newreno_2m_40ms_b50"]
+    (row,) = fidelity.evaluate([true])
+    assert row.exact
+    for name in ("drops", "goodput"):
+        (check,) = [check for check in row.checks if check.name == name]
+        off = replace(check, ours=check.ours * 1.001 if name == "goodput" else check.ours + 1)
+        assert not replace(row, checks=(off,)).exact
 
 
 def test_proxies_have_twice_the_bounds(recordings: dict[str, Recording]) -> None:

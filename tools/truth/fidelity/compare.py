@@ -90,6 +90,12 @@ UNITS = {
     "share": "",
 }
 
+COUNTS = ("drops", "rtos", "retransmits", "worst")
+"""Metrics that are whole numbers."""
+
+ROUNDED = 0.0005
+"""Largest relative error of a recorded metric that its last printed digit allows."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -103,6 +109,13 @@ class Check:
     high: float
     bound: str
     within: bool
+
+    @property
+    def exact(self) -> bool:
+        """Ours is the recorded metric; 0.05 % are what recordings were rounded by, never for a count."""
+        if self.name in COUNTS:
+            return self.ours == self.recorded
+        return abs(self.ours - self.recorded) <= ROUNDED * abs(self.recorded)
 
     @property
     def deviation(self) -> str:
@@ -134,6 +147,11 @@ class Row:
     def by_eye(self) -> bool:
         """It is shown and not judged."""
         return self.recording.key in BY_EYE
+
+    @property
+    def exact(self) -> bool:
+        """Every count is the recorded one, and every other metric as near as the recording was rounded."""
+        return self.error is None and all(check.exact for check in self.checks)
 
     @property
     def within(self) -> bool:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.report.validation_page import section_of, with_section
 from cwndlab.results import files
-from tools.truth.fidelity.compare import BOUNDS, DRAWS, PROXY_FACTOR, UNITS, Check, Row
+from tools.truth.fidelity.compare import BOUNDS, DRAWS, PROXY_FACTOR, ROUNDED, UNITS, Check, Row
 from tools.truth.fidelity.recordings import Kind
 
 TITLES: dict[Kind, str] = {
@@ -20,6 +21,20 @@ TITLES: dict[Kind, str] = {
     "lan": "Every n-th packet lost on a LAN",
     "linux": "Linux 6.18",
 }
+
+STANDS_BEHIND = {
+    "freebsd-9.2": "code of 9.1's modules; that of FreeBSD 11.0 with 9's initial window, as a proxy",
+    "freebsd-11": "FreeBSD 11.0's own code in virtual time",
+    "freebsd-13": "FreeBSD 13.0's own code in virtual time",
+    "freebsd-13/rack": "FreeBSD 13.0's code with timers of whole ticks and one more, which no FreeBSD has",
+    "freebsd-15-current": "code of main's modules; that of FreeBSD 13.0, as a proxy",
+    "freebsd-15-d49540": "code of main's CUBIC with the patch",
+    "linux-6.18": "a kernel between network namespaces in real time, with a machine's noise",
+}
+"""What was recorded of each stack that has rows."""
+
+_DRAWN: tuple[Kind, ...] = ("noise", "cdg", "share")
+"""Kinds whose recording drew by chance: no run of ours can be the same to the packet."""
 
 _WIDTH = {"drops": 7, "rtos": 5, "share": 12, "utilisation": 13, "retransmits": 13}
 _NARROW, _WIDE = 30, 48
@@ -93,10 +108,37 @@ def markdown(rows: Sequence[Row], recordings: str) -> str:
         "recorded run drew losses or CDG's random numbers too.",
         "",
         count(rows)[0] + ".",
+        "",
+        *_overview(rows),
     ]
     for kind, members in groupby(rows, key=lambda row: row.recording.kind):
         lines += _markdown_section(kind, list(members))
     return "\n".join(lines) + "\n"
+
+
+def _overview(rows: Sequence[Row]) -> Iterator[str]:
+    """How many rows each stack has of each kind, and what stands behind it; then the stacks without any."""
+    parts: dict[tuple[str, Kind], list[Row]] = {}
+    for row in rows:
+        if not row.by_eye:
+            parts.setdefault((row.recording.stack, row.recording.kind), []).append(row)
+    yield (
+        "*To the packet*: every count is the recorded one and every other metric within"
+        f" {ROUNDED * 100:g} % of it. Where a recording"
+    )
+    yield "drew losses, random numbers or the start of a flow, no run can be the same."
+    yield ""
+    yield "| stack | what was compared | rows | to the packet | within bounds | what stands behind it |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for (stack, kind), own in sorted(parts.items(), key=lambda part: part[0][0]):
+        exact = "drawn" if kind in _DRAWN else str(sum(row.exact for row in own))
+        within = sum(row.within for row in own)
+        cells = [f"`{stack}`", TITLES[kind], str(len(own)), exact, str(within), STANDS_BEHIND[stack]]
+        yield f"| {' | '.join(cells)} |"
+    known = {stack for stack, _ in parts}
+    rest = ", ".join(f"`{name}`" for name in catalogue().stacks if name not in known)
+    yield ""
+    yield f"No recording stands behind {rest}: they follow sources, documentation or the stack next to them."
 
 
 def _markdown_section(kind: Kind, rows: list[Row]) -> Iterator[str]:

@@ -107,6 +107,11 @@ class Recording:
     metrics: Mapping[str, float]
     """What was measured, by the names of `compare.BOUNDS`."""
 
+    @property
+    def stack(self) -> str:
+        """The model that is compared."""
+        return self.what.stack
+
 
 def discover(directory: Path) -> list[Recording]:
     """Every recording of `directory` that a profile covers, in the table's order.
