@@ -73,6 +73,7 @@ mod is {
     pub(super) const HYSTART_SHRINK: u32 = 1 << 13;
     pub(super) const HYSTART_SAFE: u32 = 1 << 14;
     pub(super) const NEW_ROUND: u32 = 1 << 15;
+    pub(super) const ECHOES_CE: u32 = 1 << 16;
 }
 
 /// Hooks of `struct cc_algo`.
@@ -204,6 +205,7 @@ fn seen(ccv: &CcVar, random: u64) -> Exchange {
         (t.hystart.shrinks, is::HYSTART_SHRINK),
         (t.hystart.conservative, is::HYSTART_SAFE),
         (ccv.new_measurement, is::NEW_ROUND),
+        (ccv.echoes_ce, is::ECHOES_CE),
     ];
     Exchange {
         host: exchange::Host {
@@ -276,6 +278,7 @@ fn take_over(ccv: &mut CcVar, before: &Exchange, after: &Exchange) {
     ccv.fast_recovery = after.is & is::FAST_RECOVERY != 0;
     ccv.cong_recovery = after.is & is::CONG_RECOVERY != 0;
     ccv.ack_now = after.is & is::ACK_NOW != 0;
+    ccv.echoes_ce = after.is & is::ECHOES_CE != 0;
     ccv.new_measurement = after.is & is::NEW_ROUND != 0;
 }
 

@@ -23,8 +23,19 @@ pub struct EcnSegment {
     pub ce: bool,
     /// The sender says that it has reduced.
     pub cwr: bool,
+    /// ACKs echo a mark, by the rules of RFC 3168.
+    pub echoed: bool,
     /// An ACK is being delayed.
     pub delayed_ack: bool,
     /// Payload bytes.
     pub payload: u32,
+}
+
+/// What a congestion control wants of the answer to a segment on a connection with ECN.
+#[derive(Clone, Copy, Debug)]
+pub struct EcnAnswer {
+    /// The segment is acknowledged at once.
+    pub ack_now: bool,
+    /// ACKs echo a mark from now on.
+    pub echoes_ce: bool,
 }

@@ -101,7 +101,7 @@ impl Endpoint {
         }
         self.take_ack(now, segment, first, ack);
         if self.snd.ecn {
-            self.tell_of_ecn(now, segment);
+            self.take_ecn(now, segment);
         }
         let news = segment.len > 0 && first + u64::from(segment.len) > self.rcv.nxt;
         if self.closed_by_app && news && self.carries_data() && !mutant!(DataAfterClose) {
@@ -128,18 +128,30 @@ impl Endpoint {
         here && valid(seq::extend(self.snd.una, segment.ack))
     }
 
-    /// Congestion control may have a word on a connection with ECN.
+    /// Whether ACKs echo a mark: by RFC 3168 (section 6.1.3) from a marked segment on until one says CWR, unless congestion
+    /// control has other rules.
     #[inline(never)]
-    fn tell_of_ecn(&mut self, now: Nanos, segment: &Segment) {
+    fn take_ecn(&mut self, now: Nanos, segment: &Segment) {
+        if segment.len > 0 || segment.flags.has(Flags::FIN) {
+            if segment.flags.has(Flags::CWR) {
+                self.echoes_ce = false;
+            }
+            if segment.ecn == Ecn::Ce && !mutant!(NoEcnEcho) {
+                self.echoes_ce = true;
+            }
+        }
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let seen = EcnSegment {
             capable: segment.ecn != Ecn::NotEct,
             ce: segment.ecn == Ecn::Ce,
             cwr: segment.flags.has(Flags::CWR),
+            echoed: self.echoes_ce,
             delayed_ack: self.receiver.next_timer().is_some(),
             payload: segment.len,
         };
-        self.rcv.ack_now |= self.sender.on_ecn_segment(seen, &mut cx);
+        let answer = self.sender.on_ecn_segment(seen, &mut cx);
+        self.rcv.ack_now |= answer.ack_now;
+        self.echoes_ce = answer.echoes_ce;
     }
 
     /// Whether any of the segment lies in the receive window (RFC 9293 section 3.4).
@@ -300,14 +312,6 @@ impl Endpoint {
         let first = first + u64::from(segment.flags.has(Flags::SYN));
         let last = first + u64::from(segment.len);
         let ce = segment.ecn == Ecn::Ce;
-        if self.snd.ecn {
-            if segment.flags.has(Flags::CWR) {
-                self.echoes_ce = false;
-            }
-            if ce && !mutant!(NoEcnEcho) {
-                self.echoes_ce = true;
-            }
-        }
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
             // The peer has closed already: only a retransmitted FIN can come.
             self.rcv.ack_now = true;

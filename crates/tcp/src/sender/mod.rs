@@ -12,7 +12,7 @@ use std::any::Any;
 
 use crate::cc::Phase;
 use crate::clock::Nanos;
-use crate::context::{Context, EcnSegment};
+use crate::context::{Context, EcnAnswer, EcnSegment};
 
 /// The facts of the sending side that are TCP itself (RFC 9293 section 3.3.1), kept by the endpoint and read by the
 /// sender. A sender changes `nxt` and `max` when it transmits and `sndbuf` when it autotunes; the endpoint does the rest.
@@ -309,10 +309,9 @@ pub trait Sender: Send {
     /// The host's own queue refused the last transmission: Linux enters CWR, FreeBSD gets ENOBUFS.
     fn on_tx_dropped(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
 
-    /// A segment came on a connection with ECN, after its acknowledgement was taken in and before its payload is. True: it is
-    /// acknowledged at once.
-    fn on_ecn_segment(&mut self, _segment: EcnSegment, _cx: &mut Context<'_>) -> bool {
-        false
+    /// A segment came on a connection with ECN, after its acknowledgement was taken in and before its payload is.
+    fn on_ecn_segment(&mut self, segment: EcnSegment, _cx: &mut Context<'_>) -> EcnAnswer {
+        EcnAnswer { ack_now: false, echoes_ce: segment.echoed }
     }
 
     /// The connection is gone.

@@ -4,6 +4,7 @@ mod cdg;
 mod chd;
 mod cubic;
 pub mod cubic_math;
+mod dctcp;
 mod hd;
 mod htcp;
 mod hystart;
@@ -13,6 +14,7 @@ mod vegas;
 pub use cdg::{Cdg, CdgTuning};
 pub use chd::{Chd, ChdTuning};
 pub use cubic::{Cubic, CubicEra};
+pub use dctcp::{Dctcp, DctcpTuning, MAX_ALPHA};
 pub use hd::{BackoffTuning, Hd};
 pub use htcp::{Htcp, HtcpTuning};
 pub use hystart::{HyStart, HyStartTuning};
@@ -23,7 +25,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::{Lifecycle, Phase};
-use crate::context::EcnSegment;
+use crate::context::{EcnAnswer, EcnSegment};
 
 /// Initial slow-start threshold: the largest window a connection could have, 65535 << 14 (tcp(4)).
 pub const SSTHRESH_INFINITE: u64 = 65_535 << 14;
@@ -68,6 +70,10 @@ pub struct CcTuning {
     pub abe_loss_reduces: bool,
     /// HyStart++, where the stack allows it (FreeBSD 15's RACK).
     pub hystart: HyStartTuning,
+    /// DCTCP answers a segment that says CWR at once, also while no ACK is being delayed (FreeBSD 12 and later).
+    pub dctcp_answers_cwr: bool,
+    /// DCTCP's.
+    pub dctcp: DctcpTuning,
     /// H-TCP's.
     pub htcp: HtcpTuning,
     /// Vegas'.
@@ -107,6 +113,8 @@ impl CcTuning {
             growth_divisor: 4,
             rounds: 5,
         },
+        dctcp_answers_cwr: true,
+        dctcp: DctcpTuning::DEFAULT,
         htcp: HtcpTuning { adaptive_backoff: false, rtt_scaling: false },
         vegas: VegasTuning::DEFAULT,
         hd: BackoffTuning::HD,
@@ -186,6 +194,8 @@ pub struct CcVar {
     pub ip_ce: bool,
     /// Whether the segment at hand says that the peer has reduced (CCF_TCPHDR_CWR).
     pub tcp_cwr: bool,
+    /// ACKs echo a mark (TF2_ECN_SND_ECE).
+    pub echoes_ce: bool,
     /// An ACK is being delayed (CCF_DELACK; up to 12).
     pub delayed_ack: bool,
     /// `ecnpkt_handler` wants an ACK at once (CCF_ACKNOW).
@@ -249,6 +259,7 @@ impl CcVar {
             abc_sent_a_window: false,
             ip_ce: false,
             tcp_cwr: false,
+            echoes_ce: false,
             delayed_ack: false,
             ack_now: false,
             fast_recovery: false,
@@ -280,14 +291,20 @@ impl CcVar {
         self.fast_recovery || self.cong_recovery
     }
 
-    /// Takes in what the ECN fields of a segment say.
+    /// What the ECN fields of a segment say, for `ecnpkt_handler`.
     pub(crate) fn note_ecn(&mut self, segment: EcnSegment) {
         if segment.capable {
             self.ip_ce = segment.ce;
         }
         self.tcp_cwr = segment.cwr;
+        self.echoes_ce = segment.echoed;
         self.delayed_ack = segment.delayed_ack;
         self.ack_now = false;
+    }
+
+    /// What `ecnpkt_handler` wants of the answer.
+    pub(crate) fn ecn_answer(&self) -> EcnAnswer {
+        EcnAnswer { ack_now: self.ack_now, echoes_ce: self.echoes_ce }
     }
 
     /// The coarse state; `repairing`: what a timeout gave up is not all acknowledged yet.
@@ -394,7 +411,7 @@ pub trait CongestionControl: Any + Send {
     }
 
     /// A segment came on a connection with ECN; [`CcVar::ip_ce`], [`CcVar::tcp_cwr`] and [`CcVar::delayed_ack`] are set. It
-    /// asks for an ACK at once by [`CcVar::ack_now`].
+    /// asks for an ACK at once by [`CcVar::ack_now`], and says by [`CcVar::echoes_ce`] whether ACKs echo a mark from now on.
     fn ecnpkt_handler(&mut self, _v: &mut CcVar) {}
 
     /// A round trip has ended: what was sent last when it began is acknowledged. The RACK stack tells.
@@ -441,6 +458,7 @@ pub fn built_in(names: &[&str]) -> Registry {
             "newreno" => |_, _, _| Box::new(NewReno::default()),
             "cubic" => |era, _, _| Box::new(Cubic::new(era)),
             "cdg" => |_, cdg, random| Box::new(Cdg::new(*cdg, random)),
+            "dctcp" => |_, _, _| Box::new(Dctcp::default()),
             "htcp" => |_, _, _| Box::new(Htcp::default()),
             "vegas" => |_, _, _| Box::new(Vegas::default()),
             "hd" => |_, _, random| Box::new(Hd::new(random)),

@@ -102,10 +102,14 @@ pub fn release(name: &str) -> Option<FreeBsd> {
     all().into_iter().find(|release| release.spec.name == name)
 }
 
+/// Congestion controls of FreeBSD 9.
+const BEFORE_DCTCP: &[&str] = &["newreno", "cubic", "cdg", "htcp", "vegas", "hd", "chd"];
+
 /// Congestion controls where NewReno is the default.
-const NEWRENO_FIRST: &[&str] = &["newreno", "cubic", "cdg", "htcp", "vegas", "hd", "chd"];
+const NEWRENO_FIRST: &[&str] = &["newreno", "cubic", "cdg", "htcp", "vegas", "hd", "chd", "dctcp"];
+
 /// Congestion controls where CUBIC is the default (FreeBSD 14 and later).
-const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg", "htcp", "vegas", "hd", "chd"];
+const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg", "htcp", "vegas", "hd", "chd", "dctcp"];
 
 /// SYN timeouts of FreeBSD 9.x to 11: 3 s, and what the backoff table makes of it; `slop` as measured on FreeBSD 11.
 fn old_syn_timeouts() -> Vec<Nanos> {
@@ -222,6 +226,8 @@ impl FreeBsd {
                 growth_divisor: v.hystart_css_growth_div as u64,
                 rounds: v.hystart_css_rounds as u32,
             },
+            dctcp_answers_cwr: self.era.since_12,
+            dctcp: v.dctcp,
             htcp: v.htcp,
             vegas: v.vegas,
             hd: v.hd,

@@ -1,7 +1,9 @@
 //! FreeBSD's sysctls: their values, and the table of their names, bounds and meanings.
 
 use super::FreeBsd;
-use crate::cc::freebsd::{BackoffTuning, CdgTuning, ChdTuning, HtcpTuning, VegasTuning};
+use crate::cc::freebsd::{
+    BackoffTuning, CdgTuning, ChdTuning, DctcpTuning, HtcpTuning, MAX_ALPHA, VegasTuning,
+};
 use crate::stack::EcnMode;
 
 /// Values of the sysctls; a release lacks some.
@@ -47,6 +49,7 @@ pub(super) struct Values {
     pub hystart_css_growth_div: i64,
     pub hystart_css_rounds: i64,
     pub cdg: CdgTuning,
+    pub dctcp: DctcpTuning,
     pub htcp: HtcpTuning,
     pub vegas: VegasTuning,
     pub hd: BackoffTuning,
@@ -96,6 +99,7 @@ impl Values {
             hystart_css_growth_div: 4,
             hystart_css_rounds: 5,
             cdg: CdgTuning::DEFAULT,
+            dctcp: DctcpTuning::DEFAULT,
             htcp: HtcpTuning { adaptive_backoff: false, rtt_scaling: false },
             vegas: VegasTuning::DEFAULT,
             hd: BackoffTuning::HD,
@@ -413,6 +417,23 @@ pub(super) const KNOBS: &[Knob] = &[
         1000,
         "delay signals then ignored"
     ),
+    own!(
+        "net.inet.tcp.cc.dctcp.alpha",
+        dctcp.alpha,
+        u32,
+        0,
+        MAX_ALPHA as i64,
+        "part of the bytes that a new connection takes to be marked, in 1/1024"
+    ),
+    own!(
+        "net.inet.tcp.cc.dctcp.shift_g",
+        dctcp.shift_g,
+        u32,
+        0,
+        10,
+        "weight of a window's marks, as a power of 1/2"
+    ),
+    flag!("net.inet.tcp.cc.dctcp.slowstart", dctcp.slowstart, "the first echo halves the window"),
     flag!("net.inet.tcp.cc.htcp.adaptive_backoff", htcp.adaptive_backoff, "the decrease follows the RTTs"),
     flag!("net.inet.tcp.cc.htcp.rtt_scaling", htcp.rtt_scaling, "the increase follows the RTT"),
     own!(

@@ -2,7 +2,7 @@
 
 use super::v9_2;
 use super::{Era, FreeBsd, Values, common_names};
-use crate::cc::freebsd::built_in;
+use crate::cc::freebsd::{DctcpTuning, built_in};
 use crate::sender::freebsd::tuning::DuplicateRule;
 use crate::stack::{EcnMode, StackSpec};
 
@@ -18,11 +18,14 @@ pub(super) fn profile() -> FreeBsd {
             reassembly_limited: false,
             ..v9_2::ERA
         },
-        values: Values::common(),
+        values: Values { dctcp: DctcpTuning { alpha: 0, ..DctcpTuning::DEFAULT }, ..Values::common() },
         names: common_names![
             "net.inet.tcp.recvbuf_inc",
             "net.inet.tcp.initcwnd_segments",
             "net.inet.tcp.rfc6675_pipe",
+            "net.inet.tcp.cc.dctcp.alpha",
+            "net.inet.tcp.cc.dctcp.shift_g",
+            "net.inet.tcp.cc.dctcp.slowstart",
         ],
         maxsockbuf_fixed: false,
         rack: None,

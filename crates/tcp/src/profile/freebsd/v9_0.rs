@@ -12,7 +12,7 @@ pub(super) fn profile() -> FreeBsd {
         names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.slowstart_flightsize"],
         maxsockbuf_fixed: false,
         rack: None,
-        modules: built_in(super::NEWRENO_FIRST),
+        modules: built_in(super::BEFORE_DCTCP),
         made_with: Default::default(),
     }
 }

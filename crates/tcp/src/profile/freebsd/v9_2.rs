@@ -23,6 +23,7 @@ pub(super) const ERA: Era = Era {
 /// net.inet.tcp.rexmit_drop_options is 1, as TEACUP's hosts list it.
 pub(super) fn spec(name: &'static str) -> StackSpec {
     StackSpec {
+        cc: super::BEFORE_DCTCP,
         rules: StateRules { rexmit_drop_options: true, ..StateRules::FREEBSD },
         ..super::spec(name, false)
     }
@@ -36,7 +37,7 @@ pub(super) fn profile() -> FreeBsd {
         names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.experimental.initcwnd10"],
         maxsockbuf_fixed: false,
         rack: None,
-        modules: built_in(super::NEWRENO_FIRST),
+        modules: built_in(super::BEFORE_DCTCP),
         made_with: Default::default(),
     }
 }

@@ -21,7 +21,7 @@ use self::tuning::{DuplicateRule, Recovery, Tuning};
 use super::{Ack, Limit, Metrics, Opening, Poll, SendGrant, SendState, Sender, Transmit};
 use crate::cc::freebsd::{AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
-use crate::context::{Context, EcnSegment};
+use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::event::EventKind;
 use crate::mutants::mutant;
 
@@ -217,12 +217,12 @@ impl FreeBsdSender {
         self.cc.ack_received(&mut self.ccv, kind);
     }
 
-    /// An echo of congestion experienced: at most one reaction a window.
+    /// An echo of congestion experienced. Of those in a window one begins a reaction; modules that count marks are told of all.
     #[inline(never)]
     fn on_ecn_echo(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let answered = self.tuning.ecn_recovery_by_prr && ack.ack >= self.ccv.recover;
         if self.ccv.cong_recovery && !answered {
-            return;
+            return self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
         }
         self.ccv.cong_recovery = false;
         self.ccv.recover = snd.max + u64::from(self.tuning.ecn_recovery_by_prr);
@@ -612,11 +612,11 @@ impl Sender for FreeBsdSender {
         cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
-    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> bool {
+    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         self.update_tick(cx.now, cx.clock);
         self.ccv.note_ecn(segment);
         self.cc.ecnpkt_handler(&mut self.ccv);
-        self.ccv.ack_now
+        self.ccv.ecn_answer()
     }
 
     fn on_closed(&mut self) {

@@ -31,7 +31,7 @@ use super::{Ack, Metrics, Opening, Poll, SegmentCounts, SendState, Sender};
 use crate::cc::Phase;
 use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH};
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
-use crate::context::{Context, EcnSegment};
+use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::linux_config::{Detection, Shared};
 use crate::windowed::Windowed;
 
@@ -291,13 +291,13 @@ impl Sender for LinuxSender {
         self.enter_cwr(snd, cx);
     }
 
-    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> bool {
+    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         if segment.payload > 0 && segment.capable && self.cc.needs_ecn() {
             self.core.set_time(cx.clock, cx.now);
             let event = if segment.ce { CwndEvent::EcnIsCe } else { CwndEvent::EcnNoCe };
             self.cc.cwnd_event(&mut self.core, event);
         }
-        false
+        EcnAnswer { ack_now: false, echoes_ce: segment.echoed }
     }
 
     fn on_closed(&mut self) {

@@ -35,7 +35,7 @@ use super::freebsd::{self, FreeBsdSender};
 use super::{Ack, Metrics, Opening, Poll, SendState, Sender, Transmit};
 use crate::cc::freebsd::{CcVar, CongestionControl, NewReno, Signal};
 use crate::clock::{MICROSECOND, Nanos, earliest};
-use crate::context::{Context, EcnSegment};
+use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::event::EventKind;
 
 /// Duplicate ACKs that count as evidence of loss like a SACK (RFC 5681 section 3.2).
@@ -338,6 +338,8 @@ impl Sender for RackSender {
             self.ccv.pipe = self.pipe(snd, snd.una);
             self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
             cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
+        } else if ack.ece {
+            self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
         }
         let advances = ack.ack > snd.una;
         let counts = ack.sack.is_empty() && ack.dsack.is_none() || self.rack.sacks_count_as_duplicates;
@@ -486,13 +488,13 @@ impl Sender for RackSender {
         self.output_call = OutputCall::Finished;
     }
 
-    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> bool {
+    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         if let Some(default) = &mut self.fallback {
             return default.on_ecn_segment(segment, cx);
         }
         self.ccv.note_ecn(segment);
         self.cc.ecnpkt_handler(&mut self.ccv);
-        self.ccv.ack_now
+        self.ccv.ecn_answer()
     }
 
     fn on_closed(&mut self) {

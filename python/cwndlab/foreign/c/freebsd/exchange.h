@@ -22,6 +22,7 @@ enum cwndlab_freebsd_is {
 	CWNDLAB_IS_HYSTART_SHRINK = 1 << 13,	/* lets it shrink the window, */
 	CWNDLAB_IS_HYSTART_SAFE = 1 << 14,	/* carefully */
 	CWNDLAB_IS_NEW_ROUND = 1 << 15,		/* a measured round trip has ended */
+	CWNDLAB_IS_ECHOES_CE = 1 << 16,		/* ACKs echo a mark */
 };
 
 /* The connection, in bytes and ticks; sequence numbers as on the wire. */

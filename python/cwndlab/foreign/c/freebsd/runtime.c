@@ -310,8 +310,16 @@ static const struct bit flags_of_connection[] = {
 	{ CWNDLAB_IS_CONG_RECOVERY, TF_CONGRECOVERY },
 #if CWNDLAB_FREEBSD < 1300000
 	{ CWNDLAB_IS_ECN, TF_ECN_PERMIT },
+	{ CWNDLAB_IS_ECHOES_CE, TF_ECN_SND_ECE },
 #endif
 };
+
+#if CWNDLAB_FREEBSD >= 1300000
+static const struct bit second_flags_of_connection[] = {
+	{ CWNDLAB_IS_ECN, TF2_ECN_PERMIT },
+	{ CWNDLAB_IS_ECHOES_CE, TF2_ECN_SND_ECE },
+};
+#endif
 
 static const struct bit flags_of_cc_var[] = {
 	{ CWNDLAB_IS_WINDOW_ACKED, CCF_ABC_SENTAWND },
@@ -351,7 +359,7 @@ static void fill(struct connection *connection, const struct cwndlab_freebsd *x)
 	to_module(flags_of_connection, nitems(flags_of_connection), x->is, &tp->t_flags);
 	to_module(flags_of_cc_var, nitems(flags_of_cc_var), x->is, &ccv->flags);
 #if CWNDLAB_FREEBSD >= 1300000
-	tp->t_flags2 = x->is & CWNDLAB_IS_ECN ? TF2_ECN_PERMIT : 0;
+	to_module(second_flags_of_connection, nitems(second_flags_of_connection), x->is, &tp->t_flags2);
 #endif
 	tp->snd_una = x->una;
 	tp->snd_nxt = x->nxt;
@@ -392,6 +400,9 @@ static void read_back(struct connection *connection, struct cwndlab_freebsd *x)
 
 	x->host.random = cwndlab_host.random;
 	to_engine(flags_of_connection, nitems(flags_of_connection), tp->t_flags, &x->is);
+#if CWNDLAB_FREEBSD >= 1300000
+	to_engine(second_flags_of_connection, nitems(second_flags_of_connection), tp->t_flags2, &x->is);
+#endif
 	to_engine(flags_of_cc_var, nitems(flags_of_cc_var), CCV_OF(connection)->flags, &x->is);
 	if (!(ertt->flags & ERTT_NEW_MEASUREMENT))
 		x->is &= ~CWNDLAB_IS_NEW_ROUND;
