@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-fuzz soak-damage soak-load test test-portable test-rust test-mutants test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
+.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-fuzz soak-damage soak-load soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
 	bench instructions lock lock-docs lock-wheels lock-notebooks notebooks clean engine toolchain test-tools
 
 help: ## this list
@@ -54,7 +54,7 @@ agent: toolchain ## cwndlab-agent as a static program, for x86-64 and for aarch6
 
 # What `make test` runs, each part whether or not the one before failed. Beside them run the tests of this machine's kernel,
 # which wait most of the time: the others take the processor time that is left.
-TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-mutants test-wasm test-python portable docs-check notebooks
+TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-wasm test-python portable docs-check notebooks
 
 test: ## everything: linters, Rust tests, Python tests, portability, documents; says at the end all that failed
 	@mkdir -p $(STAMPS)/test && rm -f $(STAMPS)/test/*; \
@@ -91,7 +91,7 @@ CARGO_FUZZ_VERSION := 0.13.2
 # Seconds that each parser is fed.
 FUZZ_SECONDS       := 1800
 
-soak: soak-scenarios soak-fuzz soak-damage soak-load ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four; docs/evidence/soak.md keeps the output
+soak: soak-scenarios soak-fuzz soak-damage soak-load soak-mutants ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four, tests of the tests; docs/evidence/soak.md keeps the output
 	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/cwndlab-*.tar.gz
 
 soak-scenarios: toolchain ## a million random scenarios
@@ -109,6 +109,29 @@ soak-damage: $(STAMPS)/native-$(PROFILE) ## damaged and altered results, ten tho
 
 soak-load: $(STAMPS)/native-$(PROFILE) ## all tests ten times in a row beside four busy processes
 	$(BIN)/python tests/busy.py --times 10 --load 4 $(MAKE) test-rust test-python test-live
+
+CARGO_MUTANTS         := .tools/bin/cargo-mutants
+CARGO_MUTANTS_VERSION := 27.1.0
+MUTMUT                := .tools/mutmut
+MUTMUT_VERSION        := 3.8.1
+# Options of cargo-mutants, such as --file crates/tcp/src/cc/linux/reno.rs, and mutmut's names of faults (default: all).
+MUTANTS :=
+MUTMUTS :=
+
+# Survivors are no failure: whether a fault changes anything that is promised, a reader has to say. What is made wrong says
+# .cargo/mutants.toml for Rust, pyproject.toml for Python.
+soak-mutants: toolchain $(STAMPS)/native-$(PROFILE) $(CARGO_MUTANTS) $(MUTMUT) ## faults made in copies of tcp and path, and of Python's decisions: those that no test notices
+	-PATH="$$PATH:$(CURDIR)/.tools/bin" nice -n 10 cargo mutants --jobs 1 --no-shuffle $(MUTANTS)
+	-PYTHONPATH=$(CURDIR)/mutants/python:$(CURDIR)/mutants/packages/teacup:$(CURDIR)/$(MUTMUT) nice -n 10 $(BIN)/python -m mutmut run $(MUTMUTS)
+	PYTHONPATH=$(CURDIR)/$(MUTMUT) $(BIN)/python -m mutmut results
+
+$(CARGO_MUTANTS): | toolchain
+	$(SAY) 'cargo-mutants, into .tools (once; some minutes)'
+	CARGO_TARGET_DIR=target/cargo-mutants cargo install --quiet --locked cargo-mutants --version $(CARGO_MUTANTS_VERSION) --root .tools
+	@rm -rf target/cargo-mutants
+
+$(MUTMUT): $(STAMPS)/venv
+	$(BIN)/pip install --quiet --target $@ mutmut==$(MUTMUT_VERSION)
 
 $(CARGO_FUZZ): | toolchain
 	$(SAY) 'cargo-fuzz and a nightly Rust, which it needs (once; some minutes)'
@@ -129,11 +152,6 @@ test-rust: toolchain test-tools ## the Rust tests
 	    cargo test --locked --profile $(PROFILE) -p cwndlab-live --tests --no-fail-fast -- --ignored || failed=yes; \
 	fi; \
 	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
-
-test-mutants: toolchain ## faults planted in copies of the TCP models and the script language: the tests find each
-	$(SAY) 'Rust tests against planted faults'
-	cargo test --locked --profile $(PROFILE) --no-fail-fast -p cwndlab-tcp --features mutants --test mutants
-	cargo test --locked --profile $(PROFILE) --no-fail-fast -p cwndlab-script --features mutants --test mutants
 
 # A shell command: whether the standard library of a target is here, or rustup could add it.
 has-target = { [ -d "$$(rustc --print target-libdir --target $(1))" ] || { command -v rustup >/dev/null && rustup target add $(1); }; }

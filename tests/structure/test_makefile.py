@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 # Not those that call make again: `make -n` carries such lines out.
-@pytest.mark.parametrize("target", ["setup", "quick", "lint", "wheels", "golden", "contract"])
+@pytest.mark.parametrize("target", ["setup", "quick", "lint", "wheels", "golden", "contract", "soak-mutants"])
 def test_nothing_that_a_target_needs_is_unknown(target: str) -> None:
     make = shutil.which("make")
     if make is None:
@@ -44,3 +44,11 @@ def test_packages_that_cargo_is_asked_for_are_there() -> None:
     }
     assert len(asked) > 5
     assert {(file, name) for file, name in asked if name not in packages} == set()
+
+
+def test_what_is_made_wrong_on_purpose_is_there() -> None:
+    """Of a source that has moved `make soak-mutants` would try nothing."""
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
+    rust = tomllib.loads((ROOT / ".cargo/mutants.toml").read_text())
+    names = [*python["only_mutate"], *python["pytest_add_cli_args_test_selection"], *rust["examine_globs"]]
+    assert [name for name in names if not any(ROOT.glob(name))] == []

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use units::SECOND;
+
 use crate::error::Result;
 use crate::metrics::Metrics;
 use crate::order::Task;
@@ -20,7 +22,6 @@ use crate::sys;
 const WRITE: usize = 4 << 20;
 /// The most that one read waits for, which none reaches.
 const READ: usize = 1 << 30;
-const SECOND: u64 = 1_000_000_000;
 
 /// Sends `bytes` (None: without an end) from the flow's time on until it is told to stop; then waits for the other end.
 ///

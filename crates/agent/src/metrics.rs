@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::Serialize;
+use units::SECOND;
 
 use crate::clock::{Clock, locked};
-
-const SECOND: u64 = 1_000_000_000;
 
 /// The most datagrams that may be missing at a time: who says more is somebody else.
 const MISSING: u64 = 1 << 20;

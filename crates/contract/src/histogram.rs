@@ -1,6 +1,6 @@
 //! A distribution of times in bounded memory: exact extremes and mean, percentiles within a known relative error.
 
-use tcp::Nanos;
+use units::Nanos;
 
 use crate::summary::{TimeMetrics, Times};
 

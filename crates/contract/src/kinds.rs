@@ -1,21 +1,18 @@
 //! The kinds of events and samples: of each its word and its number.
 
-use tcp::event::EventKind;
+use units::EventKind;
 
 /// The words of the `kind` column of `events`: what hops report, what endpoints do, what applications do.
-pub const EVENT_KINDS: [&str; 11] = [
-    "drop",
-    "mark",
-    EventKind::RecoveryIn.as_str(),
-    EventKind::RecoveryOut.as_str(),
-    EventKind::Rto.as_str(),
-    EventKind::Tlp.as_str(),
-    EventKind::Undo.as_str(),
-    EventKind::SlowStartExit.as_str(),
-    EventKind::Reduction.as_str(),
-    EventKind::State.as_str(),
-    "app",
-];
+pub const EVENT_KINDS: [&str; EventKind::ALL.len() + 3] = {
+    let mut words = ["app"; EventKind::ALL.len() + 3];
+    [words[EVENT_DROP as usize], words[EVENT_MARK as usize]] = ["drop", "mark"];
+    let mut at = 0;
+    while at < EventKind::ALL.len() {
+        words[event_of(EventKind::ALL[at]) as usize] = EventKind::ALL[at].as_str();
+        at += 1;
+    }
+    words
+};
 /// A packet was dropped, as an index into [`EVENT_KINDS`].
 pub const EVENT_DROP: u32 = 0;
 /// A packet was marked, as an index into [`EVENT_KINDS`].
@@ -57,18 +54,10 @@ mod tests {
 
     #[test]
     fn every_kind_of_an_endpoint_has_its_word() {
-        let kinds = [
-            EventKind::RecoveryIn,
-            EventKind::RecoveryOut,
-            EventKind::Rto,
-            EventKind::Tlp,
-            EventKind::Undo,
-            EventKind::SlowStartExit,
-            EventKind::Reduction,
-            EventKind::State,
-        ];
-        for (at, kind) in (EVENT_MARK + 1..EVENT_APP).zip(kinds) {
+        for (at, &kind) in (EVENT_MARK + 1..EVENT_APP).zip(EventKind::ALL) {
             assert_eq!((event_of(kind), EVENT_KINDS[at as usize]), (at, kind.as_str()));
         }
+        let ours = [EVENT_DROP, EVENT_MARK, EVENT_APP].map(|at| EVENT_KINDS[at as usize]);
+        assert_eq!(ours, ["drop", "mark", "app"]);
     }
 }

@@ -1,6 +1,6 @@
 //! The recorder: what a run leaves behind, as record batches in order of time.
 
-use path::Nanos;
+use units::Nanos;
 
 use crate::table::{Batch, MAX_ROWS};
 use crate::tables::{

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use params::cc::CcParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tcp::cc::experiment::CcParams;
 
 use crate::ids::{HostId, LinkId};
 pub use apps::{App, Distribution, Draws, EcnField, LoadPart};

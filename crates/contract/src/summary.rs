@@ -1,7 +1,7 @@
 //! The summary of a run: counters and distributions of each flow and link over the measurement window, as every testbed
 //! writes it. What a testbed cannot know is null.
 
-use loadlatency::measure::{Metrics, Scenario as LoadScenario};
+use measure::{Metrics, Scenario as LoadScenario};
 use schemars::JsonSchema;
 use serde::Serialize;
 

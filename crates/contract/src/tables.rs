@@ -3,16 +3,11 @@
 
 use std::sync::Arc;
 
-use path::Nanos;
 use serde::Serialize;
-use tcp::cc::Phase;
+use units::{Nanos, Phase};
 
 use crate::kinds::{EVENT_KINDS, SAMPLE_KINDS};
 use crate::table::{Batch, Column, ColumnData, Dict, Names, Values};
-
-/// States of a sender, in the order of their indices.
-const PHASES: [Phase; 6] =
-    [Phase::SlowStart, Phase::Avoidance, Phase::Recovery, Phase::Loss, Phase::Cwr, Phase::Disorder];
 
 /// Kind of a stored column: whole numbers of so many bits, or names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,7 +45,7 @@ impl RunNames {
             links: interned(links),
             events: interned(EVENT_KINDS),
             samples: interned(SAMPLE_KINDS),
-            states: interned(PHASES.map(Phase::as_str)),
+            states: interned(Phase::ALL.iter().map(|phase| phase.as_str())),
         }
     }
 }
@@ -99,7 +94,7 @@ impl Append<Option<u32>> for Dict {
 impl Append<Phase> for Dict {
     #[inline]
     fn append(&mut self, value: Phase) {
-        self.push(PHASES.iter().position(|&known| known == value).expect("every phase has its word") as u32);
+        self.push(value as u32);
     }
 }
 

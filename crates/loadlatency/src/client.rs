@@ -8,16 +8,17 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use measure::{
+    Conditions, Direction, Document, Flows, Observed, SCENARIOS, Scenario, Stability, classic, document,
+    measured,
+};
 use serde::Deserialize;
 
 use crate::error::MAX_S;
 use crate::link::{Link, TIMEOUT, fill_before, read_before};
-use crate::measure::{
-    Conditions, Direction, Document, Flows, Observed, SCENARIOS, Scenario, Stability, document, measured,
-};
 use crate::sys;
 use crate::wire::{self, GREETING, MAX_REPLY, NONCE, PORT, PROOF, Role, SESSION, Status};
-use crate::{ClientError, GreetingError, OptionError, auth, classic};
+use crate::{ClientError, GreetingError, OptionError, auth};
 use pinger::{Lost, Pinger};
 use running::{Plan, Running};
 

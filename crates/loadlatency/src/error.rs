@@ -3,9 +3,9 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use measure::{MAX_NS, SCENARIOS};
 use thiserror::Error;
 
-use crate::measure::{MAX_NS, SCENARIOS};
 use crate::sys::in_words;
 use crate::wire::Status;
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use measure::{BIN_NS, MAX_NS, Probe};
 use socket2::SockRef;
 
 use crate::locked;
-use crate::measure::{BIN_NS, MAX_NS, Probe};
 use crate::payload::Payload;
 use crate::sys::{self, closed, in_words, would_block};
 use crate::wire::{BLOCK, Block, NOTE, Note};

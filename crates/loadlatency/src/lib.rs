@@ -1,14 +1,12 @@
 //! Capacity, responsiveness and smoothness of a link under load, as Jonathan Morton's loadlatency defined them in 2011
 //! (bloat-devel, 21 March 2011), and the tool that measures them.
 //!
-//! - `measure`: the mixes of flows, what is observed of them, every metric made of it, and the classic output, written and
-//!   read; no socket, no clock.
 //! - `client` and `server`: the two ends; `flow` is what both do at a flow's connection, `link` at the pinger's.
 //! - `wire`, `auth`: what crosses the network, and proofs of a shared secret.
 //! - `sys`, `payload`: what the systems give beyond std; random bytes.
 //!
-//! Parts that need sockets are there on Unix only; the metrics, the output and the format on the wire are there on every
-//! target, WebAssembly among them, where the simulator uses them.
+//! The mixes of flows, the metrics and the classic output are the crate `measure`. Parts that need sockets are there on Unix
+//! only; the format on the wire and the report are there on every target.
 //!
 //! docs/loadlatency.md describes all of it for users.
 
@@ -22,7 +20,6 @@ mod error;
 mod flow;
 #[cfg(unix)]
 mod link;
-pub mod measure;
 #[cfg(unix)]
 pub mod payload;
 pub mod report;
@@ -37,7 +34,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(unix)]
 pub use error::{ClientError, GreetingError, OptionError, ServerError};
-pub use measure::{SCENARIOS, classic};
 
 /// Description that an end gives of itself: the tool's version and the system.
 pub fn about() -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::{Direction, Document, Latency, Metrics, OneWayChange, Scenario, Transfer};
+use measure::{Direction, Document, Latency, Metrics, OneWayChange, Scenario, Transfer};
 
 /// A table with a line per scenario, what the run comes to, and what both ends said of themselves.
 pub fn text(document: &Document) -> String {
@@ -104,7 +104,7 @@ fn ends(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Conditions, End, Flows, Observed, document, fixtures};
+    use measure::{Conditions, End, Flows, Observed, document, fixtures};
 
     #[test]
     fn a_scenario_is_a_line_and_missing_figures_are_blank() {

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use measure::{Direction, End};
 use serde::Deserialize;
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 
 use crate::flow::{self, Flow};
 use crate::link::{Link, TIMEOUT, read_before};
-use crate::measure::{Direction, End};
 use crate::sys::{self, in_words, would_block};
 use crate::wire::{
     self, FLOW, FlowReport, GREETING, MAX_REQUEST, NONCE, Opening, PORT, PROOF, Reply, Request, Role,

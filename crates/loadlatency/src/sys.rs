@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef, Socket, Type};
 
-use crate::measure::End;
+use measure::End;
 
 /// ns of a clock that only goes forward; its zero is the first call.
 pub fn now_ns() -> u64 {

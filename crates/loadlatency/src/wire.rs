@@ -3,7 +3,7 @@
 //! Nothing here reads a socket.
 #![doc = include_str!("wire.md")]
 
-use crate::measure::Direction;
+use measure::Direction;
 
 /// First bytes of every greeting.
 pub const MAGIC: [u8; 4] = *b"LDLT";

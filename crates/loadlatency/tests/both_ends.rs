@@ -9,8 +9,8 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use common::TestServer;
-use loadlatency::measure::{Direction, Document, Scenario};
-use loadlatency::{classic, client, server, wire};
+use loadlatency::{client, server, wire};
+use measure::{Direction, Document, Scenario, classic};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 

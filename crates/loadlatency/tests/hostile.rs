@@ -10,10 +10,10 @@ use std::time::Duration;
 use common::TestServer;
 use loadlatency::auth;
 use loadlatency::client;
-use loadlatency::measure::Direction;
 use loadlatency::payload::xorshift;
 use loadlatency::server;
 use loadlatency::wire::{self, Block, FlowReport, NONCE, Note, Opening, PROOF, Reply, Request, Role};
+use measure::Direction;
 
 /// Connections with damage of each kind.
 const ROUNDS: u64 = 60;

@@ -1,4 +1,4 @@
-//! Parameters of queue disciplines and applications: each stands once, with its unit, range, default and sentence.
+//! Parameters of queue disciplines, applications and congestion controls: each stands once, with its unit, range, default and sentence.
 //!
 //! [`parameters!`] makes of such a table the structure that a Scenario holds, its check, and what the catalogue says of it;
 //! from the catalogue Python makes the experiment file's schema, its errors and a page of the documentation.
@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
+pub mod cc;
 mod tables;
 
 /// A parameter out of its range, or at odds with another.

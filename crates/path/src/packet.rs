@@ -1,7 +1,6 @@
 //! Properties of a packet that a hop needs to know, and reports of the hop to whoever drives it.
 
-/// Time or a length of time, nanoseconds.
-pub type Nanos = u64;
+pub use units::Nanos;
 
 /// The ECN field of the IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

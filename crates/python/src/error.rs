@@ -2,7 +2,7 @@
 
 use std::io;
 
-use loadlatency::measure::READ;
+use measure::READ;
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use thiserror::Error;
@@ -25,7 +25,7 @@ pub enum Error {
     #[error(transparent)]
     Server(#[from] loadlatency::ServerError),
     #[error(transparent)]
-    NotAScenario(#[from] loadlatency::classic::NotAScenario),
+    NotAScenario(#[from] measure::classic::NotAScenario),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// A document of another version.

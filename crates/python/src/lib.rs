@@ -183,9 +183,9 @@ fn loadlatency_overall(text: &str) -> Result<(f64, f64, Option<f64>, f64)> {
     let scenarios = text
         .lines()
         .filter(|line| line.starts_with("Scenario "))
-        .map(|line| loadlatency::classic::parse(line).map(|(_, measured)| measured))
+        .map(|line| measure::classic::parse(line).map(|(_, measured)| measured))
         .collect::<std::result::Result<Vec<_>, _>>()?;
-    let overall = loadlatency::measure::overall(&scenarios);
+    let overall = measure::overall(&scenarios);
     Ok((
         overall.upload_capacity.floor(),
         overall.download_capacity.floor(),

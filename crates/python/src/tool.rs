@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use loadlatency::{client, measure, report, server};
+use loadlatency::{client, report, server};
 use pyo3::prelude::*;
 
 use crate::Result;

@@ -2,7 +2,7 @@
 
 use contract::catalogue::{Catalogue, Stack, Sysctl};
 use contract::scenario::{App, Ecn};
-use tcp::cc::experiment::CcParams;
+use params::cc::CcParams;
 use tcp::profile;
 use tcp::stack::{EcnMode, Profile};
 
@@ -16,7 +16,7 @@ pub fn catalogue() -> String {
         losses: vec!["random", "nth", "gilbert", "list"],
         apps: App::KINDS.to_vec(),
         cc_params: CcParams::KINDS.to_vec(),
-        load_scenarios: loadlatency::SCENARIOS.map(|mix| [mix.uploads, mix.downloads]).to_vec(),
+        load_scenarios: measure::SCENARIOS.map(|mix| [mix.uploads, mix.downloads]).to_vec(),
     })
 }
 

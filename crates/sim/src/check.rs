@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use contract::scenario::{Flow, Host, Noise, Sampling, Scenario, VERSION};
 use host::noise::STALLS_IN_WORK;
+use tcp::cc::experiment;
 use tcp::cc::foreign::Foreign;
 use tcp::profile;
 use tcp::stack::Profile;
@@ -75,7 +76,7 @@ fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) ->
     }
     if let Some(params) = &flow.cc_params {
         params.check()?;
-        if params.module(&flow.cc, profile.spec().family.as_str()).is_none() {
+        if experiment::module(params, &flow.cc, profile.spec().family.as_str()).is_none() {
             return Err(FlowError::OtherCc { cc: flow.cc.clone(), params: params.kind() });
         }
     }

@@ -4,8 +4,8 @@ use apps::Ping;
 use contract::ids::FlowId;
 use contract::scenario::{App, LoadPart};
 use contract::summary::{DataLoad, Load, PingerLoad};
-use loadlatency::SCENARIOS;
-use loadlatency::measure::{self, Direction, End};
+use measure::SCENARIOS;
+use measure::{Direction, End};
 use path::Nanos;
 use tcp::endpoint::Failure;
 

@@ -1,14 +1,6 @@
 //! The clock of one host: how true time appears to a system as ticks, timestamps and microseconds.
 
-/// True time, nanoseconds since the start of the run.
-pub type Nanos = u64;
-
-/// Second in nanoseconds.
-pub const SECOND: Nanos = 1_000_000_000;
-/// Millisecond in nanoseconds.
-pub const MILLISECOND: Nanos = 1_000_000;
-/// Microsecond in nanoseconds.
-pub const MICROSECOND: Nanos = 1_000;
+pub use units::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 /// The earlier of two times, None being never.
 #[inline]

@@ -1,48 +1,13 @@
 //! Reports of an endpoint while it works: entries into recovery, timeouts, changes of state.
 
-/// Kind of an event. `seq` of the [`Event`] is payload bytes since the start of the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
-    /// Fast recovery (or Linux's Recovery state) begins; value = cwnd in bytes before it.
-    RecoveryIn,
-    /// Recovery ends; value = cwnd in bytes after it.
-    RecoveryOut,
-    /// A retransmission timeout; value = its backoff shift, 1 for the first.
-    Rto,
-    /// A tail loss probe was sent.
-    Tlp,
-    /// A congestion reduction was undone; value = restored cwnd in bytes.
-    Undo,
-    /// Slow start ended without a loss (HyStart, delay gradient); value = cwnd in bytes.
-    SlowStartExit,
-    /// A reduction because of an ECN echo or a local drop; value = cwnd in bytes after it.
-    Reduction,
-    /// The connection's state changed; value = [`crate::endpoint::State`] as a number.
-    State,
-}
-
-impl EventKind {
-    /// The word in the `kind` column of the `events` table.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            EventKind::RecoveryIn => "recovery-in",
-            EventKind::RecoveryOut => "recovery-out",
-            EventKind::Rto => "rto",
-            EventKind::Tlp => "tlp",
-            EventKind::Undo => "undo",
-            EventKind::SlowStartExit => "slow-start-exit",
-            EventKind::Reduction => "reduction",
-            EventKind::State => "state",
-        }
-    }
-}
+pub use units::EventKind;
 
 /// Report of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Kind of the event.
     pub kind: EventKind,
-    /// Payload bytes since the start of the stream that it concerns (snd_una, the lost byte …).
+    /// Payload bytes since the start of the stream that the event concerns (snd_una, the lost byte …).
     pub seq: u64,
     /// Value, which means what the kind says.
     pub value: i64,

@@ -16,7 +16,6 @@ pub mod endpoint;
 pub mod event;
 pub mod linux_config;
 pub mod listener;
-pub mod mutants;
 pub mod profile;
 mod random;
 pub mod receiver;

@@ -28,7 +28,7 @@ PINGER = "pinger"
 """Name of the flow that holds the pinger's round trips."""
 
 BIN_NS = 100_000_000
-"""Length of the intervals in which arrivals are counted, ns (crates/loadlatency/src/measure/observed.rs)."""
+"""Length of the intervals in which arrivals are counted, ns (crates/measure/src/observed.rs)."""
 
 KIB_S = 1024 * 8 / 1e6
 """Mbit/s of one KiB/s."""

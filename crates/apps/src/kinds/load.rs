@@ -1,6 +1,6 @@
 //! The two kinds of connections of a loadlatency scenario: flows of data, whose gaps are watched, and the pinger.
 
-use loadlatency::measure::BIN_NS;
+use measure::BIN_NS;
 
 use crate::exchange::Asker;
 use crate::{End, Message, Metric, Nanos, Socket};

@@ -160,7 +160,7 @@ params::kinds! {
         /// A scenario of the loadlatency tool: uploads and downloads at once, and a pinger beside them.
         Loadlatency: "loadlatency" {
             /// Number of the tool's scenario, counted from 1.
-            scenario: u32 = Param::count("scenario", 1, loadlatency::SCENARIOS.len() as u64).required(),
+            scenario: u32 = Param::count("scenario", 1, measure::SCENARIOS.len() as u64).required(),
             /// Size of one write of a flow of data.
             write_bytes: u64 = write(),
             /// Payload of a ping, and of its answer.

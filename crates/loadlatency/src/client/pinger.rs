@@ -5,10 +5,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use measure::Ping;
 use thiserror::Error;
 
 use crate::link::{Link, TIMEOUT};
-use crate::measure::Ping;
 use crate::sys::{self, in_words};
 use crate::wire::{FlowReport, Reply, Request};
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use measure::{BIN_NS, Direction, End, Flows, Ping, Probe, Scenario, Transfer};
 use socket2::SockRef;
 use thiserror::Error;
 
@@ -16,7 +17,6 @@ use super::{Server, expect_fine};
 use crate::auth;
 use crate::flow::{self, Flow, MAX_FLOW_NS};
 use crate::link::TIMEOUT;
-use crate::measure::{BIN_NS, Direction, End, Flows, Ping, Probe, Scenario, Transfer};
 use crate::sys::{self, in_words};
 use crate::wire::{self, FlowReport, Note, Opening, Role};
 use crate::{GreetingError, locked};

@@ -34,8 +34,6 @@ use crate::packet::Packet;
 use prefetch::Prefetcher;
 use recording::Recording;
 
-const SECOND: Nanos = 1_000_000_000;
-
 /// Largest number of further packets that arrive at a host before what happens at others; see
 /// [`Simulation::run_ahead`].
 const MAX_RUN_AHEAD: usize = 32;

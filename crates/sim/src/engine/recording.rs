@@ -8,8 +8,9 @@ use contract::tables::{QueueRow, SampleRow, TcpRow};
 use path::Counters;
 use tcp::Endpoint;
 use tcp::endpoint::State;
+use units::SECOND;
 
-use super::{SECOND, Simulation};
+use super::Simulation;
 use crate::capture::Captures;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::{FlowApp, Snapshot};

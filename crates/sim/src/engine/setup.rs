@@ -6,14 +6,16 @@ use contract::ids::{FlowId, HostId};
 use contract::record::Recorder;
 use contract::scenario::{self, Ecn, Sampling, Scenario};
 use path::Xoshiro256PlusPlus;
+use tcp::cc::experiment::module;
 use tcp::cc::foreign::{self, Foreign, Trouble};
 use tcp::stack::{EcnMode, Family, Profile, ProfileError};
 use tcp::{HostClock, Nanos};
+use units::SECOND;
 use wire::Segment;
 
 use super::prefetch::Prefetcher;
 use super::recording::{Recording, Window};
-use super::{HostRun, SECOND, Simulation};
+use super::{HostRun, Simulation};
 use crate::applications::{self, IncastGroup};
 use crate::capture::Captures;
 use crate::check;
@@ -221,7 +223,7 @@ fn vary(scenario: &Scenario, profiles: &mut [Box<dyn Profile>]) -> Result<(), Er
         let family = profile.spec().family.as_str();
         for flow in &scenario.flows {
             let name = registered(flow);
-            if let Some(module) = flow.cc_params.as_ref().and_then(|params| params.module(&flow.cc, family))
+            if let Some(module) = flow.cc_params.as_ref().and_then(|params| module(params, &flow.cc, family))
                 && !profile.congestion_controls().contains(&name.as_str())
             {
                 let wrong = |why: ProfileError| Error::Host { host: host.name.clone(), why: why.into() };

@@ -1,69 +1,26 @@
-//! Constants of the built-in congestion controls that an experiment may change, though the real systems have no knobs for them.
+//! Built-in congestion controls with constants that an experiment changes.
 
 use std::sync::Arc;
 
-use params::{Param, Unit};
+use params::cc::CcParams;
 
 use super::freebsd::{self, CdgTuning, CubicEra, NewReno};
 use super::linux::{self, cubic::Constants, reno::Reno};
 use super::{Lifecycle, Module};
 use crate::linux_config::Shared;
 
-params::kinds! {
-    /// Constants of a built-in congestion control that an experiment changes.
-    pub enum CcParams {
-        /// CUBIC, of FreeBSD and of Linux.
-        Cubic: "cubic" {
-            /// Part of the window that a loss leaves; K, fast convergence and the Reno-friendly window follow it.
-            beta: Option<u64> = beta(),
-            /// C, which scales the cubic, in packets/s^3.
-            c: Option<u64> = Param::new("c", Unit::Milli).range(1, 10_000).otherwise("the system's: 0.4"),
-            /// Whether W_max shrinks after a loss below the last one.
-            fast_convergence: Option<bool> = Param::flag("fast_convergence").otherwise("true"),
-        }
-        /// NewReno of FreeBSD.
-        NewReno: "newreno" {
-            /// Part of the window that a loss leaves, to a hundredth.
-            beta: Option<u64> = beta(),
-        }
-        /// Reno of Linux.
-        Reno: "reno" {
-            /// Part of the window that a loss leaves.
-            beta: Option<u64> = beta(),
-        }
+/// The built-in congestion control `cc` of a family, by its word in the catalogue, with these constants. None: it has none such.
+pub fn module(params: &CcParams, cc: &str, family: &str) -> Option<Module> {
+    if cc != params.kind() {
+        return None;
     }
-}
-
-const fn beta() -> Param {
-    Param::new("beta", Unit::Milli).range(100, 990).otherwise("the system's")
-}
-
-impl CcParams {
-    /// The built-in congestion control `cc` of a family, by its word in the catalogue, with these constants. None: it has none
-    /// such.
-    pub fn module(&self, cc: &str, family: &str) -> Option<Module> {
-        if cc != self.kind() {
-            return None;
+    let varied = Varied(params.clone());
+    match (params, family) {
+        (CcParams::Cubic { .. } | CcParams::Reno { .. }, "linux") => Some(Module::Linux(Arc::new(varied))),
+        (CcParams::Cubic { .. } | CcParams::NewReno { .. }, "freebsd") => {
+            Some(Module::FreeBsd(Arc::new(varied)))
         }
-        let varied = Varied(self.clone());
-        match (self, family) {
-            (CcParams::Cubic { .. } | CcParams::Reno { .. }, "linux") => {
-                Some(Module::Linux(Arc::new(varied)))
-            }
-            (CcParams::Cubic { .. } | CcParams::NewReno { .. }, "freebsd") => {
-                Some(Module::FreeBsd(Arc::new(varied)))
-            }
-            _ => None,
-        }
-    }
-
-    /// The congestion control that it is about.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            CcParams::Cubic { .. } => "cubic",
-            CcParams::NewReno { .. } => "newreno",
-            CcParams::Reno { .. } => "reno",
-        }
+        _ => None,
     }
 }
 

@@ -5,7 +5,6 @@ use wire::{Flags, Options, Segment, seq};
 use super::Endpoint;
 use crate::clock::Nanos;
 use crate::context::Context;
-use crate::mutants::mutant;
 use crate::sender::Ack;
 
 impl Endpoint {
@@ -14,7 +13,6 @@ impl Endpoint {
         let previous_wnd = self.snd.wnd;
         if ack >= self.snd.una {
             let window = u64::from(segment.window) << self.snd.wscale;
-            let window = if mutant!(WindowIgnored) { 1 << 30 } else { window };
             let (from_seq, from_ack) = self.snd_wl;
             if from_seq < first
                 || (from_seq == first && (from_ack < ack || (from_ack == ack && window > self.snd.wnd)))
@@ -74,7 +72,7 @@ impl Endpoint {
             tsecr,
             tsval: segment.tsval,
             data_segments_out: self.data_segments_out,
-            ece: self.snd.ecn && !mutant!(EchoIgnored) && segment.flags.has(Flags::ECE),
+            ece: self.snd.ecn && segment.flags.has(Flags::ECE),
             fin,
             frames: u32::from(segment.frames.max(1)),
         };

@@ -5,7 +5,6 @@ use wire::{Segment, seq};
 use super::{Endpoint, Failure, State};
 use crate::clock::Nanos;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 use crate::reset;
 
 impl Endpoint {
@@ -35,9 +34,7 @@ impl Endpoint {
     pub fn close(&mut self, now: Nanos) {
         self.closed_by_app = true;
         let unread = self.rcv.readable > 0 && self.carries_data();
-        // The planted bug turns the rule round on every system.
-        let turned = mutant!(UnreadMistaken);
-        if unread && self.unread_resets != turned {
+        if unread && self.unread_resets {
             self.abort(now);
             return;
         }
@@ -73,7 +70,6 @@ impl Endpoint {
     pub(super) fn on_peer_fin(&mut self, now: Nanos) {
         match self.state {
             State::Established => self.enter_state(State::CloseWait, now),
-            State::FinWait1 if mutant!(NoClosing) => self.enter_state(State::Closed, now),
             State::FinWait1 => self.enter_state(State::Closing, now),
             State::FinWait2 => self.enter_time_wait(now),
             _ => {}

@@ -6,7 +6,6 @@ use wire::{Flags, Options, Segment, seq};
 use super::{Config, Endpoint, Failure, MAX_PAYLOAD, State};
 use crate::clock::Nanos;
 use crate::context::Context;
-use crate::mutants::mutant;
 use crate::sender::{Limit, Opening};
 use crate::stack::{EcnMode, StackSpec};
 
@@ -103,7 +102,7 @@ impl Endpoint {
             segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
             segment.tsecr = self.rcv.ts_recent;
         }
-        if h.sack && (!passive || self.snd.sack || mutant!(OffersAll)) {
+        if h.sack && (!passive || self.snd.sack) {
             segment.options |= Options::SACK_PERMITTED;
         }
         if h.scales && (!passive || h.peer_scales) {
@@ -222,8 +221,7 @@ impl Endpoint {
         self.handshake.deadline = None;
         self.handshake.syn_due = false;
         self.enter_state(if self.snd.fin { State::FinWait1 } else { State::Established }, now);
-        // Planted bugs do not lie on the fast path.
-        self.predicts_headers = self.snd.timestamps && !self.snd.no_fast_path && !cfg!(feature = "mutants");
+        self.predicts_headers = self.snd.timestamps && !self.snd.no_fast_path;
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.sender.on_established(&mut self.snd, opening, &mut cx);
         self.receiver.on_established(&mut self.rcv, &mut cx);
@@ -239,14 +237,13 @@ impl Endpoint {
         let h = &mut self.handshake;
         if let Some(ticks) = h.syn_retry_ticks
             && h.sent == 1
-            && !mutant!(SynNotHastened)
         {
             h.deadline = Some(self.clock.linux_timer(now, ticks * self.clock.tick_ns()));
         }
     }
 
     pub(super) fn on_handshake_timeout(&mut self, now: Nanos) {
-        if self.handshake.sent >= self.handshake.timeouts.len() || mutant!(SynSentOnce) {
+        if self.handshake.sent >= self.handshake.timeouts.len() {
             self.fail(now, Failure::HandshakeTimeout);
         } else {
             self.handshake.deadline = None;

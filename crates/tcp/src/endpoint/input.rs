@@ -5,7 +5,6 @@ use wire::{Ecn, Flags, Options, Segment, seq};
 use super::{Endpoint, Failure, State};
 use crate::clock::Nanos;
 use crate::context::{Context, EcnSegment};
-use crate::mutants::mutant;
 use crate::receiver::Arrival;
 
 impl Endpoint {
@@ -48,10 +47,7 @@ impl Endpoint {
     /// All states after SYN-SENT (RFC 9293 section 3.10.7.4).
     #[inline(always)]
     pub(super) fn on_segment_synchronised(&mut self, now: Nanos, segment: &Segment) {
-        let mut first = seq::extend(self.rcv.nxt, segment.seq);
-        if mutant!(NoWrap) {
-            first = seq::FIRST_LAP + u64::from(segment.seq);
-        }
+        let first = seq::extend(self.rcv.nxt, segment.seq);
         if self.snd.timestamps && segment.options.has(Options::TIMESTAMPS) {
             // PAWS (RFC 7323 section 5.3): an old timestamp means an old segment.
             if seq::before(segment.tsval, self.rcv.ts_recent) && !segment.flags.has(Flags::RST) {
@@ -104,7 +100,7 @@ impl Endpoint {
             self.take_ecn(now, segment);
         }
         let news = segment.len > 0 && first + u64::from(segment.len) > self.rcv.nxt;
-        if self.closed_by_app && news && self.carries_data() && !mutant!(DataAfterClose) {
+        if self.closed_by_app && news && self.carries_data() {
             self.answer_with_reset(segment);
             self.fail(now, Failure::Aborted);
             return;
@@ -122,8 +118,7 @@ impl Endpoint {
     #[inline]
     fn is_timestamp_echoed(&self, segment: &Segment, first: u64) -> bool {
         let last_ack = self.rcv.last_ack;
-        let here = first <= last_ack
-            && (last_ack <= first + u64::from(segment.seq_len()) || mutant!(OldTimestampsEchoed));
+        let here = first <= last_ack && last_ack <= first + u64::from(segment.seq_len());
         let valid = |ack| !self.rules.ack_before_timestamp || ack <= self.snd.max;
         here && valid(seq::extend(self.snd.una, segment.ack))
     }
@@ -136,7 +131,7 @@ impl Endpoint {
             if segment.flags.has(Flags::CWR) {
                 self.echoes_ce = false;
             }
-            if segment.ecn == Ecn::Ce && !mutant!(NoEcnEcho) {
+            if segment.ecn == Ecn::Ce {
                 self.echoes_ce = true;
             }
         }
@@ -182,14 +177,11 @@ impl Endpoint {
             self.rcv.ack_now = false;
             return;
         }
-        if self.state == State::TimeWait && mutant!(TimeWaitSilent) {
-            self.rcv.ack_now = false;
-        }
         if self.state == State::TimeWait && segment.flags.has(Flags::FIN) {
             self.time_wait_until = Some(self.timer_expiry(now, self.time_wait));
         }
         let last = first + self.reported_len(segment);
-        let reports = self.receiver.sends_dsack() && self.state != State::TimeWait && !mutant!(NoDsack);
+        let reports = self.receiver.sends_dsack() && self.state != State::TimeWait;
         if last > first && last <= self.rcv.nxt && self.rcv.sack && reports {
             self.rcv.dsack = Some((first, last));
         }
@@ -197,12 +189,9 @@ impl Endpoint {
 
     /// A reset counts only at exactly RCV.NXT; otherwise, and for any SYN, the peer is challenged (RFC 5961).
     fn on_reset_or_syn(&mut self, now: Nanos, segment: &Segment, first: u64) {
-        let exact = first == self.rcv.nxt || mutant!(AnyResetCounts);
+        let exact = first == self.rcv.nxt;
         let behind = first >= self.rcv.nxt + self.accepted_window();
         if self.rules.resets_lie_in_window && segment.flags.has(Flags::RST) && behind && !exact {
-            return;
-        }
-        if mutant!(ResetIgnored) {
             return;
         }
         if segment.flags.has(Flags::RST) && (exact || self.rules.insecure_rst) {
@@ -246,9 +235,6 @@ impl Endpoint {
         }
         let same = first == self.rcv.nxt && seq::extend(self.snd.una, segment.ack) == self.snd.max;
         self.rcv.ack_now |= segment.flags.0 & !Flags::PSH.0 != Flags::ACK.0 || segment.len > 0 || !same;
-        if mutant!(TimeWaitSilent) {
-            self.rcv.ack_now = false;
-        }
     }
 
     /// Whether a SYN may take the place of this connection, which only waits for old segments to die out.
@@ -265,7 +251,7 @@ impl Endpoint {
         if !limited {
             self.last_challenge = Some(now);
         }
-        !limited || mutant!(ChallengesWithoutEnd)
+        !limited
     }
 
     /// Whether a segment is the usual one of a receiver: the next data, whole, and nothing else.
@@ -304,7 +290,6 @@ impl Endpoint {
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
-        self.rcv.ack_now |= mutant!(NoDelayedAck);
     }
 
     pub(super) fn take_payload(&mut self, now: Nanos, segment: &Segment, first: u64) {
@@ -370,11 +355,8 @@ impl Endpoint {
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
-        if fin || duplicate || segment.flags.has(Flags::FIN) || mutant!(NoDelayedAck) {
+        if fin || duplicate || segment.flags.has(Flags::FIN) {
             self.rcv.ack_now = true;
-        }
-        if mutant!(OutOfOrderWaits) && !in_order {
-            self.rcv.ack_now = false;
         }
     }
 
@@ -387,7 +369,7 @@ impl Endpoint {
     /// The first run of bytes of a segment that had come before: what a D-SACK reports (RFC 2883 sections 4.1 to 4.3).
     fn first_duplicate(&self, first: u64, last: u64) -> Option<(u64, u64)> {
         let nxt = self.rcv.nxt;
-        if first >= last || mutant!(NoDsack) {
+        if first >= last {
             None
         } else if first < nxt {
             Some((first, last.min(nxt)))
@@ -403,7 +385,7 @@ impl Endpoint {
         let mut nxt = end;
         // What arrived may reach over several ranges that waited.
         while let Some((start, reach)) = self.rcv.out_of_order.first()
-            && start <= nxt + u64::from(mutant!(HoleOfOneByte))
+            && start <= nxt
         {
             nxt = nxt.max(reach);
             self.rcv.out_of_order.remove_below(nxt);
@@ -414,9 +396,6 @@ impl Endpoint {
         // A FIN that waited is no data.
         nxt = nxt.min(self.peer_fin.unwrap_or(nxt));
         self.rcv.readable += nxt - self.rcv.nxt;
-        if mutant!(DeliveredTwice) && !self.rcv.out_of_order.is_empty() {
-            self.rcv.readable += 1;
-        }
         self.rcv.nxt = nxt;
     }
 }

@@ -24,7 +24,6 @@ use wire::{Flags, Segment, seq};
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::Context;
 use crate::event::Events;
-use crate::mutants::mutant;
 use crate::receiver::{ReceiveState, Receiver};
 use crate::sender::{Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
 use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec, StateRules};
@@ -323,8 +322,7 @@ impl Endpoint {
             self.enter_state(State::Closed, now);
         }
         if self.carries_data() {
-            let persists = !mutant!(NoPersist) || self.snd.wnd > 0;
-            if persists && self.sender.next_timer().is_some_and(|at| at <= now) {
+            if self.sender.next_timer().is_some_and(|at| at <= now) {
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
                 self.sender.on_timer(&mut self.snd, &mut cx);
                 if self.sender.gave_up() {

@@ -6,7 +6,6 @@ use wire::{Ecn, Flags, Options, Segment, seq};
 use super::{Endpoint, Failure, State};
 use crate::clock::{HostClock, Nanos};
 use crate::context::Context;
-use crate::mutants::mutant;
 use crate::reset;
 use crate::sender::{Limit, Poll, Transmit};
 
@@ -94,7 +93,7 @@ impl Endpoint {
         }
         if self.snd.ecn && t.len > 0 && !t.retransmission {
             segment.ecn = Ecn::Ect0;
-            if t.cwr && !mutant!(NoCwr) {
+            if t.cwr {
                 segment.flags |= Flags::CWR;
             }
         }

@@ -3,7 +3,6 @@
 use super::{Endpoint, State};
 use crate::clock::Nanos;
 use crate::context::Context;
-use crate::mutants::mutant;
 
 impl Endpoint {
     /// Hands `bytes` to the socket; returns how many it took. Fewer: the caller is blocked until [`Endpoint::writable`].
@@ -40,9 +39,7 @@ impl Endpoint {
             self.bytes_read += taken;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
             let owed = self.rcv.ack_now;
-            if !mutant!(NoWindowUpdate) {
-                self.receiver.on_read(&mut self.rcv, taken, &mut cx);
-            }
+            self.receiver.on_read(&mut self.rcv, taken, &mut cx);
             // A peer that has closed needs no window.
             if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
                 self.rcv.ack_now = owed;

@@ -6,7 +6,6 @@ use super::{Arrival, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
 use crate::context::Context;
 use crate::linux_config::{Drs, Shared};
-use crate::mutants::mutant;
 
 /// Most quick ACKs granted at once (TCP_MAX_QUICKACKS).
 const MAX_QUICKACKS: u32 = 16;
@@ -450,8 +449,7 @@ impl LinuxReceiver {
     ) {
         let unacked = rcv.nxt - rcv.last_ack;
         let two_packets = unacked > self.rcv_mss && self.select_window(rcv) >= rcv.offered().max(1);
-        let quick = self.quick > 0 && !mutant!(NoQuickAck);
-        if two_packets || (quick && !self.pingpong) || now_please {
+        if two_packets || (self.quick > 0 && !self.pingpong) || now_please {
             rcv.ack_now = true;
             return;
         }

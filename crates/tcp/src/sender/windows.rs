@@ -13,7 +13,6 @@ use crate::cc::windows::Compound;
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 
 /// Duplicate ACKs that mean loss (RFC 5681 section 3.2).
 const DUP_THRESH: u32 = 3;
@@ -163,8 +162,7 @@ impl WindowsSender {
     }
 
     fn arm_rexmt(&mut self, cx: &Context<'_>) {
-        let wait = if mutant!(NoBackoff) { self.rtt.rto(&self.tuning) } else { self.backed_off_rto() };
-        self.rexmt = Some(Self::tick_after(cx.now + wait, cx));
+        self.rexmt = Some(Self::tick_after(cx.now + self.backed_off_rto(), cx));
     }
 
     /// The timeout with its backoff: doubled for each timeout in a row, at most MAX_RTO. Sixteen doublings always
@@ -241,7 +239,7 @@ impl WindowsSender {
     /// The window grows by an ACK of `acked` bytes that found the window full.
     fn grow(&mut self, acked: u64, mss: u64) {
         if self.cwnd < self.ssthresh {
-            self.cwnd += if mutant!(StretchAcksCount) { acked } else { acked.min(ABC_LIMIT * mss) };
+            self.cwnd += acked.min(ABC_LIMIT * mss);
         } else {
             self.cwnd += (mss * acked / self.window()).max(1);
         }
@@ -361,7 +359,7 @@ impl WindowsSender {
         let lost = self.duplicates >= DUP_THRESH || (snd.sack && self.lost_below(snd) > snd.una);
         if lost && snd.una >= self.recover && !self.after_timeout {
             self.enter_recovery(snd, cx);
-        } else if self.duplicates < DUP_THRESH && !mutant!(NoLimitedTransmit) {
+        } else if self.duplicates < DUP_THRESH {
             self.limited_transmit += u64::from(snd.payload);
         }
     }
@@ -558,11 +556,7 @@ impl WindowsSender {
 
     fn restart_after_idle(&mut self, snd: &SendState, cx: &Context<'_>) {
         let idle = snd.outstanding() == 0 && snd.last_sent > 0;
-        if self.tuning.restart
-            && !mutant!(NoIdleRestart)
-            && idle
-            && cx.now - snd.last_sent > self.rtt.rto(&self.tuning)
-        {
+        if self.tuning.restart && idle && cx.now - snd.last_sent > self.rtt.rto(&self.tuning) {
             self.cwnd = self.cwnd.min(self.tuning.initial_window * u64::from(snd.payload));
         }
     }

@@ -2,7 +2,6 @@
 //! becomes conservative when a round's smallest RTT has risen, and ends after some such rounds.
 
 use super::CcVar;
-use crate::mutants::mutant;
 
 /// HyStart++'s sysctls (net.inet.tcp.cc.hystartplusplus.* of FreeBSD 15) and what the stack allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +88,6 @@ impl HyStart {
 
     /// An ACK in slow start that would add `increment` bytes: returns what it adds (RFC 9406 section 4.2).
     pub(super) fn slowed(&mut self, t: &HyStartTuning, increment: u64) -> u64 {
-        if mutant!(NoHyStartPlusPlus) {
-            return increment;
-        }
         if t.allowed && self.enabled && !self.conservative && self.has_risen(t) {
             self.conservative = true;
             self.flight_at_entry = self.flight;

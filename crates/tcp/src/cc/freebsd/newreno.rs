@@ -1,7 +1,6 @@
 //! NewReno (RFC 5681, 6582) as FreeBSD's cc_newreno(4) does it, with appropriate byte counting (RFC 3465).
 
 use super::{AckKind, CcVar, CongestionControl, HyStart, Signal};
-use crate::mutants::mutant;
 
 /// NewReno. Keeps no state but that of HyStart++.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +99,7 @@ pub(super) fn counted_increment(ccv: &CcVar) -> u64 {
     } else {
         ccv.maxseg
     };
-    if mutant!(StretchAcksCount) { ccv.bytes_this_ack } else { ccv.bytes_this_ack.min(limit) }
+    ccv.bytes_this_ack.min(limit)
 }
 
 /// Bytes to add in congestion avoidance: a segment per window acknowledged (RFC 3465 section 2.1).

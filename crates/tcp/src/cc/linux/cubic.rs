@@ -2,7 +2,6 @@
 
 use super::{AckSample, CaState, CongestionControl, Core, CwndEvent};
 use crate::linux_config::{Config, Counting, Shared};
-use crate::mutants::mutant;
 
 /// Denominator of [`Constants::beta`].
 const BETA_SCALE: u32 = 1024;
@@ -173,7 +172,7 @@ impl Cubic {
         if core.una > self.hystart.end_seq {
             self.hystart_reset(core);
         }
-        if core.cwnd < HYSTART_LOW_WINDOW || mutant!(NoHyStart) {
+        if core.cwnd < HYSTART_LOW_WINDOW {
             return;
         }
         let now = core.now_us();
@@ -231,7 +230,7 @@ impl Cubic {
                 (u64::from(self.delay_min / 1000) * hz).div_ceil(1000)
             };
             let t = ((now + min_rtt_jiffies - self.epoch_start) << 10) / hz;
-            let k = if mutant!(CubicWithoutK) { 0 } else { u64::from(self.k) };
+            let k = u64::from(self.k);
             let offset = t.abs_diff(k);
             // An epoch that lasts for an hour, as nothing is lost, is beyond 64 bits.
             let cubed = offset.saturating_pow(3);
@@ -272,9 +271,6 @@ impl CongestionControl for Cubic {
             core.cwnd
         };
         self.loss_cwnd = core.cwnd;
-        if mutant!(CubicHalves) {
-            return (core.cwnd / 2).max(2);
-        }
         (core.cwnd * beta / BETA_SCALE).max(2)
     }
 

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use super::Lifecycle;
 use crate::clock::{HostClock, Nanos};
 use crate::linux_config::{Config, Shared};
-use crate::mutants::mutant;
 use crate::random::split_mix;
 
 /// "No threshold yet" (TCP_INFINITE_SSTHRESH).
@@ -344,9 +343,7 @@ impl Core {
     /// Growth is allowed: the window was the limit, or, in slow start, was more than half used (modern Linux).
     #[inline]
     pub fn is_cwnd_limited(&self) -> bool {
-        self.cwnd_limited
-            || mutant!(GrowsUnused)
-            || (self.in_slow_start() && self.cwnd < 2 * self.max_packets_out)
+        self.cwnd_limited || (self.in_slow_start() && self.cwnd < 2 * self.max_packets_out)
     }
 
     /// 3.9's test: what was in flight before this ACK left little of the window unused.
@@ -365,8 +362,7 @@ impl Core {
     /// Grows the window by `acked` packets up to ssthresh; returns what is left for congestion avoidance.
     #[inline]
     pub fn slow_start(&mut self, acked: u32) -> u32 {
-        let counted = if mutant!(SlowStartCountsAcks) { acked.min(1) } else { acked };
-        let cwnd = self.cwnd.saturating_add(counted).min(self.ssthresh);
+        let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (cwnd - self.cwnd);
         self.cwnd = cwnd;
         left

@@ -23,7 +23,6 @@ use crate::cc::freebsd::{AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::event::EventKind;
-use crate::mutants::mutant;
 
 /// Duplicate ACKs that start fast recovery (RFC 5681 section 3.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
@@ -279,7 +278,7 @@ impl FreeBsdSender {
                 return;
             }
             self.enter_recovery(snd, ack, cx);
-        } else if self.tuning.rfc3042 && !mutant!(NoLimitedTransmit) {
+        } else if self.tuning.rfc3042 {
             self.output_due = output_was_due;
             self.ack_received(AckKind::Duplicate);
             self.limited_transmit(snd, cx);
@@ -298,7 +297,7 @@ impl FreeBsdSender {
     #[inline(never)]
     fn undo_if_spurious(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let Some(undo) = self.undo else { return };
-        if self.rtt.shift != 1 || mutant!(NoTimeoutUndo) {
+        if self.rtt.shift != 1 {
             return;
         }
         let spurious = match ack.tsecr {

@@ -3,7 +3,6 @@
 use super::tuning::{Recovery, Tuning};
 use super::{CcVar, FreeBsdSender, Limit, Poll, SendGrant, SendState, Transmit};
 use crate::context::Context;
-use crate::mutants::mutant;
 
 impl FreeBsdSender {
     /// Decides on transmissions until there is none and queues them: for windows that hold only for this call.
@@ -277,7 +276,7 @@ impl FreeBsdSender {
         let rto = u64::from(self.rtt.rto);
         let sent_long_ago =
             self.tuning.idle_counts_sending && snd.last_new_sent > 0 && since(snd.last_new_sent) >= rto;
-        if !mutant!(NoIdleRestart) && (since(snd.last_received) >= rto || sent_long_ago) {
+        if since(snd.last_received) >= rto || sent_long_ago {
             self.refresh_cc_var(snd);
             self.cc.after_idle(&mut self.ccv);
         }

@@ -3,7 +3,6 @@
 use super::tuning::Recovery;
 use super::{Ack, AckKind, EventKind, FreeBsdSender, Prr, SendState, Signal};
 use crate::context::Context;
-use crate::mutants::mutant;
 
 impl FreeBsdSender {
     /// PRR governs this connection's recovery.
@@ -35,14 +34,14 @@ impl FreeBsdSender {
             self.enter_prr15(snd, ack, cx);
             return;
         }
-        if self.uses_prr(true) && !mutant!(NoPrr) {
+        if self.uses_prr(true) {
             let recover_fs = (snd.nxt - snd.una).max(1);
             // What a recovery sent that a timeout ended still counts: only a recovery's end forgets it.
             self.prr = Prr { delivered: self.board.sacked, recover_fs, ..self.prr };
             self.ccv.recover = snd.nxt;
         }
         self.new_data_from = snd.nxt;
-        self.ccv.cwnd = if mutant!(NoDip) { self.ccv.ssthresh } else { mss };
+        self.ccv.cwnd = mss;
         self.output_due = true;
     }
 

@@ -1,7 +1,5 @@
 //! FreeBSD's retransmission timeout: smoothed RTT and variation in ticks with fractional bits, slop after the backoff.
 
-use crate::mutants::mutant;
-
 /// Fractional bits of the smoothed RTT.
 const SRTT_SHIFT: u32 = 5;
 /// Fractional bits of the variation.
@@ -85,8 +83,7 @@ impl Rtt {
     /// The timeout after `shift` timeouts in a row.
     pub fn back_off(&mut self) {
         let backed = self.rto_without_backoff().saturating_mul(BACKOFF[self.shift.min(MAX_SHIFT) as usize]);
-        let slop = if mutant!(NoSlop) { 0 } else { self.slop };
-        self.rto = self.within(backed.saturating_add(slop), self.min);
+        self.rto = self.within(backed.saturating_add(self.slop), self.min);
     }
 
     /// The estimate is taken for worthless: the next sample replaces it, the variation keeps the timeout up.

@@ -6,7 +6,6 @@ use crate::cc::linux::{AckEvent, AckSample, CwndEvent, RateSample};
 use crate::clock::{MILLISECOND, Nanos};
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 use crate::sender::{Ack, SendState};
 
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
@@ -191,9 +190,7 @@ impl LinuxSender {
             packets = (right - left).div_ceil(u64::from(self.core.mss)).max(1);
             p.dsack_tlp = packets == 1 && self.tlp.is_some_and(|tlp| right == tlp.high_seq);
             self.dsack_dups += packets;
-            if self.dsack_dups > snd.retransmits + u64::from(self.syn_repeats)
-                && !mutant!(DsackAlwaysBelieved)
-            {
+            if self.dsack_dups > snd.retransmits + u64::from(self.syn_repeats) {
                 return false;
             }
             // A timer sent the probe, not RACK; and without reordering no window was too short for it.

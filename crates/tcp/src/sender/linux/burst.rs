@@ -4,7 +4,6 @@ use super::scoreboard::{BURST_END, Id, LOST, PUSHED, RETRANS, SACKED};
 use super::{LinuxSender, TRUESIZE, time_at};
 use crate::cc::linux::{CaState, INIT_CWND};
 use crate::clock::{MILLISECOND, Nanos};
-use crate::mutants::mutant;
 use crate::sender::{Limit, SendState, Transmit};
 
 /// A burst of a sender without segmentation offload. Since 4.17 Linux builds super-packets all the same and cuts them
@@ -26,12 +25,7 @@ pub(super) struct Burst {
 impl LinuxSender {
     /// Minshall's form of Nagle: one short segment outstanding at a time.
     pub(super) fn nagle_holds(&self, snd: &SendState, payload: u64) -> bool {
-        !mutant!(NoNagle)
-            && !snd.fin
-            && !snd.no_delay
-            && self.core.packets_out > 0
-            && self.small_end > snd.una
-            && payload > 0
+        !snd.fin && !snd.no_delay && self.core.packets_out > 0 && self.small_end > snd.una && payload > 0
     }
 
     /// Length of the next burst, or why it waits for more.

@@ -6,7 +6,6 @@ use super::scoreboard::{LOST, RATED, SACKED};
 use super::timer::TimerKind;
 use crate::cc::linux::{CaState, CwndEvent};
 use crate::context::Context;
-use crate::mutants::mutant;
 use crate::sender::{Ack, SendState};
 
 impl LinuxSender {
@@ -225,7 +224,7 @@ impl LinuxSender {
     pub(super) fn mark_lost_newreno(&mut self, advanced: bool) {
         let recovering = self.core.state >= CaState::Recovery;
         if (!recovering && self.core.sacked_out >= self.reordering)
-            || (!mutant!(NoPartialAck) && self.core.state == CaState::Recovery && advanced)
+            || (self.core.state == CaState::Recovery && advanced)
         {
             let head = self.board.head();
             if !self.board.get(head).has(LOST) {
@@ -295,7 +294,7 @@ impl LinuxSender {
         self.high_seq = self.core.nxt;
         self.tlp = None;
         self.cwr_pending = true;
-        self.frto = !mutant!(NoFrto) && self.config.frto != 0 && (new_recovery || self.retransmits > 0);
+        self.frto = self.config.frto != 0 && (new_recovery || self.retransmits > 0);
     }
 
     /// The peer has thrown SACKed data away: nothing it reported counts.

@@ -7,7 +7,6 @@ use super::timer::TimerKind;
 use crate::cc::linux::{CaState, CwndEvent, INIT_CWND};
 use crate::clock::Nanos;
 use crate::context::Context;
-use crate::mutants::mutant;
 use crate::sender::{Limit, Poll, SendState, Transmit};
 
 /// Something a timer wants sent whatever the window says.
@@ -214,11 +213,7 @@ impl LinuxSender {
     fn restart_after_idle(&mut self) {
         let rto = self.current_rto().max(1);
         let mut idle = self.core.jiffies - self.core.last_sent_jiffies.min(self.core.jiffies);
-        if mutant!(NoIdleRestart)
-            || !self.config.slow_start_after_idle
-            || idle <= rto
-            || self.cc.owns_window()
-        {
+        if !self.config.slow_start_after_idle || idle <= rto || self.cc.owns_window() {
             return;
         }
         let floor = INIT_CWND.min(self.core.cwnd);

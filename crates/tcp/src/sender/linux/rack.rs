@@ -5,7 +5,6 @@ use super::scoreboard::{EVER_RETRANS, Id, NONE, Packet, RETRANS};
 use super::timer::TimerKind;
 use crate::cc::linux::CaState;
 use crate::clock::Nanos;
-use crate::mutants::mutant;
 
 /// `tcp_recovery`: the reordering window does not adapt.
 const STATIC_REO_WND: u32 = 2;
@@ -103,15 +102,11 @@ impl LinuxSender {
     }
 
     fn reo_wnd_us(&self) -> u64 {
-        if mutant!(NoReorderingWindow) {
-            return 0;
-        }
         if self.reord_seen == 0 {
             if self.core.state >= CaState::Recovery {
                 return 0;
             }
-            let threshold = self.reordering + u32::from(mutant!(FourDuplicates));
-            if self.core.sacked_out >= threshold && self.config.recovery & NO_DUPTHRESH == 0 {
+            if self.core.sacked_out >= self.reordering && self.config.recovery & NO_DUPTHRESH == 0 {
                 return 0;
             }
         }
@@ -141,9 +136,6 @@ impl LinuxSender {
             }
             let packet = *self.board.get(id);
             if !self.rack.after(packet.sent, packet.end()) {
-                return None;
-            }
-            if mutant!(LostRetransmissionStays) && packet.has(RETRANS) {
                 return None;
             }
             if self.remaining_us(packet.sent, reo_wnd) > 0 {

@@ -6,7 +6,6 @@ use super::scoreboard::{EVER_RETRANS, Packet, SACKED};
 use crate::cc::linux::{CaState, Cause, CwndEvent, INFINITE_SSTHRESH};
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 use crate::sender::SendState;
 
 impl LinuxSender {
@@ -34,10 +33,6 @@ impl LinuxSender {
     pub(super) fn reduce_cwnd(&mut self, delivered: u32, newly_lost: bool, advanced: bool, fast: bool) {
         let modern = self.is_modern();
         if modern && (delivered == 0 || self.core.prior_cwnd == 0) {
-            return;
-        }
-        if mutant!(NoPrr) {
-            self.core.cwnd = self.core.ssthresh;
             return;
         }
         let in_flight = self.core.in_flight();
@@ -126,7 +121,7 @@ impl LinuxSender {
     /// The echoed timestamp is older than the first retransmission: the original had arrived (Eifel, RFC 3522).
     pub(super) fn original_arrived(&self, p: &Progress) -> bool {
         match (self.retrans_stamp, p.tsecr) {
-            (Some(stamp), Some(tsecr)) => !mutant!(NoTimestampUndo) && wire::seq::before(tsecr, stamp),
+            (Some(stamp), Some(tsecr)) => wire::seq::before(tsecr, stamp),
             // Without a retransmission there is nothing that could have been spurious.
             (None, _) => true,
             _ => false,

@@ -8,7 +8,6 @@ use crate::cc::linux::CaState;
 use crate::clock::Nanos;
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 use crate::sender::SendState;
 
 /// Added to the tail loss probe's and the reordering timer, microseconds whatever a jiffy is (TCP_TIMEOUT_MIN_US).
@@ -39,9 +38,6 @@ impl LinuxSender {
     /// The timeout with its backoff, jiffies.
     #[inline]
     pub(super) fn current_rto(&self) -> u64 {
-        if mutant!(NoBackoff) {
-            return self.rto;
-        }
         (self.rto << self.backoff.min(16)).min(self.rto_max())
     }
 
@@ -73,7 +69,6 @@ impl LinuxSender {
     #[inline]
     pub(super) fn probes_tail(&self) -> bool {
         self.is_modern()
-            && !mutant!(NoTailLossProbe)
             && matches!(self.config.early_retrans, 3 | 4)
             && self.sack_ok
             && matches!(self.core.state, CaState::Open | CaState::Cwr)

@@ -6,7 +6,6 @@ use super::{DUPLICATE_THRESHOLD, RackSender, UNKNOWN_RTT_US};
 use crate::cc::freebsd::RTT_SHIFT;
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 use crate::sender::{Ack, SendState};
 
 /// Extra reordering time before any reordering was seen (net.inet.tcp.rack.pktdelay, and 1 ms more), us.
@@ -130,7 +129,7 @@ impl RackSender {
     fn note_needless(&mut self, snd: &SendState, bytes: u64, cx: &mut Context<'_>) {
         self.needless += bytes;
         let needless = self.resent_in_recovery > 0 && self.needless >= self.resent_in_recovery;
-        if needless && !self.ccv.fast_recovery && self.map.sacked.is_empty() && !mutant!(RackNeverUndoes) {
+        if needless && !self.ccv.fast_recovery && self.map.sacked.is_empty() {
             (self.needless, self.resent_in_recovery) = (0, 0);
             self.ccv.ssthresh = self.ssthresh_before;
             cx.events.push(EventKind::Undo, snd.offset(snd.una), self.ccv.cwnd as i64);
@@ -139,7 +138,7 @@ impl RackSender {
 
     /// An earlier transmission of `entry` had arrived: there was reordering, and recovery was not needed.
     fn on_spurious_retransmission(&mut self, snd: &SendState, entry: &Entry, cx: &mut Context<'_>) {
-        if entry.probe || !self.rack.undoes_recovery || mutant!(RackNeverUndoes) {
+        if entry.probe || !self.rack.undoes_recovery {
             return;
         }
         if let Some(before) = self.prior_windows
@@ -211,9 +210,7 @@ impl RackSender {
             self.reordered_at = None;
         }
         let reordered = self.reordered_at.is_some();
-        let threshold = if mutant!(RackWithoutWindow) {
-            rtt
-        } else if self.rack.threshold_by_packet_delay {
+        let threshold = if self.rack.threshold_by_packet_delay {
             rtt + PACKET_DELAY_US + if reordered { self.stack_time(rtt / 4) } else { 1000 }
         } else {
             let more = if reordered { u64::from(self.dsacks) * (rtt / 4) } else { 0 };
@@ -224,9 +221,6 @@ impl RackSender {
 
     /// Whether something sent after `entry` has arrived.
     pub(super) fn later_delivered(&self, entry: &Entry) -> bool {
-        if mutant!(RackForgetsRetransmissions) && entry.count > 1 {
-            return false;
-        }
         entry.order < self.map.newest_sacked || entry.dupacks >= DUPLICATE_THRESHOLD
     }
 

@@ -2,7 +2,6 @@
 
 use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US, Timer};
 use crate::context::Context;
-use crate::mutants::mutant;
 use crate::sender::freebsd::output::{autosize, what_limits};
 use crate::sender::{Limit, SendState, Transmit};
 
@@ -36,9 +35,7 @@ impl RackSender {
         if probing && snd.wnd == 0 && snd.nxt < snd.end {
             return Some(self.send_new(snd, 1, cx));
         }
-        if self.sent_in_call >= u64::from(self.rack.burst_segments) * self.ccv.mss
-            && !mutant!(RackBurstsFreely)
-        {
+        if self.sent_in_call >= u64::from(self.rack.burst_segments) * self.ccv.mss {
             return None;
         }
         let len = self.sendable(snd, buffered.saturating_sub(offset), probe == Probe::NewData);
@@ -194,7 +191,6 @@ impl RackSender {
     fn end_output_call(&mut self) {
         self.output_call = OutputCall::Finished;
         let wait = match self.rack.paces_after_retransmission {
-            true if mutant!(RackNeverWaits) => 0,
             true => SHORTEST_TIMER_US,
             false => self.pacing_delay(),
         };
@@ -214,7 +210,7 @@ impl RackSender {
         let cwnd = if self.largest_cwnd > 0 { self.largest_cwnd } else { self.cwnd_used };
         let per_ms = cwnd * 1000 / rtt;
         let slot = self.sent_in_call / if per_ms > 0 { per_ms } else { self.ccv.mss };
-        if mutant!(RackNeverWaits) { 0 } else { (slot - slot / 4) * 1000 }
+        (slot - slot / 4) * 1000
     }
 
     /// Lets output wait, before goodput was measured, no longer than the timer that runs, whose milliseconds are

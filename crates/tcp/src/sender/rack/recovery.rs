@@ -5,7 +5,6 @@ use super::RackSender;
 use crate::cc::freebsd::{AckKind, Signal};
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 use crate::sender::freebsd::rtt::MAX_SHIFT;
 use crate::sender::{Ack, SendState};
 
@@ -59,11 +58,7 @@ impl RackSender {
         let cwnd = self.ccv.cwnd;
         self.ccv.pipe = self.pipe(snd, snd.una);
         self.cc.cong_signal(&mut self.ccv, Signal::DuplicateAcks);
-        if !mutant!(RackReducesAtOnce) {
-            self.ccv.cwnd = cwnd;
-        } else {
-            self.ccv.cwnd = self.ccv.ssthresh;
-        }
+        self.ccv.cwnd = cwnd;
     }
 
     /// Proportional rate reduction for new data (RFC 6937 section 3). `una` is what is acknowledged by now.
@@ -95,10 +90,8 @@ impl RackSender {
             };
         }
         let most = self.rack.credit_segments.map_or(u64::MAX, |segments| segments * self.ccv.mss);
-        if !mutant!(RackCreditLost) {
-            self.ccv.cwnd += self.prr_credit.min(most);
-            self.prr_credit = 0;
-        }
+        self.ccv.cwnd += self.prr_credit.min(most);
+        self.prr_credit = 0;
         if let Some(ssthresh) = self.ssthresh_at_timeout.take() {
             self.ccv.ssthresh = self.ccv.ssthresh.max(ssthresh);
         }

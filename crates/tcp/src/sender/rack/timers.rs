@@ -5,7 +5,6 @@ use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US, Timer, UNKNOWN_RTT
 use crate::clock::MICROSECOND;
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::mutants::mutant;
 use crate::sender::SendState;
 
 /// Probes in a row (net.inet.tcp.rack.tlp_limit).
@@ -59,7 +58,7 @@ impl RackSender {
                 let left = self.loss_threshold().saturating_sub(self.elapsed_since(oldest.at));
                 return Some((Timer::Reordering, left));
             }
-            if snd.sack && snd.max <= snd.end && self.probes < MAX_PROBES && !mutant!(RackNeverProbes) {
+            if snd.sack && snd.max <= snd.end && self.probes < MAX_PROBES {
                 return Some((Timer::Probe, self.probe_time()));
             }
         }

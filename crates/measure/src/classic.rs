@@ -93,7 +93,7 @@ fn middle(printed: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{self, SCENARIOS};
+    use crate::SCENARIOS;
 
     /// The published run: nineteen lines and what was printed under them.
     fn published() -> String {
@@ -111,7 +111,7 @@ mod tests {
             .collect();
         assert_eq!(scenarios.iter().map(|s| s.flows).collect::<Vec<_>>(), SCENARIOS);
         let printed = &text[text.find("OVERALL:").expect("the metrics of all")..];
-        assert_eq!(overall(&measure::overall(&scenarios)).trim_end(), printed.trim_end());
+        assert_eq!(overall(&crate::overall(&scenarios)).trim_end(), printed.trim_end());
     }
 
     #[test]

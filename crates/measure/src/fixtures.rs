@@ -3,7 +3,7 @@
 use super::observed::{Direction, End, Ping, Transfer};
 
 /// Ten seconds of 1 MiB a second without a gap, over a connection that tells nothing of itself.
-pub(crate) fn transfer(direction: Direction) -> Transfer {
+pub fn transfer(direction: Direction) -> Transfer {
     Transfer {
         name: "f".to_owned(),
         direction,
@@ -20,6 +20,6 @@ pub(crate) fn transfer(direction: Direction) -> Transfer {
 }
 
 /// An answered ping to a server whose clock is not known.
-pub(crate) fn ping(t_ns: u64, rtt_ns: u64) -> Ping {
+pub fn ping(t_ns: u64, rtt_ns: u64) -> Ping {
     Ping { answered: true, ..Ping::unanswered(t_ns, rtt_ns) }
 }

@@ -347,7 +347,7 @@ fn trimmed_mean_ms(mut values_ns: Vec<u64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{SCENARIOS, fixtures};
+    use crate::{SCENARIOS, fixtures};
 
     const MS: u64 = 1_000_000;
 
@@ -385,7 +385,7 @@ mod tests {
         let found = measured(&scenario());
         assert_eq!((found.up, found.down), (Some(1024.0), Some(2048.0)));
         assert_eq!((found.smoothness, found.responsiveness), (8.0, Some(1000.0 / 139.0)));
-        let text = crate::measure::classic::line(4, &found);
+        let text = crate::classic::line(4, &found);
         assert_eq!(
             text,
             "Scenario 4: 1 uploads, 1 downloads... 1024 KiB/s up, 2048 KiB/s down, 8.00 Hz smoothness"

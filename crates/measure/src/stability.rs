@@ -56,7 +56,7 @@ impl Stability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::SCENARIOS;
+    use crate::SCENARIOS;
 
     fn second(down: f64, smoothness: f64, responsiveness: f64) -> Measured {
         Measured {

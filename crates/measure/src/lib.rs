@@ -1,9 +1,8 @@
-//! The mixes of flows, what is observed of them, and the metrics made of that: no socket, no clock, so that the tool, the
-//! simulator and the namespace testbed share it.
+//! The mixes of flows of loadlatency, observations of them, and the metrics made of those: no socket, no clock, so that the
+//! tool, the simulator and the namespace testbed share it.
 //!
 //! ```
-//! use loadlatency::measure::{SCENARIOS, overall};
-//! use loadlatency::classic;
+//! use measure::{SCENARIOS, classic, overall};
 //!
 //! let printed = "Scenario 1: 0 uploads, 1 downloads... 4096 KiB/s down, 12.50 Hz smoothness";
 //! let (number, scenario) = classic::parse(printed)?;
@@ -15,8 +14,8 @@
 
 pub mod classic;
 mod document;
-#[cfg(test)]
-pub(crate) mod fixtures;
+#[doc(hidden)]
+pub mod fixtures;
 mod metrics;
 mod observed;
 mod stability;

@@ -195,8 +195,8 @@ fn step(scenario: &Scenario, from_ns: u64, to_ns: u64) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::fixtures::{ping, transfer};
-    use crate::measure::{Flows, Transfer};
+    use crate::fixtures::{ping, transfer};
+    use crate::{Flows, Transfer};
 
     const SECOND: u64 = 1_000_000_000;
 
