@@ -12,6 +12,10 @@ use crate::receiver::{Arrival, ReceiveState};
 const TRUESIZE: u64 = 2304;
 /// Memory of a received small packet, bytes.
 const SMALL_TRUESIZE: u64 = 1280;
+/// Memory of a packet beside its buffer, bytes (struct sk_buff, with SKB_DATA_ALIGN).
+const METADATA: u64 = TRUESIZE - MERGED_TRUESIZE;
+/// A page, bytes.
+const PAGE: u64 = 4096;
 /// Memory that a further packet adds to the one it is merged with: its metadata is given back (skb_gro_receive).
 const MERGED_TRUESIZE: u64 = 2048;
 /// Payload share of memory in 1/256 before a packet has been seen.
@@ -33,9 +37,14 @@ pub(super) struct CopySpace {
     since: Nanos,
 }
 
-/// Memory of full packets merged into one, bytes.
-fn truesize(frames: u32) -> u64 {
-    TRUESIZE + u64::from(frames.saturating_sub(1)) * MERGED_TRUESIZE
+/// Memory of full packets merged into one that has `payload` bytes in all. What does not fit half a page each is in whole
+/// pages.
+fn truesize(frames: u32, payload: u64) -> u64 {
+    let usual = TRUESIZE + u64::from(frames.saturating_sub(1)) * MERGED_TRUESIZE;
+    if payload <= usual - METADATA {
+        return usual;
+    }
+    payload.next_multiple_of(PAGE) + METADATA
 }
 
 impl LinuxReceiver {
@@ -141,7 +150,7 @@ impl LinuxReceiver {
     #[cold]
     pub(super) fn measure_scaling(&mut self, rcv: &ReceiveState, arrival: &Arrival, len: u64) {
         self.scaling = if len >= 1024 {
-            (u64::from(arrival.payload) << 8) / truesize(arrival.frames)
+            (u64::from(arrival.payload) << 8) / truesize(arrival.frames, u64::from(arrival.payload))
         } else {
             (len << 8) / SMALL_TRUESIZE
         };
@@ -173,7 +182,7 @@ impl LinuxReceiver {
         let memory = if self.config.scaling_ratio {
             self.memory_of(u64::from(arrival.payload))
         } else {
-            truesize(arrival.frames)
+            truesize(arrival.frames, u64::from(arrival.payload))
         };
         let increment = if self.window_from(memory) <= u64::from(arrival.payload) {
             2 * self.advmss

@@ -6,7 +6,7 @@ use wire::segment::DEFAULT_MSS;
 
 use memory::CopySpace;
 
-use super::{Arrival, ReceiveState, Receiver};
+use super::{Arrival, Overshoot, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
 use crate::context::Context;
 use crate::linux_config::{Drs, Shared};
@@ -337,7 +337,7 @@ impl Receiver for LinuxReceiver {
             self.update_jiffy(cx);
         }
         self.measure_rtt(rcv, arrival, cx);
-        let mut now_please = arrival.fin;
+        let mut now_please = false;
         let mut out_of_order = true;
         if arrival.duplicate {
             let hz = u64::from(cx.clock.hz());
@@ -349,6 +349,8 @@ impl Receiver for LinuxReceiver {
             self.on_in_order(rcv, arrival, cx);
             // The last hole is filled (RFC 5681 section 4.2).
             now_please |= arrival.filled_hole && rcv.out_of_order.is_empty();
+        } else if arrival.payload == 0 {
+            self.scheduled = true;
         } else {
             self.scheduled = true;
             if self.config.ooo_grows_window && rcv.sack {
@@ -356,7 +358,29 @@ impl Receiver for LinuxReceiver {
             }
             self.adjust_out_of_order(rcv);
         }
+        if arrival.fin {
+            // The ACK rides on our own FIN if the application closes soon (tcp_fin).
+            self.pingpong = true;
+        }
         self.check_ack(rcv, arrival, out_of_order, now_please, cx);
+    }
+
+    fn overshoot(&self, rcv: &ReceiveState) -> Overshoot {
+        if self.config.drops_overshoot && rcv.readable > 0 { Overshoot::Dropped } else { Overshoot::Whole }
+    }
+
+    fn on_refused_data(&mut self, rcv: &mut ReceiveState, end: u64, cx: &mut Context<'_>) {
+        self.enter_quickack_mode(rcv, MAX_QUICKACKS, u64::from(cx.clock.hz()));
+        // What ends before the last ACK is answered outside the accounts (tcp_send_dupack).
+        self.scheduled |= end >= rcv.last_ack;
+    }
+
+    fn takes_fin_into_closed_window(&self) -> bool {
+        self.config.takes_fin_into_closed_window
+    }
+
+    fn delays_ack_of_fin(&self) -> bool {
+        true
     }
 
     fn on_read(&mut self, rcv: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>) {
