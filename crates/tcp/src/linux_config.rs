@@ -92,6 +92,11 @@ pub struct Config {
     /// Era: a window clamp that changes takes the window's slow start with it, down, or up to the window
     /// (tcp_set_window_clamp, 6.18); before, the clamp alone changed.
     pub clamp_moves_window: bool,
+    /// Era: a segment that ends beyond the window is dropped while data waits to be read (Linux 6.17); before, it was
+    /// always taken whole, as it still is when nothing waits (tcp_sequence).
+    pub drops_overshoot: bool,
+    /// Era: a FIN without data is taken though the window is closed (Linux 6.12 has it).
+    pub takes_fin_into_closed_window: bool,
 
     /// net.ipv4.tcp_rmem.
     pub rmem: BufferSizes,
@@ -214,6 +219,8 @@ impl Config {
             compresses_sacks: false,
             scaling_ratio: false,
             clamp_moves_window: false,
+            drops_overshoot: false,
+            takes_fin_into_closed_window: false,
             rmem: BufferSizes { min: 4096, default: 87_380, max: 6 << 20 },
             wmem: BufferSizes { min: 4096, default: 16_384, max: 4 << 20 },
             rmem_max: 212_992,
@@ -282,6 +289,7 @@ impl Config {
             defer_by_next_ack: true,
             ack_event_after_cleaning: true,
             undo_counts_probe: true,
+            takes_fin_into_closed_window: true,
             ..Config::linux_6_8()
         }
     }
@@ -293,6 +301,7 @@ impl Config {
             drs: Drs::GrowthOutOfOrder,
             limit_output_always: true,
             clamp_moves_window: true,
+            drops_overshoot: true,
             rmem: BufferSizes { min: 4096, default: 131_072, max: 32 << 20 },
             rmem_max: 4 << 20,
             wmem_max: 4 << 20,

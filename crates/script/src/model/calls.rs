@@ -311,7 +311,7 @@ impl Model {
             (SocketOption::SendBuffer, OptionValue::Number(bytes)) => {
                 settings.socket.sndbuf = Some(bytes.max(0) as u64);
             }
-            (SocketOption::ReceiveBuffer, OptionValue::Number(bytes)) if fresh => {
+            (SocketOption::ReceiveBuffer, OptionValue::Number(bytes)) => {
                 settings.socket.rcvbuf = Some(bytes.max(0) as u64);
             }
             (SocketOption::MaxSegment, OptionValue::Number(mss)) if fresh && (88..=65_495).contains(&mss) => {
@@ -333,6 +333,11 @@ impl Model {
         if let Kind::Connected(index) = socket.kind {
             self.connections[index].settings = self.sockets[&fd].settings.clone();
             self.apply(index);
+            if option == SocketOption::ReceiveBuffer {
+                let settings = &self.connections[index].settings.socket;
+                let (_, (bytes, _)) = self.profile.buffers(settings);
+                self.connections[index].endpoint.set_receive_buffer(bytes);
+            }
         }
         Ok(0)
     }

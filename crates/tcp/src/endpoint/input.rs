@@ -5,7 +5,7 @@ use wire::{Ecn, Flags, Options, Segment, seq};
 use super::{Endpoint, Failure, State};
 use crate::clock::Nanos;
 use crate::context::{Context, EcnSegment};
-use crate::receiver::Arrival;
+use crate::receiver::{Arrival, Overshoot};
 
 impl Endpoint {
     /// Header prediction: whether a segment is the usual one of a side that only receives. That is the next data,
@@ -59,7 +59,7 @@ impl Endpoint {
             }
             self.rcv.tsecr = segment.tsecr.wrapping_sub(self.timestamp_offset);
         }
-        if !self.acceptable(first, segment.seq_len()) {
+        if !self.acceptable(first, segment.seq_len()) && !self.is_fin_into_closed_window(segment, first) {
             self.on_unacceptable(now, segment, first);
             // Even with a closed window, valid acknowledgements count (RFC 9293 section 3.10.7.4, first).
             let ack = seq::extend(self.snd.una, segment.ack);
@@ -160,7 +160,17 @@ impl Endpoint {
             return first >= nxt && first <= nxt + window;
         }
         // Partly new data is trimmed later; a probe into a closed window is answered as unacceptable.
-        first < nxt + window && last > nxt
+        let edge = nxt + window;
+        first < edge
+            && last > nxt
+            && (last <= edge || self.receiver.overshoot(&self.rcv) != Overshoot::Dropped)
+    }
+
+    /// Whether a segment is a bare FIN, next in turn, that finds the window closed and is taken all the same.
+    fn is_fin_into_closed_window(&self, segment: &Segment, first: u64) -> bool {
+        let bare = segment.len == 0 && segment.flags.0 & (Flags::FIN.0 | Flags::SYN.0) == Flags::FIN.0;
+        let closed = first == self.rcv.nxt && self.accepted_window() == 0;
+        bare && closed && self.receiver.takes_fin_into_closed_window()
     }
 
     /// Outside the window: acknowledge and drop (RFC 9293 section 3.10.7.4, first); data that came twice is reported
@@ -184,6 +194,12 @@ impl Endpoint {
         let reports = self.receiver.sends_dsack() && self.state != State::TimeWait;
         if last > first && last <= self.rcv.nxt && self.rcv.sack && reports {
             self.rcv.dsack = Some((first, last));
+        }
+        let end = first + u64::from(segment.seq_len());
+        let old = first < self.rcv.nxt || first == self.rcv.nxt + self.accepted_window();
+        if segment.seq_len() > 0 && old && self.carries_data() {
+            let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+            self.receiver.on_refused_data(&mut self.rcv, end, &mut cx);
         }
     }
 
@@ -303,7 +319,11 @@ impl Endpoint {
             return;
         }
         let previous_nxt = self.rcv.nxt;
-        let right_edge = previous_nxt + self.accepted_window();
+        let mut right_edge = previous_nxt + self.accepted_window();
+        if self.receiver.overshoot(&self.rcv) == Overshoot::Whole || last == previous_nxt {
+            // Also a FIN that the closed window has let in.
+            right_edge = right_edge.max(last);
+        }
         let start = first.max(previous_nxt);
         let end = last.min(right_edge).max(start);
         let mut in_order = false;
@@ -329,6 +349,7 @@ impl Endpoint {
         if segment.flags.has(Flags::FIN) && last <= right_edge {
             self.peer_fin = Some(last);
         }
+        let was_open = self.state == State::Established;
         let mut fin = false;
         if self.peer_fin == Some(self.rcv.nxt) {
             self.peer_fin = None;
@@ -355,7 +376,9 @@ impl Endpoint {
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
-        if fin || duplicate || segment.flags.has(Flags::FIN) {
+        let with_fin = fin || segment.flags.has(Flags::FIN);
+        let waits = was_open && self.receiver.delays_ack_of_fin();
+        if duplicate || with_fin && !waits {
             self.rcv.ack_now = true;
         }
     }

@@ -82,4 +82,10 @@ impl Endpoint {
     pub fn set_send_buffer(&mut self, bytes: u64) {
         self.sender.set_send_buffer(&mut self.snd, bytes);
     }
+
+    /// Sets the receive buffer of an open connection likewise. What was offered stays offered.
+    pub fn set_receive_buffer(&mut self, bytes: u64) {
+        self.rcv.rcvbuf = bytes;
+        self.rcv.rcvbuf_auto = false;
+    }
 }

@@ -197,6 +197,17 @@ pub struct Arrival {
     pub ce: bool,
 }
 
+/// What becomes of a segment that begins in the window and ends beyond it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overshoot {
+    /// What lies beyond is cut off.
+    Trimmed,
+    /// All of it is taken.
+    Whole,
+    /// Nothing is taken.
+    Dropped,
+}
+
 /// One family's receiving side.
 pub trait Receiver: Send {
     /// The window behind our SYN or SYN-ACK, bytes, and its scale, from the buffer and the sysctls. It may be more than
@@ -217,6 +228,24 @@ pub trait Receiver: Send {
     /// Data, a FIN, or a segment that must be answered arrived: decide when to acknowledge (`rcv.ack_now`, or a timer)
     /// and grow the buffer where the system does so on arrival.
     fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>);
+
+    /// What becomes of a segment that ends beyond the window.
+    fn overshoot(&self, _rcv: &ReceiveState) -> Overshoot {
+        Overshoot::Trimmed
+    }
+
+    /// Data up to `end` arrived of which nothing is new, or which found the window closed; it is answered at once.
+    fn on_refused_data(&mut self, _rcv: &mut ReceiveState, _end: u64, _cx: &mut Context<'_>) {}
+
+    /// Whether a FIN without data is taken though the window is closed.
+    fn takes_fin_into_closed_window(&self) -> bool {
+        false
+    }
+
+    /// Whether the receiver decides when the FIN of a peer that closes first is acknowledged; else it is at once.
+    fn delays_ack_of_fin(&self) -> bool {
+        false
+    }
 
     /// Whether the reassembly queue takes this out-of-order data.
     fn accepts_out_of_order(&self, _r: &ReceiveState, _seq: u64, _len: u32) -> bool {

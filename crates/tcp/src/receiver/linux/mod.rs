@@ -1,8 +1,12 @@
-//! Linux's receiver: quick and delayed ACKs, SACK compression, the window's slow start, buffer autotuning.
+//! Linux's receiver: quick and delayed ACKs, SACK compression, round trips; its buffer and window are in [`memory`].
 
-use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT};
+mod memory;
 
-use super::{Arrival, ReceiveState, Receiver};
+use wire::segment::DEFAULT_MSS;
+
+use memory::CopySpace;
+
+use super::{Arrival, Overshoot, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
 use crate::context::Context;
 use crate::linux_config::{Drs, Shared};
@@ -13,18 +17,6 @@ const MAX_QUICKACKS: u32 = 16;
 const UNCOMPRESSED: u32 = 3;
 /// SACK blocks of which every ACK tells, whatever else it has to tell (TCP_SACK_BLOCKS_EXPECTED).
 const BLOCKS_EXPECTED: usize = 2;
-/// Memory of a received full packet, bytes: payload and headers in 2 KiB, and the metadata.
-const TRUESIZE: u64 = 2304;
-/// Memory of a received small packet, bytes.
-const SMALL_TRUESIZE: u64 = 1280;
-/// Memory that a further packet adds to the one it is merged with: its metadata is given back (skb_gro_receive).
-const MERGED_TRUESIZE: u64 = 2048;
-/// Payload share of memory in 1/256 before a packet has been seen.
-const DEFAULT_SCALING: u64 = 128;
-/// Fraction bits of memory per payload.
-const FACTOR_BITS: u32 = 20;
-/// Packets of the initial window offered by 3.9 (TCP_DEFAULT_INIT_RCVWND).
-const INIT_RCVWND: u64 = 10;
 /// Smallest packet that lets the window grow, bytes.
 const GROWING_PACKET: u32 = 128;
 
@@ -88,16 +80,6 @@ struct ReceiveRtt {
     since: Nanos,
 }
 
-/// Data that the application copied in the present round trip.
-#[derive(Debug, Default)]
-struct CopySpace {
-    space: u64,
-    /// Bytes copied so far, at its start.
-    copied_at: u64,
-    copied: u64,
-    since: Nanos,
-}
-
 /// Duplicate ACKs held back.
 #[derive(Debug, Default)]
 struct Compression {
@@ -120,11 +102,6 @@ fn delack_max(hz: u64) -> u64 {
     hz / 5
 }
 
-/// Memory of full packets merged into one, bytes.
-fn truesize(frames: u32) -> u64 {
-    TRUESIZE + u64::from(frames.saturating_sub(1)) * MERGED_TRUESIZE
-}
-
 impl LinuxReceiver {
     /// A receiver for one connection.
     pub fn new(config: &Shared) -> LinuxReceiver {
@@ -145,70 +122,13 @@ impl LinuxReceiver {
             delayed: None,
             rcv_ssthresh: 0,
             window_clamp: u64::MAX,
-            scaling: DEFAULT_SCALING,
-            memory_factor: (256 << FACTOR_BITS) / DEFAULT_SCALING,
+            scaling: memory::DEFAULT_SCALING,
+            memory_factor: memory::DEFAULT_FACTOR,
             rcv_wnd: 0,
             rtt: ReceiveRtt::default(),
             space: CopySpace::default(),
             compression: Compression::default(),
         }
-    }
-
-    /// Window that `memory` bytes of buffer can hold.
-    fn window_from(&self, memory: u64) -> u64 {
-        if self.config.scaling_ratio {
-            (memory * self.scaling) >> 8
-        } else if self.config.adv_win_scale <= 0 {
-            memory >> (-self.config.adv_win_scale).min(31)
-        } else {
-            memory - (memory >> self.config.adv_win_scale.min(31))
-        }
-    }
-
-    /// Memory of `payload` bytes received in full packets.
-    #[inline]
-    fn memory_of(&self, payload: u64) -> u64 {
-        (payload * self.memory_factor) >> FACTOR_BITS
-    }
-
-    fn set_memory_factor(&mut self) {
-        let (memory, payload) =
-            if self.config.scaling_ratio { (256, self.scaling) } else { (TRUESIZE, self.advmss) };
-        self.memory_factor = (memory << FACTOR_BITS).div_ceil(payload);
-    }
-
-    fn full_space(&self, rcv: &ReceiveState) -> u64 {
-        self.window_from(rcv.rcvbuf)
-    }
-
-    fn free_space(&self, rcv: &ReceiveState) -> u64 {
-        let held = rcv.readable + rcv.out_of_order.covered();
-        if held == 0 {
-            return self.full_space(rcv);
-        }
-        self.window_from(rcv.rcvbuf.saturating_sub(self.memory_of(held)))
-    }
-
-    /// The window to offer (RFC 9293 section 3.8.6.2.2 in Linux's form).
-    fn select_window(&mut self, rcv: &ReceiveState) -> u64 {
-        let full = self.full_space(rcv);
-        let clamped = full.min(self.window_clamp);
-        let mss = self.rcv_mss.min(clamped);
-        let mut free = self.free_space(rcv);
-        if free < clamped >> 1 {
-            self.quick = 0;
-            free = free >> rcv.wscale << rcv.wscale;
-            if free < full >> 4 || free < mss {
-                return 0;
-            }
-        }
-        let free = free.min(self.rcv_ssthresh);
-        if rcv.wscale > 0 {
-            let unit = 1u64 << rcv.wscale;
-            return free.div_ceil(unit) * unit;
-        }
-        let window = self.rcv_wnd;
-        if window + mss <= free || window > free { free / mss.max(1) * mss } else { window }
     }
 
     /// The receiver's own timeout, which bounds its patience: no data of its own gave it a sample.
@@ -262,70 +182,13 @@ impl LinuxReceiver {
         let len = if arrival.frames > 1 { payload.div_ceil(u64::from(arrival.frames)) } else { payload };
         if len >= self.rcv_mss {
             if len != self.rcv_mss && self.config.scaling_ratio {
-                self.scaling = if len >= 1024 {
-                    (payload << 8) / truesize(arrival.frames)
-                } else {
-                    (len << 8) / SMALL_TRUESIZE
-                };
-                self.set_memory_factor();
-                self.set_window_clamp(self.window_from(rcv.rcvbuf));
+                self.measure_scaling(rcv, arrival, len);
             }
             self.rcv_mss = len.min(self.advmss);
             self.pushed |= arrival.push && self.config.answers_full_push;
         } else {
             self.pushed = true;
         }
-    }
-
-    fn set_window_clamp(&mut self, clamp: u64) {
-        if self.config.clamp_moves_window {
-            self.rcv_ssthresh = if clamp < self.window_clamp {
-                self.rcv_ssthresh.min(clamp)
-            } else {
-                self.rcv_ssthresh.max(self.rcv_wnd.min(clamp))
-            };
-        }
-        self.window_clamp = clamp;
-    }
-
-    /// The window's slow start: two packets per full packet accepted, and the next one is acknowledged alone.
-    fn grow_window(&mut self, rcv: &ReceiveState, arrival: &Arrival) {
-        if self.rcv_ssthresh >= self.window_clamp {
-            return;
-        }
-        let limit = self.window_clamp.min(self.free_space(rcv));
-        if self.rcv_ssthresh >= limit {
-            return;
-        }
-        let room = limit - self.rcv_ssthresh;
-        let memory = if self.config.scaling_ratio {
-            self.memory_of(u64::from(arrival.payload))
-        } else {
-            truesize(arrival.frames)
-        };
-        let increment = if self.window_from(memory) <= u64::from(arrival.payload) {
-            2 * self.advmss
-        } else {
-            self.grow_by_small_packet(rcv, memory, u64::from(arrival.payload))
-        };
-        if increment > 0 {
-            self.rcv_ssthresh += room.min(increment.max(2 * u64::from(arrival.payload)));
-            self.quick |= 1;
-        }
-    }
-
-    /// A packet with much overhead lets the window grow while it is far below what the buffer could offer.
-    fn grow_by_small_packet(&self, rcv: &ReceiveState, memory: u64, payload: u64) -> u64 {
-        let mut truesize = self.window_from(memory) >> 1;
-        let mut window = self.window_from(rcv.rcvbuf.max(self.config.rmem.max)) >> 1;
-        while self.rcv_ssthresh <= window {
-            if truesize <= payload {
-                return 2 * self.rcv_mss;
-            }
-            truesize >>= 1;
-            window >>= 1;
-        }
-        0
     }
 
     /// Round trips from echoed timestamps, and from the time that a window of data takes, which is at least a round
@@ -363,78 +226,6 @@ impl LinuxReceiver {
             if !(self.config.drs == Drs::GrowthOutOfOrder && unread) {
                 self.rtt.rtt8 = old - (old >> 3) + sample;
             }
-        }
-    }
-
-    /// Dynamic right-sizing: once per round trip, room for what the application took in it, and more.
-    fn adjust_space(&mut self, rcv: &mut ReceiveState, cx: &Context<'_>) {
-        let elapsed_us = (cx.now - self.space.since) / 1000;
-        if self.rtt.rtt8 == 0 || elapsed_us < self.rtt.rtt8 >> 3 {
-            return;
-        }
-        let mut copied = self.space.copied - self.space.copied_at;
-        let automatic = self.config.moderate_rcvbuf && rcv.rcvbuf_auto;
-        match self.config.drs {
-            Drs::Doubling => {
-                let space = (2 * copied).max(self.space.space);
-                if space != self.space.space {
-                    self.space.space = space;
-                    if automatic {
-                        self.grow_for_doubling(rcv, space);
-                    }
-                }
-            }
-            Drs::Growth | Drs::GrowthRead => {
-                if self.config.drs == Drs::GrowthRead {
-                    copied = copied.saturating_sub(rcv.readable);
-                }
-                if copied > self.space.space {
-                    if automatic {
-                        let window = self.grown(2 * copied + 16 * self.advmss, copied);
-                        self.grow_buffer(rcv, window);
-                    }
-                    self.space.space = copied;
-                }
-            }
-            Drs::GrowthOutOfOrder => {
-                copied = copied.saturating_sub(rcv.readable);
-                if copied > self.space.space {
-                    if automatic {
-                        let window = self.grown(2 * copied, copied) + out_of_order_span(rcv);
-                        self.grow_buffer(rcv, window);
-                    }
-                    self.space.space = copied;
-                }
-            }
-        }
-        self.space.copied_at = self.space.copied;
-        self.space.since = cx.now;
-    }
-
-    /// `window` plus twice its share of the growth since the last round trip.
-    fn grown(&self, window: u64, copied: u64) -> u64 {
-        let previous = self.space.space.max(1);
-        let growth = u128::from(window) * u128::from(copied - self.space.space) / u128::from(previous);
-        window.saturating_add(2 * growth.min(u128::from(u32::MAX)) as u64)
-    }
-
-    fn grow_buffer(&mut self, rcv: &mut ReceiveState, window: u64) {
-        let memory = self.memory_of(window).min(self.config.rmem.max);
-        if memory > rcv.rcvbuf {
-            rcv.rcvbuf = memory;
-            self.window_clamp = self.window_from(memory);
-        }
-    }
-
-    fn grow_for_doubling(&mut self, rcv: &mut ReceiveState, space: u64) {
-        let mut per_packet = TRUESIZE;
-        while self.window_from(per_packet) < self.advmss {
-            per_packet += 128;
-        }
-        let memory = ((space / self.advmss).max(1) * per_packet).min(self.config.rmem.max);
-        if memory > rcv.rcvbuf {
-            rcv.rcvbuf = memory;
-            self.window_clamp = space;
         }
     }
 
@@ -526,24 +317,9 @@ impl LinuxReceiver {
     }
 }
 
-/// From RCV.NXT to the end of the newest out-of-order data.
-fn out_of_order_span(rcv: &ReceiveState) -> u64 {
-    rcv.out_of_order.last().map_or(0, |(_, end)| end - rcv.nxt)
-}
-
 impl Receiver for LinuxReceiver {
     fn syn_window(&self, rcv: &ReceiveState) -> (u64, u8) {
-        let mss = u64::from(rcv.payload);
-        let full = self.window_from(rcv.rcvbuf);
-        let mut window = if full > mss { full / mss * mss } else { full };
-        if !self.config.scaling_ratio {
-            window = window.min(INIT_RCVWND * mss);
-        }
-        // The scale must reach whatever autotuning may reach; a fixed buffer needs only its own.
-        let most =
-            if rcv.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
-        let bits = 64 - most.leading_zeros();
-        (window, bits.saturating_sub(16).min(MAX_WINDOW_SHIFT.into()) as u8)
+        self.first_window(rcv)
     }
 
     fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>) {
@@ -551,28 +327,7 @@ impl Receiver for LinuxReceiver {
         self.update_jiffy(cx);
         self.advmss = u64::from(rcv.payload);
         self.rcv_mss = self.advmss.min(u64::from(DEFAULT_MSS));
-        self.set_memory_factor();
-        if !self.config.scaling_ratio && rcv.rcvbuf_auto {
-            // Room for the initial window four times over.
-            let least = 2 * INIT_RCVWND * TRUESIZE * if self.config.moderate_rcvbuf { 4 } else { 1 };
-            rcv.rcvbuf = rcv.rcvbuf.max(least.min(self.config.rmem.max));
-        }
-        let full = self.full_space(rcv);
-        self.window_clamp = full;
-        if full > 3 * self.advmss {
-            // One segment stays in reserve.
-            self.window_clamp = full - self.advmss;
-        }
-        self.rcv_wnd = rcv.offered();
-        self.rcv_ssthresh = self.rcv_wnd.min(self.window_clamp);
-        self.space = CopySpace {
-            space: match self.config.drs {
-                Drs::Doubling => self.rcv_wnd,
-                _ => self.rcv_ssthresh.min(self.rcv_wnd).min(10 * self.advmss),
-            },
-            since: cx.now,
-            ..CopySpace::default()
-        };
+        self.init_buffer(rcv, cx);
     }
 
     fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
@@ -580,7 +335,7 @@ impl Receiver for LinuxReceiver {
             self.update_jiffy(cx);
         }
         self.measure_rtt(rcv, arrival, cx);
-        let mut now_please = arrival.fin;
+        let mut now_please = false;
         let mut out_of_order = true;
         if arrival.duplicate {
             let hz = u64::from(cx.clock.hz());
@@ -592,17 +347,38 @@ impl Receiver for LinuxReceiver {
             self.on_in_order(rcv, arrival, cx);
             // The last hole is filled (RFC 5681 section 4.2).
             now_please |= arrival.filled_hole && rcv.out_of_order.is_empty();
+        } else if arrival.payload == 0 {
+            self.scheduled = true;
         } else {
             self.scheduled = true;
             if self.config.ooo_grows_window && rcv.sack {
                 self.grow_window(rcv, arrival);
             }
-            if self.config.drs == Drs::GrowthOutOfOrder && self.config.moderate_rcvbuf && rcv.rcvbuf_auto {
-                let window = 2 * self.space.space + out_of_order_span(rcv);
-                self.grow_buffer(rcv, window);
-            }
+            self.adjust_out_of_order(rcv);
+        }
+        if arrival.fin {
+            // The ACK rides on our own FIN if the application closes soon (tcp_fin).
+            self.pingpong = true;
         }
         self.check_ack(rcv, arrival, out_of_order, now_please, cx);
+    }
+
+    fn overshoot(&self, rcv: &ReceiveState) -> Overshoot {
+        if self.config.drops_overshoot && rcv.readable > 0 { Overshoot::Dropped } else { Overshoot::Whole }
+    }
+
+    fn on_refused_data(&mut self, rcv: &mut ReceiveState, end: u64, cx: &mut Context<'_>) {
+        self.enter_quickack_mode(rcv, MAX_QUICKACKS, u64::from(cx.clock.hz()));
+        // What ends before the last ACK is answered outside the accounts (tcp_send_dupack).
+        self.scheduled |= end >= rcv.last_ack;
+    }
+
+    fn takes_fin_into_closed_window(&self) -> bool {
+        self.config.takes_fin_into_closed_window
+    }
+
+    fn delays_ack_of_fin(&self) -> bool {
+        true
     }
 
     fn on_read(&mut self, rcv: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>) {

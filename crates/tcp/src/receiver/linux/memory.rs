@@ -1,0 +1,296 @@
+//! Memory of Linux's receiver: what packets take of the buffer, the window that is left, how window and buffer grow.
+
+use wire::segment::MAX_WINDOW_SHIFT;
+
+use super::LinuxReceiver;
+use crate::clock::Nanos;
+use crate::context::Context;
+use crate::linux_config::Drs;
+use crate::receiver::{Arrival, ReceiveState};
+
+/// Memory of a received full packet, bytes: payload and headers in 2 KiB, and the metadata.
+const TRUESIZE: u64 = 2304;
+/// Memory of a received small packet, bytes.
+const SMALL_TRUESIZE: u64 = 1280;
+/// Memory of a packet beside its buffer, bytes (struct sk_buff, with SKB_DATA_ALIGN).
+const METADATA: u64 = TRUESIZE - MERGED_TRUESIZE;
+/// A page, bytes.
+const PAGE: u64 = 4096;
+/// Memory that a further packet adds to the one it is merged with: its metadata is given back (skb_gro_receive).
+const MERGED_TRUESIZE: u64 = 2048;
+/// Payload share of memory in 1/256 before a packet has been seen.
+pub(super) const DEFAULT_SCALING: u64 = 128;
+/// Fraction bits of memory per payload.
+const FACTOR_BITS: u32 = 20;
+/// Memory per payload before a packet has been seen.
+pub(super) const DEFAULT_FACTOR: u64 = (256 << FACTOR_BITS) / DEFAULT_SCALING;
+/// Packets of the initial window offered by 3.9 (TCP_DEFAULT_INIT_RCVWND).
+const INIT_RCVWND: u64 = 10;
+
+/// Data that the application copied in the present round trip.
+#[derive(Debug, Default)]
+pub(super) struct CopySpace {
+    space: u64,
+    /// Bytes copied so far, at its start.
+    copied_at: u64,
+    pub(super) copied: u64,
+    since: Nanos,
+}
+
+/// Memory of full packets merged into one that has `payload` bytes in all. What does not fit half a page each is in whole
+/// pages.
+fn truesize(frames: u32, payload: u64) -> u64 {
+    let usual = TRUESIZE + u64::from(frames.saturating_sub(1)) * MERGED_TRUESIZE;
+    if payload <= usual - METADATA {
+        return usual;
+    }
+    payload.next_multiple_of(PAGE) + METADATA
+}
+
+impl LinuxReceiver {
+    /// The window of a SYN and its scale.
+    pub(super) fn first_window(&self, rcv: &ReceiveState) -> (u64, u8) {
+        let mss = u64::from(rcv.payload);
+        let full = self.window_from(rcv.rcvbuf);
+        let mut window = if full > mss { full / mss * mss } else { full };
+        if !self.config.scaling_ratio {
+            window = window.min(INIT_RCVWND * mss);
+        }
+        // The scale must reach whatever autotuning may reach; a fixed buffer needs only its own.
+        let most =
+            if rcv.rcvbuf_auto { full.max(self.config.rmem.max).max(self.config.rmem_max) } else { full };
+        let bits = 64 - most.leading_zeros();
+        (window, bits.saturating_sub(16).min(MAX_WINDOW_SHIFT.into()) as u8)
+    }
+
+    /// The connection is open: buffer, clamp and the first round trip of autotuning (tcp_init_buffer_space).
+    pub(super) fn init_buffer(&mut self, rcv: &mut ReceiveState, cx: &Context<'_>) {
+        self.set_memory_factor();
+        if !self.config.scaling_ratio && rcv.rcvbuf_auto {
+            // Room for the initial window four times over.
+            let least = 2 * INIT_RCVWND * TRUESIZE * if self.config.moderate_rcvbuf { 4 } else { 1 };
+            rcv.rcvbuf = rcv.rcvbuf.max(least.min(self.config.rmem.max));
+        }
+        let full = self.full_space(rcv);
+        self.window_clamp = full;
+        if full > 3 * self.advmss {
+            // One segment stays in reserve.
+            self.window_clamp = full - self.advmss;
+        }
+        self.rcv_wnd = rcv.offered();
+        self.rcv_ssthresh = self.rcv_wnd.min(self.window_clamp);
+        self.space = CopySpace {
+            space: match self.config.drs {
+                Drs::Doubling => self.rcv_wnd,
+                _ => self.rcv_ssthresh.min(self.rcv_wnd).min(10 * self.advmss),
+            },
+            since: cx.now,
+            ..CopySpace::default()
+        };
+    }
+
+    /// Window that `memory` bytes of buffer can hold.
+    fn window_from(&self, memory: u64) -> u64 {
+        if self.config.scaling_ratio {
+            (memory * self.scaling) >> 8
+        } else if self.config.adv_win_scale <= 0 {
+            memory >> (-self.config.adv_win_scale).min(31)
+        } else {
+            memory - (memory >> self.config.adv_win_scale.min(31))
+        }
+    }
+
+    /// Memory of `payload` bytes received in full packets.
+    #[inline]
+    fn memory_of(&self, payload: u64) -> u64 {
+        (payload * self.memory_factor) >> FACTOR_BITS
+    }
+
+    fn set_memory_factor(&mut self) {
+        let (memory, payload) =
+            if self.config.scaling_ratio { (256, self.scaling) } else { (TRUESIZE, self.advmss) };
+        self.memory_factor = (memory << FACTOR_BITS).div_ceil(payload);
+    }
+
+    fn full_space(&self, rcv: &ReceiveState) -> u64 {
+        self.window_from(rcv.rcvbuf)
+    }
+
+    fn free_space(&self, rcv: &ReceiveState) -> u64 {
+        let held = rcv.readable + rcv.out_of_order.covered();
+        if held == 0 {
+            return self.full_space(rcv);
+        }
+        self.window_from(rcv.rcvbuf.saturating_sub(self.memory_of(held)))
+    }
+
+    /// The window to offer (RFC 9293 section 3.8.6.2.2 in Linux's form).
+    pub(super) fn select_window(&mut self, rcv: &ReceiveState) -> u64 {
+        let full = self.full_space(rcv);
+        let clamped = full.min(self.window_clamp);
+        let mss = self.rcv_mss.min(clamped);
+        let mut free = self.free_space(rcv);
+        if free < clamped >> 1 {
+            self.quick = 0;
+            free = free >> rcv.wscale << rcv.wscale;
+            if free < full >> 4 || free < mss {
+                return 0;
+            }
+        }
+        let free = free.min(self.rcv_ssthresh);
+        if rcv.wscale > 0 {
+            let unit = 1u64 << rcv.wscale;
+            return free.div_ceil(unit) * unit;
+        }
+        let window = self.rcv_wnd;
+        if window + mss <= free || window > free { free / mss.max(1) * mss } else { window }
+    }
+
+    /// A packet of another size than those before: what share of its memory is payload.
+    #[cold]
+    pub(super) fn measure_scaling(&mut self, rcv: &ReceiveState, arrival: &Arrival, len: u64) {
+        self.scaling = if len >= 1024 {
+            (u64::from(arrival.payload) << 8) / truesize(arrival.frames, u64::from(arrival.payload))
+        } else {
+            (len << 8) / SMALL_TRUESIZE
+        };
+        self.set_memory_factor();
+        self.set_window_clamp(self.window_from(rcv.rcvbuf));
+    }
+
+    fn set_window_clamp(&mut self, clamp: u64) {
+        if self.config.clamp_moves_window {
+            self.rcv_ssthresh = if clamp < self.window_clamp {
+                self.rcv_ssthresh.min(clamp)
+            } else {
+                self.rcv_ssthresh.max(self.rcv_wnd.min(clamp))
+            };
+        }
+        self.window_clamp = clamp;
+    }
+
+    /// The window's slow start: two packets per full packet accepted, and the next one is acknowledged alone.
+    pub(super) fn grow_window(&mut self, rcv: &ReceiveState, arrival: &Arrival) {
+        if self.rcv_ssthresh >= self.window_clamp {
+            return;
+        }
+        let limit = self.window_clamp.min(self.free_space(rcv));
+        if self.rcv_ssthresh >= limit {
+            return;
+        }
+        let room = limit - self.rcv_ssthresh;
+        let memory = if self.config.scaling_ratio {
+            self.memory_of(u64::from(arrival.payload))
+        } else {
+            truesize(arrival.frames, u64::from(arrival.payload))
+        };
+        let increment = if self.window_from(memory) <= u64::from(arrival.payload) {
+            2 * self.advmss
+        } else {
+            self.grow_by_small_packet(rcv, memory, u64::from(arrival.payload))
+        };
+        if increment > 0 {
+            self.rcv_ssthresh += room.min(increment.max(2 * u64::from(arrival.payload)));
+            self.quick |= 1;
+        }
+    }
+
+    /// A packet with much overhead lets the window grow while it is far below what the buffer could offer.
+    fn grow_by_small_packet(&self, rcv: &ReceiveState, memory: u64, payload: u64) -> u64 {
+        let mut truesize = self.window_from(memory) >> 1;
+        let mut window = self.window_from(rcv.rcvbuf.max(self.config.rmem.max)) >> 1;
+        while self.rcv_ssthresh <= window {
+            if truesize <= payload {
+                return 2 * self.rcv_mss;
+            }
+            truesize >>= 1;
+            window >>= 1;
+        }
+        0
+    }
+
+    /// Dynamic right-sizing: once per round trip, room for what the application took in it, and more.
+    pub(super) fn adjust_space(&mut self, rcv: &mut ReceiveState, cx: &Context<'_>) {
+        let elapsed_us = (cx.now - self.space.since) / 1000;
+        if self.rtt.rtt8 == 0 || elapsed_us < self.rtt.rtt8 >> 3 {
+            return;
+        }
+        let mut copied = self.space.copied - self.space.copied_at;
+        let automatic = self.config.moderate_rcvbuf && rcv.rcvbuf_auto;
+        match self.config.drs {
+            Drs::Doubling => {
+                let space = (2 * copied).max(self.space.space);
+                if space != self.space.space {
+                    self.space.space = space;
+                    if automatic {
+                        self.grow_for_doubling(rcv, space);
+                    }
+                }
+            }
+            Drs::Growth | Drs::GrowthRead => {
+                if self.config.drs == Drs::GrowthRead {
+                    copied = copied.saturating_sub(rcv.readable);
+                }
+                if copied > self.space.space {
+                    if automatic {
+                        let window = self.grown(2 * copied + 16 * self.advmss, copied);
+                        self.grow_buffer(rcv, window);
+                    }
+                    self.space.space = copied;
+                }
+            }
+            Drs::GrowthOutOfOrder => {
+                copied = copied.saturating_sub(rcv.readable);
+                if copied > self.space.space {
+                    if automatic {
+                        let window = self.grown(2 * copied, copied) + out_of_order_span(rcv);
+                        self.grow_buffer(rcv, window);
+                    }
+                    self.space.space = copied;
+                }
+            }
+        }
+        self.space.copied_at = self.space.copied;
+        self.space.since = cx.now;
+    }
+
+    /// Out-of-order data opens the buffer too, where the version does so.
+    pub(super) fn adjust_out_of_order(&mut self, rcv: &mut ReceiveState) {
+        if self.config.drs == Drs::GrowthOutOfOrder && self.config.moderate_rcvbuf && rcv.rcvbuf_auto {
+            let window = 2 * self.space.space + out_of_order_span(rcv);
+            self.grow_buffer(rcv, window);
+        }
+    }
+
+    /// `window` plus twice its share of the growth since the last round trip.
+    fn grown(&self, window: u64, copied: u64) -> u64 {
+        let previous = self.space.space.max(1);
+        let growth = u128::from(window) * u128::from(copied - self.space.space) / u128::from(previous);
+        window.saturating_add(2 * growth.min(u128::from(u32::MAX)) as u64)
+    }
+
+    fn grow_buffer(&mut self, rcv: &mut ReceiveState, window: u64) {
+        let memory = self.memory_of(window).min(self.config.rmem.max);
+        if memory > rcv.rcvbuf {
+            rcv.rcvbuf = memory;
+            self.window_clamp = self.window_from(memory);
+        }
+    }
+
+    fn grow_for_doubling(&mut self, rcv: &mut ReceiveState, space: u64) {
+        let mut per_packet = TRUESIZE;
+        while self.window_from(per_packet) < self.advmss {
+            per_packet += 128;
+        }
+        let memory = ((space / self.advmss).max(1) * per_packet).min(self.config.rmem.max);
+        if memory > rcv.rcvbuf {
+            rcv.rcvbuf = memory;
+            self.window_clamp = space;
+        }
+    }
+}
+
+/// From RCV.NXT to the end of the newest out-of-order data.
+fn out_of_order_span(rcv: &ReceiveState) -> u64 {
+    rcv.out_of_order.last().map_or(0, |(_, end)| end - rcv.nxt)
+}
