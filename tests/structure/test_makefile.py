@@ -1,5 +1,6 @@
 """The Makefile knows how to make what its targets need."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -44,3 +45,19 @@ def test_packages_that_cargo_is_asked_for_are_there() -> None:
     }
     assert len(asked) > 5
     assert {(file, name) for file, name in asked if name not in packages} == set()
+
+
+def test_compiled_modules_are_kept_where_none_may_stand_beside_the_sources() -> None:
+    script = """
+import runpy, sys
+runpy.run_path(sys.argv[1])
+print(sys.dont_write_bytecode, sys.pycache_prefix)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", script, ROOT / "tests/conftest.py"],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == ["False", str(ROOT / "target/pycache")]
