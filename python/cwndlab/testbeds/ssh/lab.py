@@ -46,7 +46,6 @@ class SshLab:
         links = {link["name"] for link in scenario["links"]}
         driven = site.driven()
         self.hosts = {host: driven[host] for host in hosts}
-        self._hosts = {host: site.machines[host] for host in hosts}
         self._made: dict[str, MadeLink] = {
             link: MadeLink(driven[name], interface, number, emulated=name == site.file.emulating)
             for name, described in site.file.machines.items()
@@ -101,11 +100,11 @@ class SshLab:
         for host in self._scenario["hosts"]:
             name, told = host["name"], host["egress"]
             if told is not None:
-                tc.make_egress(self.places[name].reach, name, told, self._hosts[name].interface())
+                tc.make_egress(self.places[name].reach, name, told, self.hosts[name].machine.interface())
 
     def interfaces(self, host: str) -> list[str]:
         """A host's interface of the test network."""
-        return [self._hosts[host].interface()]
+        return [self.hosts[host].machine.interface()]
 
     def facts(self) -> dict[str, Any]:
         """The lab, its path, and the clocks of its machines."""
@@ -140,7 +139,7 @@ class SshLab:
         made = MadeLinks(
             self._run_id,
             scenario,
-            hosts=self._hosts,
+            hosts=self.hosts,
             made=self._made,
             emulated=emulated,
             clocks=self._clocks,
@@ -168,18 +167,16 @@ class SshLab:
             self.watch()
 
         limit_s = min(limit_s, self._limit_s)
-        if not self._site.have_agents(self._hosts):
-            counted = {host for host, own in self.hosts.items() if not own.asks_sockets}
-            return ToolTraffic(self._hosts, limit_s, watched, counted)
-        self._made_by.update(self._site.each(self._hosts, self._copy_agent))
-        self._agents = AgentTraffic(self, limit_s, watched, self._hosts)
+        if not self._site.have_agents(self.hosts):
+            return ToolTraffic(self.hosts, limit_s, watched)
+        self._made_by.update(self._site.each(self.hosts, self._copy_agent))
+        self._agents = AgentTraffic(self, limit_s, watched, self.hosts)
         return self._agents
 
     def _agent_at(self, router: str) -> AgentTraffic:
         """Start cwndlab's agent at a router."""
-        machine = self._site.machines[router]
-        self._made_by[router] = self._copy_agent(machine)
-        return AgentTraffic(self, self._limit_s, self.watch, {router: machine})
+        self._made_by[router] = self._copy_agent(self._site.machines[router])
+        return AgentTraffic(self, self._limit_s, self.watch, [router])
 
     def _copy_agent(self, machine: Machine) -> str:
         """Put cwndlab's agent on a machine, and return the hash of the agent's program."""
@@ -193,13 +190,13 @@ class SshLab:
     def sampler(self) -> Samplers:
         """The agents, `ss` or SIFTR, by what each host has."""
         run = (self._run_id, self._scenario, self.addresses.flows)
-        asked = {name: own.machine for name, own in self.hosts.items() if own.asks_sockets}
+        asked = {name: own for name, own in self.hosts.items() if own.asks_sockets}
         logged = {name: own for name, own in self.hosts.items() if not own.asks_sockets}
         each: list[Sampler] = []
         if self._agents is not None:
-            each.append(AgentSampler(*run, machines=asked, traffic=self._agents))
+            each.append(AgentSampler(*run, hosts=asked, traffic=self._agents))
         elif asked:
-            each.append(SsSampler(*run, machines=asked, clocks=self._clocks, limit_s=self._limit_s))
+            each.append(SsSampler(*run, hosts=asked, clocks=self._clocks, limit_s=self._limit_s))
         if logged:
             each.append(SiftrSampler(*run, hosts=logged, clocks=self._clocks))
         self._sampler = Samplers(each, self.hosts, self._limit_s)
@@ -211,7 +208,7 @@ class SshLab:
 
     def log(self, host: str, argv: Sequence[str], limit_s: float) -> Callable[[], bytes]:
         """Start a program of the lab file at a host; what is returned ends it, and says what it printed."""
-        machine = self._hosts[host]
+        machine = self.hosts[host].machine
         job = machine.start(argv, min(limit_s, self._limit_s))
 
         def end() -> bytes:
@@ -224,11 +221,11 @@ class SshLab:
 
     def put(self, host: str, name: str, data: bytes) -> None:
         """Put a file into the run's directory at a host."""
-        self._hosts[host].put(name, data)
+        self.hosts[host].machine.put(name, data)
 
     def get(self, host: str, name: str) -> bytes:
         """A file of the run's directory at a host."""
-        return self._hosts[host].get(name)
+        return self.hosts[host].machine.get(name)
 
     def clock_offset(self, host: str) -> int:
         """Time by which a host's clock is ahead of this process's CLOCK_MONOTONIC, in ns; all machines are
@@ -243,7 +240,7 @@ class SshLab:
         drift between them.
         """
         now = self._clocks_now()
-        return {host: self._clocks[host].may_be_off(now[host]) for host in self._hosts}
+        return {host: self._clocks[host].may_be_off(now[host]) for host in self.hosts}
 
     def close(self) -> None:
         """Carry out the lab file's commands after a run, and take everything back; the site has the machines

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.testbeds.live.freebsd import commands, dummynet
@@ -26,39 +24,12 @@ SIFTR = ("siftr2", "siftr")
 """Modules that log the state of FreeBSD's connections, the better one first."""
 
 
-class Kernel(Protocol):
-    """Questions to a machine's kernel."""
-
-    @property
-    def release(self) -> str:
-        """Release of the kernel, as `uname -r` says."""
-
-    @property
-    def stack(self) -> str:
-        """The name of its stack."""
-
-    @property
-    def stacks(self) -> tuple[str, ...]:
-        """Every name that an experiment file may have for its stacks."""
-
-    @property
-    def congestion_controls(self) -> tuple[str, ...]:
-        """Congestion controls that flows may use."""
-
-    @property
-    def sysctls(self) -> Mapping[str, str]:
-        """Sysctls that can be set."""
-
-    def has(self, sysctl: str) -> bool:
-        """Whether it has a sysctl."""
-
-
 @dataclass(frozen=True)
 class Driven(LiveHost):
     """A machine, and what its system has."""
 
     machine: Machine
-    kernel: Kernel
+    kernel: linux_kernel.Kernel | freebsd_kernel.Kernel
     catalogue: Catalogue
     links: LinkMaker
     link_program: str

@@ -18,7 +18,7 @@ from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Sampler
 from cwndlab.testbeds.logs import ss
-from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
+from cwndlab.testbeds.ssh.machines.machine import Clock
 from cwndlab.testbeds.ssh.machines.platforms import Driven
 from cwndlab.testbeds.tables import SCHEMAS
 
@@ -107,12 +107,12 @@ class SsSampler:
         scenario: Scenario,
         ends: Mapping[str, Ends],
         *,
-        machines: Mapping[str, Machine],
+        hosts: Mapping[str, Driven],
         clocks: Mapping[str, Clock],
         limit_s: float,
     ) -> None:
         """Run nothing yet; `clocks` are known when the sampler stops."""
-        self._run_id, self._machines, self._clocks, self._limit_s = run_id, machines, clocks, limit_s
+        self._run_id, self._hosts, self._clocks, self._limit_s = run_id, hosts, clocks, limit_s
         self._flows = [ends[flow["name"]] for flow in scenario["flows"] if not is_datagrams(flow)]
         self._jobs: dict[str, str] = {}
         self._zero = 0
@@ -121,12 +121,12 @@ class SsSampler:
 
     def start(self) -> None:
         """Start sampling at all hosts."""
-        for name, machine in self._machines.items():
+        for name, host in self._hosts.items():
             ports = [_port(flow, name) for flow in self._flows if name in (flow.from_, flow.to)]
             if ports:
                 told = " or ".join(f"{side} = :{port}" for side, port in ports)
                 words = ["sh", "-c", LOOP, "sh", told, str(INTERVAL_S)]
-                self._jobs[name] = machine.start(words, self._limit_s)
+                self._jobs[name] = host.machine.start(words, self._limit_s)
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins at this CLOCK_MONOTONIC time of this process."""
@@ -138,9 +138,9 @@ class SsSampler:
         receivers: list[dict[str, Any]] = []
         time.sleep(2 * INTERVAL_S)  # for a look behind the end
         for name, job in self._jobs.items():
-            self._machines[name].signal([job], "TERM")
+            self._hosts[name].machine.signal([job], "TERM")
         for name, job in self._jobs.items():
-            text = self._machines[name].said(job)
+            text = self._hosts[name].machine.said(job)
             here, there = self._rows(name, text)
             senders += here
             receivers += there

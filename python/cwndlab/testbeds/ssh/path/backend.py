@@ -10,7 +10,7 @@ from cwndlab.contract.summary import LinkSummary
 from cwndlab.errors import RunError
 from cwndlab.testbeds.live.path import links
 from cwndlab.testbeds.live.path.backend import PathBackend, PathReport
-from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
+from cwndlab.testbeds.ssh.machines.machine import Clock
 from cwndlab.testbeds.ssh.machines.platforms import Driven
 from cwndlab.testbeds.ssh.observation.monitors import COUNTERS, Captures, Counters
 
@@ -40,7 +40,7 @@ class MadeLinks:
         run_id: int,
         scenario: Scenario,
         *,
-        hosts: Mapping[str, Machine],
+        hosts: Mapping[str, Driven],
         made: Mapping[str, MadeLink],
         emulated: PathBackend | None,
         clocks: Mapping[str, Clock],
@@ -79,7 +79,7 @@ class MadeLinks:
 
     def stop(self) -> PathReport:
         """Take the counters and captures; the queue disciplines go with the run."""
-        if not all(machine.connection.is_open for machine in self._hosts.values()):
+        if not all(host.machine.connection.is_open for host in self._hosts.values()):
             return PathReport([], [])  # the run has failed, and what is left goes with it
         files, counters = self._captures.stop(), self._counters.stop()
         own = self._emulated.stop() if self._emulated is not None else PathReport([], [])
