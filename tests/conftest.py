@@ -1,8 +1,17 @@
-"""What all tests share: programs they start can be ended as from a terminal."""
+"""What all tests share: programs can be ended as from a terminal, and compiled modules are kept."""
 
+import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # Nothing beside the sources, as the environment wants it; but each process, and there are hundreds, would
+    # compile the package again, and pytest the tests: over half of the time that loading them takes.
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / "target/pycache")
 
 
 @pytest.fixture(autouse=True)

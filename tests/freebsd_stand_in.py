@@ -263,6 +263,8 @@ log=$(cat "$state/sysctl/net.inet.siftr.logfile"); start=$(cat "$state/enabled_a
 class StandIn:
     """A machine of a directory, with a shell whose commands are FreeBSD's; journals as real machines do."""
 
+    name = "f"
+
     def __init__(self, directory: Path, release: str = "14.1-RELEASE-p5") -> None:
         self.directory, self.state, self.base = directory, directory / "state", directory / "base"
         self.bin = directory / "bin"

@@ -1,5 +1,6 @@
 """The Makefile knows how to make what its targets need."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -52,3 +53,19 @@ def test_what_is_made_wrong_on_purpose_is_there() -> None:
     rust = tomllib.loads((ROOT / ".cargo/mutants.toml").read_text())
     names = [*python["only_mutate"], *python["pytest_add_cli_args_test_selection"], *rust["examine_globs"]]
     assert [name for name in names if not any(ROOT.glob(name))] == []
+
+
+def test_compiled_modules_are_kept_where_none_may_stand_beside_the_sources() -> None:
+    script = """
+import runpy, sys
+runpy.run_path(sys.argv[1])
+print(sys.dont_write_bytecode, sys.pycache_prefix)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", script, ROOT / "tests/conftest.py"],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == ["False", str(ROOT / "target/pycache")]

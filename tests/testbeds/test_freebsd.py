@@ -14,7 +14,6 @@ import cwndlab
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.freebsd import commands, dummynet, kernel, rules, system
 from cwndlab.testbeds.live.freebsd.shell import ByShell
-from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.observation import snapshot
 from cwndlab.testbeds.live.shell import NOW
 from cwndlab.testbeds.ssh import stacks
@@ -36,7 +35,7 @@ def stand_in(tmp_path: Path) -> StandIn:
 
 @pytest.fixture
 def found(stand_in: StandIn) -> Driven:
-    return driven("f", stand_in)
+    return driven(stand_in)
 
 
 def scenario(**keys: Any) -> Any:
@@ -87,7 +86,7 @@ def test_a_kernel_is_known_by_its_sysctls_and_modules(found: Driven) -> None:
     ],
 )
 def test_stacks_have_the_names_of_the_models(release: str, stack: str, tmp_path: Path) -> None:
-    assert driven("f", StandIn(tmp_path, release)).kernel.stack == stack
+    assert driven(StandIn(tmp_path, release)).kernel.stack == stack
 
 
 def test_an_old_kernel_lists_its_congestion_controls_in_a_line(stand_in: StandIn) -> None:
@@ -143,7 +142,7 @@ def test_congestion_controls_that_are_not_loaded_are(stand_in: StandIn) -> None:
         "\nCCmod           D PCB count\ncubic           * 5\n"
     )
     (stand_in.state / "kernel" / "cc_newreno.ko").touch()
-    found = driven("f", stand_in)
+    found = driven(stand_in)
     flows = [flow("cubic"), flow("htcp")]
     found.system.load(found.reach, host(), flows)
     assert stand_in.log == ["kldload cc_htcp", "kldload cc_newreno"]
@@ -245,8 +244,7 @@ def test_what_a_machine_is_set_to_is_kept(stand_in: StandIn, found: Driven) -> N
         "modules": {"kernel": "loaded", "siftr.ko": "loaded"},
         "sysctls": {},
     }
-    places: dict[str, Reach] = {"f": found.reach}
-    kept = snapshot.Snapshot(found.system, places, places, own_changes=False)
+    kept = snapshot.Snapshot({"f": found}, {"f": found}, own_changes=False)
     stand_in.sysctl("net.inet.tcp.sendspace").write_text("65536")
     (change,) = kept.changes()
     assert str(change) == (
@@ -405,15 +403,7 @@ def test_siftr_is_loaded_told_where_to_log_and_read(stand_in: StandIn, found: Dr
     ends: Any = {"f1": SimpleNamespace(flow="f1", from_="a", to="b", source_port=10000, target_port=5201)}
     start_s, offset = 1_700_000_000, 250_000_000
     clocks = {"a": Clock(offset_ns=start_s * 10**9, error_ns=0)}
-    there: Any = stand_in
-    looks = siftr.SiftrSampler(
-        7,
-        made,
-        ends,
-        machines={"a": there},
-        driven={"a": found},
-        clocks=clocks,
-    )
+    looks = siftr.SiftrSampler(7, made, ends, hosts={"a": found}, clocks=clocks)
     assert stand_in.log == [
         "kldload siftr",
         "sysctl net.inet.siftr.genhashes=0",
@@ -450,9 +440,7 @@ def test_siftr_is_loaded_told_where_to_log_and_read(stand_in: StandIn, found: Dr
 
 def test_logs_that_are_none_or_of_others_are_said(stand_in: StandIn, found: Driven) -> None:
     ends: Any = {"f1": SimpleNamespace(flow="f1", from_="a", to="b", source_port=1, target_port=2)}
-    there: Any = stand_in
-    clocks = {"a": Clock(0, 0)}
-    looks = siftr.SiftrSampler(0, scenario(), ends, machines={"a": there}, driven={"a": found}, clocks=clocks)
+    looks = siftr.SiftrSampler(0, scenario(), ends, hosts={"a": found}, clocks={"a": Clock(0, 0)})
     stand_in.put("siftr.log", siftr_log(1_700_000_000).encode())
     looks.stop()
     assert looks.troubles == ["host a: siftr logged no connection of the run"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cwndlab.testbeds.live.lab import LiveHost
 from cwndlab.testbeds.live.linux import settings, this_machine
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
@@ -167,8 +168,9 @@ def test_this_machine_says_what_it_is() -> None:
 def test_the_file_of_a_run_holds_settings_before_and_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     for own_changes in (False, True):
         host = Host()
-        places = dict.fromkeys(("a", "b", EMULATOR), host)
-        found = Snapshot(LINUX, places, {"machine": host}, own_changes=own_changes)
+        live = LiveHost(host, LINUX)
+        places = dict.fromkeys(("a", "b", EMULATOR), live)
+        found = Snapshot(places, {"machine": live}, own_changes=own_changes)
         assert found.changes() == []
         assert found.facts["clock"]["source"] == "tsc"
         monkeypatch.setattr(host, "interfaces", lambda: {"eth0": {"qdiscs": [{"kind": "netem"}]}})

@@ -7,6 +7,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import pytest
 from dumbbell import DUMBBELL
@@ -14,9 +15,10 @@ from dumbbell import DUMBBELL
 import cwndlab as api
 from cwndlab.testbeds.live import session
 from cwndlab.testbeds.live.run_values import RunValues
-from cwndlab.testbeds.netns import kernel_path, machine, namespaces, network
+from cwndlab.testbeds.netns import kernel_path, namespaces, network
 from cwndlab.testbeds.netns.lab import EMULATOR, NetnsLab
 from cwndlab.testbeds.netns.layout import Layout, lay_out
+from cwndlab.testbeds.netns.reach import Namespace
 
 pytestmark = pytest.mark.live
 
@@ -34,7 +36,7 @@ def test_an_interface_is_polled_as_the_experiment_says() -> None:
         for node in ("a", "b"):
             (port,) = (port for port, _ in layout.interfaces(node))
             command = ["sh", "-c", READ_POLLING, "sh", port.interface]
-            namespace = namespaces.NAMESPACES / made.places[node].namespace
+            namespace = namespaces.NAMESPACES / names(made)[node]
             enter = ["nsenter", f"--net={namespace}", "unshare", "--mount"]
             shown = subprocess.check_output([*enter, *command], text=True)
             values[node] = shown.split()
@@ -53,20 +55,25 @@ def test_offloads_are_off_but_those_that_the_experiment_sets(tso: bool, gro: boo
     text = DUMBBELL.replace("b: {stack: linux, cc: cubic}", f"b: {{stack: linux, cc: cubic, {nic}}}")
     with built(text) as (layout, made):
         (port,) = (port for port, _ in layout.interfaces("b"))
-        assert offloads(made.places["b"].namespace, port.interface) == {
+        assert offloads(names(made)["b"], port.interface) == {
             **dict.fromkeys(SENDING, tso),
             **dict.fromkeys(RECEIVING, gro),
         }
         others = [
-            (made.places[node].namespace, port.interface)
+            (names(made)[node], port.interface)
             for node in (*layout.hosts, *layout.nodes)
             for port, _ in layout.interfaces(node)
             if node != "b"
         ]
-        emulator = made.places[EMULATOR].namespace
+        emulator = names(made)[EMULATOR]
         ends = [network.emulated_end(number, side) for number in range(len(layout.cables)) for side in "ab"]
         for place, interface in [*others, *((emulator, end) for end in ends)]:
             assert not any(offloads(place, interface).values()), (place, interface)
+
+
+def names(lab: NetnsLab) -> dict[str, str]:
+    """The namespaces of a lab, by host and node."""
+    return {place: cast(Namespace, live.reach).namespace for place, live in lab.places.items()}
 
 
 def offloads(namespace: str, interface: str) -> dict[str, bool]:
@@ -93,18 +100,17 @@ def built(text: str) -> Iterator[tuple[Layout, NetnsLab]]:
     lab = NetnsLab(0, scenario, RunValues(0, 0, {}))
     try:
         lab.lock()
-        session.set_up(scenario, lab, machine.system())
+        session.set_up(scenario, lab)
         yield lay_out(scenario), lab
     finally:
         lab.close()
 
 
-@pytest.mark.parametrize(
-    ("limit", "refused"), [("64KB", None), ("4GB", "a number is larger than the kernel's")]
-)
+@pytest.mark.parametrize(("limit", "refused"), [("64KB", None), ("5GB", "Illegal value")])
 def test_a_link_of_the_kernels_is_tried_with_its_parameters(limit: str, refused: str | None) -> None:
     bottleneck = "network.dumbbell.bottleneck"
     chosen = [f"{bottleneck}.queue={{kind: bfifo, limit: {limit}}}", f"{bottleneck}.delay=0ms"]
-    planned = api.load(DUMBBELL, chosen).plan().runs[0].scenario
-    (link,) = (each for each in planned["links"] if each["name"] == "bottleneck")
-    assert kernel_path.refusal(link) == refused
+    said = list(kernel_path.troubles(api.load(DUMBBELL, chosen).plan().runs[0].scenario))
+    about = [each for each in said if "bfifo" in each]
+    assert about == [each for each in said if refused is not None and refused in each]
+    assert bool(about) == (refused is not None)

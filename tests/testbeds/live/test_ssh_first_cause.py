@@ -16,7 +16,6 @@ from machines import Machines, run, wait_until
 
 import cwndlab as api
 from cwndlab.testbeds.live.linux import tc, trial
-from cwndlab.testbeds.netns import machine
 from experiments import dumbbell
 
 pytestmark = pytest.mark.live
@@ -101,7 +100,8 @@ def test_a_kernel_is_asked_itself(
     """Of all that links may need, what this kernel lacks is refused, and nothing else."""
     delay = "network.dumbbell.bottleneck.delay=5ms"
     ran = run(machines, "run", experiment, "--lab", machines.lab(), "--set", delay, "--dry-run")
-    if "netem" in machine.queue_kinds():
+    tried = ["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem"]
+    if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
         assert ran.returncode == 0, ran.stderr
     else:
         assert ran.returncode == 2

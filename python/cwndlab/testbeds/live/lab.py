@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
 
 import pyarrow as pa
 
 from cwndlab.contract.scenario import Flow, Host, Scenario
-from cwndlab.testbeds.live.addresses import Addresses, Ends
+from cwndlab.testbeds.live.addresses import Addresses
 from cwndlab.testbeds.live.path.backend import PathBackend
 
 
@@ -46,15 +47,15 @@ class Lab(Protocol):
         """Addresses of hosts and flows on the test network."""
 
     @property
-    def machines(self) -> Mapping[str, Reach]:
+    def machines(self) -> Mapping[str, LiveHost]:
         """The machines around all of them by name: `machine`, where there is one."""
 
     @property
-    def places(self) -> Mapping[str, Reach]:
+    def places(self) -> Mapping[str, LiveHost]:
         """Whatever has settings of its own, hosts among it, by the name in the Scenario; after `make`."""
 
     @property
-    def hosts(self) -> Mapping[str, Reach]:
+    def hosts(self) -> Mapping[str, LiveHost]:
         """The hosts of the Scenario."""
 
     def lock(self) -> None:
@@ -93,6 +94,9 @@ class Lab(Protocol):
 
         `look` is called while answers are awaited, and raises where the run is to be given up.
         """
+
+    def sampler(self) -> Sampler:
+        """A sampler of all connections between the hosts; after `traffic` has begun."""
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program at a host, in a session of its own.
@@ -137,12 +141,16 @@ class Traffic(Protocol):
         """Give hosts their orders at the same time and wait for all answers; raises RunError."""
 
 
+@dataclass(frozen=True)
+class LiveHost:
+    """A host, or whatever else of a lab has settings of its own: the way into it, and who sets it."""
+
+    reach: Reach
+    system: HostSystem
+
+
 class Reach(Protocol):
     """A way into a host, or into one of its network namespaces."""
-
-    @property
-    def namespace(self) -> str:
-        """The network namespace of this machine that it is; empty where it is none."""
 
     def files(self, *patterns: str) -> dict[str, str]:
         """The text, by path, of each readable file that a shell's pattern stands for.
@@ -197,7 +205,7 @@ class Sampler(Protocol):
         """End it: rows of the senders, and of the receivers."""
 
 
-class HostSettings(Protocol):
+class HostSystem(Protocol):
     """Sets hosts, in the way of their system, written once for all labs."""
 
     def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
@@ -226,16 +234,3 @@ class HostSettings(Protocol):
 
     def is_setting(self, reach: Reach, sysctl: str) -> bool:
         """Whether anybody can set a sysctl; others are counters."""
-
-
-class HostSystem(HostSettings, Protocol):
-    """The hosts of a run."""
-
-    def sampler(
-        self,
-        run_id: int,
-        scenario: Scenario,
-        ends: Mapping[str, Ends],
-        hosts: Mapping[str, Reach],
-    ) -> Sampler:
-        """A sampler of all connections between hosts of this system."""

@@ -13,7 +13,7 @@ from cwndlab.errors import CwndlabError, RunError
 from cwndlab.experiment.scenario import rate_check
 from cwndlab.experiment.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
-from cwndlab.testbeds.live.lab import HostSystem, Lab, Sampler, Traffic
+from cwndlab.testbeds.live.lab import Lab, Sampler, Traffic
 from cwndlab.testbeds.live.observation import host_state, samples
 from cwndlab.testbeds.live.observation.host_state import Change
 from cwndlab.testbeds.live.observation.snapshot import FILE, Snapshot
@@ -41,7 +41,6 @@ def carry_out(
     run_id: int,
     scenario: LiveScenario,
     lab: Lab,
-    system: HostSystem,
     *,
     writer: RunWriter,
     control: Control,
@@ -50,7 +49,7 @@ def carry_out(
     with _ending(lab.close), ExitStack() as held:
         lab.lock()
         try:
-            return _Run(run_id, scenario, lab, system, control).carry_out(held, writer)
+            return _Run(run_id, scenario, lab, control).carry_out(held, writer)
         except OSError as error:
             if error.errno in DISK:
                 raise
@@ -83,34 +82,30 @@ def _ending(end: Callable[[], object]) -> Iterator[None]:
     end()
 
 
-def set_up(scenario: LiveScenario, lab: Lab, system: HostSystem) -> None:
+def set_up(scenario: LiveScenario, lab: Lab) -> None:
     """Make the machines of a lab that is locked, set them to what the Scenario says, and connect them."""
     lab.make()
-    hosts = lab.hosts
-    for host in scenario["hosts"]:
-        system.load(hosts[host["name"]], host, scenario["flows"])
-        system.configure(hosts[host["name"]], system.sysctls(host, scenario["flows"]))
+    hosts = [(host, lab.hosts[host["name"]]) for host in scenario["hosts"]]
+    for host, live in hosts:
+        live.system.load(live.reach, host, scenario["flows"])
+        live.system.configure(live.reach, live.system.sysctls(host, scenario["flows"]))
     lab.connect()
-    for host in scenario["hosts"]:
-        reach = hosts[host["name"]]
+    for host, live in hosts:
         for interface in lab.interfaces(host["name"]):
-            system.set_interface(reach, interface, host["nic"])
-        system.set_rules(reach, host, lab.addresses)
+            live.system.set_interface(live.reach, interface, host["nic"])
+        live.system.set_rules(live.reach, host, lab.addresses)
 
 
 class _Run:
     """One run while it is carried out."""
 
-    def __init__(
-        self, run_id: int, scenario: LiveScenario, lab: Lab, system: HostSystem, control: Control
-    ) -> None:
-        self._run_id, self._scenario, self._control = run_id, scenario, control
-        self._lab, self._system = lab, system
+    def __init__(self, run_id: int, scenario: LiveScenario, lab: Lab, control: Control) -> None:
+        self._run_id, self._scenario, self._lab, self._control = run_id, scenario, lab, control
         self._starts = clock.start_times(scenario)
         self._end_ns: int = scenario["duration_ns"]
 
     def carry_out(self, held: ExitStack, writer: RunWriter) -> Outcome:
-        set_up(self._scenario, self._lab, self._system)
+        set_up(self._scenario, self._lab)
         # Everything that has to be started is started before the path is: a fork would hold that up.
         limit_s = self._end_ns / 1e9 + self._patience_s() + SET_UP_S
         started = held.enter_context(self._lab.traffic(limit_s, self._look))
@@ -118,8 +113,7 @@ class _Run:
         path.start()
         stopping = held.enter_context(ExitStack())
         stopping.callback(_give_up, path)
-        flows, hosts = self._lab.addresses.flows, self._lab.hosts
-        sampler = self._system.sampler(self._run_id, self._scenario, flows, hosts)
+        sampler = self._lab.sampler()
         # While the agents begin; nothing is on the path yet.
         snapshot = self._snapshot()
         idle = self._ping(started)
@@ -129,7 +123,7 @@ class _Run:
         zero = self._begin(started, path, sampler)
         self._wait(zero)
         rows = sampler.stop()
-        answers = started.ask({host: {"do": "end"} for host in hosts}, takes_s=self._patience_s())
+        answers = started.ask({host: {"do": "end"} for host in self._lab.hosts}, takes_s=self._patience_s())
         logged = {name: end() for name, end in logs.items()}
         settled = time.monotonic() + SETTLE_S
         changed = snapshot.changes()
@@ -162,7 +156,7 @@ class _Run:
     def _snapshot(self) -> Snapshot:
         """Read all settings; a schedule changes the queue disciplines of a path of the kernel's."""
         by_kernel = self._scenario["live"]["emulator"] != "own" and bool(self._scenario["schedule"])
-        return Snapshot(self._system, self._lab.places, self._lab.machines, own_changes=by_kernel)
+        return Snapshot(self._lab.places, self._lab.machines, own_changes=by_kernel)
 
     def _patience_s(self) -> float:
         """Time that ends may take to end, in s."""
@@ -245,13 +239,16 @@ class _Run:
         return observed, (senders, receivers)
 
     def _facts(self, observed: Observed, idle: Mapping[str, list[int]]) -> dict[str, Any]:
-        hosts = self._scenario["hosts"]
+        flows, hosts = self._scenario["flows"], self._lab.hosts
         return {
             "emulator": self._scenario["live"]["emulator"],
             "path": observed.carried.health,
             "idle_ping_ns": dict(idle),
             "start_skew_ns": summary.opening_skew_ns(observed),
-            "sysctls": {host["name"]: self._system.sysctls(host, self._scenario["flows"]) for host in hosts},
+            "sysctls": {
+                host["name"]: hosts[host["name"]].system.sysctls(host, flows)
+                for host in self._scenario["hosts"]
+            },
             **self._lab.facts(),
         }
 

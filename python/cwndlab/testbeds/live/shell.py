@@ -68,8 +68,6 @@ class Shell(Protocol):
 class ShellReach:
     """A machine behind a shell."""
 
-    namespace = ""
-
     def __init__(self, shell: Shell) -> None:
         """The machine of that shell."""
         self._shell = shell

@@ -8,14 +8,15 @@ from threading import Timer
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
-from cwndlab.testbeds.live.lab import Process
+from cwndlab.testbeds.live.lab import LiveHost, Process
+from cwndlab.testbeds.live.linux.tcp_info import TcpInfoSampler
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.path.backend import PathBackend
 from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic.agents import PROGRAM, Agents
 from cwndlab.testbeds.live.user_programs import LOG_END_S
-from cwndlab.testbeds.netns import network, reaper
+from cwndlab.testbeds.netns import machine, network, reaper
 from cwndlab.testbeds.netns.emulator import Emulator
 from cwndlab.testbeds.netns.hooks import Hooks
 from cwndlab.testbeds.netns.kernel_path import KernelPath
@@ -45,8 +46,8 @@ class NetnsLab:
         self._network = Network({}, None)
         self._limits: list[Timer] = []
         self.addresses = self._layout = lay_out(scenario)
-        self.places: dict[str, Namespace] = {}
-        self.machines = {"machine": ThisMachine()}
+        self.places: dict[str, LiveHost] = {}
+        self.machines = {"machine": LiveHost(ThisMachine(), machine.system())}
 
     @property
     def name(self) -> str:
@@ -54,7 +55,7 @@ class NetnsLab:
         return f"{PREFIX}{self._held.name}"
 
     @property
-    def hosts(self) -> dict[str, Namespace]:
+    def hosts(self) -> dict[str, LiveHost]:
         """The hosts' namespaces."""
         return {host: self.places[host] for host in self._layout.hosts}
 
@@ -66,9 +67,11 @@ class NetnsLab:
     def make(self) -> None:
         """Make the namespaces."""
         self._network = network.make(self._held, self._layout, own_emulator=self._own_emulator)
-        self.places = {node: Namespace(name) for node, name in self._network.namespaces.items()}
+        names = dict(self._network.namespaces)
         if self._network.emulator is not None:
-            self.places[EMULATOR] = Namespace(self._network.emulator)
+            names[EMULATOR] = self._network.emulator
+        system = self.machines["machine"].system
+        self.places = {node: LiveHost(Namespace(name), system) for node, name in names.items()}
 
     def connect(self) -> None:
         """Lay the cables."""
@@ -107,12 +110,16 @@ class NetnsLab:
         """An agent in each host's namespace."""
         return Agents(self, limit_s, look, lambda host: [sys.executable, "-m", PROGRAM], self.hosts)
 
+    def sampler(self) -> TcpInfoSampler:
+        """TCP_INFO of all connections between the namespaces."""
+        return TcpInfoSampler(self._run_id, self._scenario, self.addresses.flows, self._network.namespaces)
+
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program in a host's namespace; the kernel kills it when the thread that starts it ends."""
         return self._popen(host, argv, limit_s, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def _popen(self, host: str, argv: Sequence[str], limit_s: float, **pipes: Any) -> subprocess.Popen[bytes]:
-        place = NAMESPACES / self.places[host].namespace
+        place = NAMESPACES / self._network.namespaces[host]
         enter = ["nsenter", f"--net={place}", "setpriv", "--pdeathsig", "KILL"]
         process = subprocess.Popen([*enter, *argv], start_new_session=True, **pipes)
         limit = Timer(limit_s, process.kill)
@@ -169,7 +176,7 @@ class NetnsLab:
 
     def _spaces(self) -> dict[str, str]:
         """The namespaces of hosts."""
-        return {host: str(NAMESPACES / place.namespace) for host, place in self.hosts.items()}
+        return {host: str(NAMESPACES / self._network.namespaces[host]) for host in self._layout.hosts}
 
     def _remove(self) -> None:
         if self._owner is not None:

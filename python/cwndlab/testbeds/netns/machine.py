@@ -1,6 +1,4 @@
-"""The means of this machine for network namespaces: its kernel, queue disciplines, the rights to make
-them.
-"""
+"""The means of this machine for network namespaces: its kernel, and the rights to make them."""
 
 import errno
 import functools
@@ -14,9 +12,6 @@ from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.netns import namespaces
-
-QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "tbf", "htb", "netem")
-"""Queue disciplines that are asked after: those that `emulator: kernel` makes use of."""
 
 
 def trouble() -> str | None:
@@ -59,12 +54,6 @@ def system() -> Linux:
     return Linux(kernel())
 
 
-@functools.cache
-def queue_kinds() -> tuple[str, ...]:
-    """The queue disciplines of `QUEUES` that the kernel has, found by putting them in place."""
-    return namespaces.in_scratch(lambda: tuple(kind for kind in QUEUES if _has_queue(kind)))
-
-
 def _lacking() -> str | None:
     """Try cables and the emulator's sockets in this namespace, and say what the kernel lacks of them. None
     where it lacks nothing. Raises PermissionError without the rights.
@@ -87,17 +76,3 @@ def _lacking() -> str | None:
     except OSError as error:
         return f"packet sockets, which this kernel has not ({error.strerror}); try modprobe af_packet"
     return None
-
-
-def _has_queue(kind: str) -> bool:
-    from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    parameters = {"rate": 125_000, "burst": 10_000, "limit": 10_000} if kind == "tbf" else {}
-    with IPRoute() as route:
-        try:
-            route.tc("add", kind, 1, 0x10000, **parameters)
-        except NetlinkError:
-            return False
-        route.tc("del", index=1, root=True)
-    return True

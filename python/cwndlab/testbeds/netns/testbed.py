@@ -62,7 +62,7 @@ class Netns:
         values = RunValues(run_id, scenario["repeat"], control.cell)
         live = values.told(cast(LiveScenario, scenario))
         lab = NetnsLab(run_id, live, values, None if self._lab is None else _hooks(self._lab.resolve()))
-        return session.carry_out(run_id, live, lab, machine.system(), writer=writer, control=control)
+        return session.carry_out(run_id, live, lab, writer=writer, control=control)
 
 
 @functools.cache

@@ -11,15 +11,14 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import RunError
 from cwndlab.experiment.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.live import addresses
-from cwndlab.testbeds.live.addresses import Addresses, Ends
-from cwndlab.testbeds.live.lab import Process, Reach, Sampler
+from cwndlab.testbeds.live.addresses import Addresses
+from cwndlab.testbeds.live.lab import Process, Sampler
 from cwndlab.testbeds.live.linux import tc
 from cwndlab.testbeds.live.path.backend import PathBackend
 from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.user_programs import LOG_END_S
 from cwndlab.testbeds.ssh.checks import preflight
-from cwndlab.testbeds.ssh.machines.host_systems import Systems
 from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
 from cwndlab.testbeds.ssh.machines.site import Site
 from cwndlab.testbeds.ssh.observation.sampler import BUSY, Samplers, SsSampler
@@ -45,27 +44,17 @@ class SshLab:
         self._values, self.name = values, f"run {run_id}"
         hosts = [host["name"] for host in scenario["hosts"]]
         links = {link["name"] for link in scenario["links"]}
-        self._hosts = {host: site.machines[host] for host in hosts}
         driven = site.driven()
-        self._driven = {host: driven[host] for host in hosts}
+        self.hosts = {host: driven[host] for host in hosts}
         self._made: dict[str, MadeLink] = {
-            link: MadeLink(
-                site.machines[name],
-                driven[name].reach,
-                driven[name].links,
-                interface,
-                number,
-                emulated=name == site.file.emulating,
-            )
+            link: MadeLink(driven[name], interface, number, emulated=name == site.file.emulating)
             for name, described in site.file.machines.items()
             for number, (link, interface) in enumerate(described.links.items(), 1)
             if link in links
         }
-        self._machines = {
-            **self._hosts,
-            **{made.machine.name: made.machine for made in self._made.values()},
-            **{router: site.machines[router] for router in site.file.routers},
-        }
+        makers = [made.at.machine.name for made in self._made.values()]
+        self.places = {name: driven[name] for name in (*hosts, *makers, *site.file.routers)}
+        self.machines = self.places
         self._taken: list[Machine] = []
         self._clocks: dict[str, Clock] = {}
         self._later: dict[str, Clock] = {}
@@ -76,13 +65,6 @@ class SshLab:
         self._limit_s = scenario["duration_ns"] / 1e9 + SET_UP_S
         own = {host: site.file.hosts[host].address for host in hosts}
         self.addresses = Addresses(own, addresses.sockets(scenario, own))
-        self.places: Mapping[str, Reach] = {name: driven[name].reach for name in self._machines}
-        self.machines = self.places
-
-    @property
-    def hosts(self) -> Mapping[str, Reach]:
-        """The hosts' machines."""
-        return {host: self.places[host] for host in self._hosts}
 
     @property
     def lead_ns(self) -> int:
@@ -97,7 +79,7 @@ class SshLab:
             self._taken.append(machine)
 
         try:
-            self._site.each(self._machines, take)
+            self._site.each(self.places, take)
         except BaseException:
             # Whoever has the others needs these as well.
             for machine in self._taken:
@@ -118,11 +100,11 @@ class SshLab:
         for host in self._scenario["hosts"]:
             name, told = host["name"], host["egress"]
             if told is not None:
-                tc.make_egress(self.places[name], name, told, self._hosts[name].interface())
+                tc.make_egress(self.places[name].reach, name, told, self.hosts[name].machine.interface())
 
     def interfaces(self, host: str) -> list[str]:
         """A host's interface of the test network."""
-        return [self._hosts[host].interface()]
+        return [self.hosts[host].machine.interface()]
 
     def facts(self) -> dict[str, Any]:
         """The lab, its path, and the clocks of its machines."""
@@ -132,7 +114,7 @@ class SshLab:
             "lab": self._site.file.lab,
             "real_path": self._site.file.path,
             "agents": self._made_by,
-            "links_made_by": {link: made.machine.name for link, made in self._made.items()},
+            "links_made_by": {link: made.at.machine.name for link, made in self._made.items()},
             "links_emulated": [link for link, made in self._made.items() if made.emulated],
             "clock_error_ns": {name: clock.error_ns for name, clock in self._clocks.items()},
             "clock_drift_ns": drift,
@@ -157,7 +139,7 @@ class SshLab:
         made = MadeLinks(
             self._run_id,
             scenario,
-            hosts=self._hosts,
+            hosts=self.hosts,
             made=self._made,
             emulated=emulated,
             clocks=self._clocks,
@@ -185,18 +167,16 @@ class SshLab:
             self.watch()
 
         limit_s = min(limit_s, self._limit_s)
-        if not self._site.have_agents(self._hosts):
-            counted = {host for host, own in self._driven.items() if not own.asks_sockets}
-            return ToolTraffic(self._hosts, limit_s, watched, counted)
-        self._made_by.update(self._site.each(self._hosts, self._copy_agent))
-        self._agents = AgentTraffic(self, limit_s, watched, self._hosts)
+        if not self._site.have_agents(self.hosts):
+            return ToolTraffic(self.hosts, limit_s, watched)
+        self._made_by.update(self._site.each(self.hosts, self._copy_agent))
+        self._agents = AgentTraffic(self, limit_s, watched, self.hosts)
         return self._agents
 
     def _agent_at(self, router: str) -> AgentTraffic:
         """Start cwndlab's agent at a router."""
-        machine = self._site.machines[router]
-        self._made_by[router] = self._copy_agent(machine)
-        return AgentTraffic(self, self._limit_s, self.watch, {router: machine})
+        self._made_by[router] = self._copy_agent(self._site.machines[router])
+        return AgentTraffic(self, self._limit_s, self.watch, [router])
 
     def _copy_agent(self, machine: Machine) -> str:
         """Put cwndlab's agent on a machine, and return the hash of the agent's program."""
@@ -207,30 +187,20 @@ class SshLab:
         machine.run(["chmod", "700", machine.path(agents.PROGRAM)])
         return hashlib.sha256(data).hexdigest()
 
-    def sampler(self, systems: Systems) -> None:
-        """Have the systems make this lab's sampler."""
-
-        def make(run_id: int, scenario: Scenario, ends: Mapping[str, Ends]) -> Samplers:
-            asked = {name: self._hosts[name] for name, own in self._driven.items() if own.asks_sockets}
-            logged = {name: self._hosts[name] for name in self._hosts if name not in asked}
-            each: list[Sampler] = []
-            if self._agents is not None:
-                each.append(AgentSampler(run_id, scenario, ends, machines=asked, traffic=self._agents))
-            elif asked:
-                limit_s = self._limit_s
-                each.append(
-                    SsSampler(run_id, scenario, ends, machines=asked, clocks=self._clocks, limit_s=limit_s)
-                )
-            if logged:
-                own = {name: self._driven[name] for name in logged}
-                each.append(
-                    SiftrSampler(run_id, scenario, ends, machines=logged, driven=own, clocks=self._clocks)
-                )
-            loops = {name: own.busy for name, own in self._driven.items()}
-            self._sampler = Samplers(each, self._hosts, loops, self._limit_s)
-            return self._sampler
-
-        systems.make_sampler = make
+    def sampler(self) -> Samplers:
+        """The agents, `ss` or SIFTR, by what each host has."""
+        run = (self._run_id, self._scenario, self.addresses.flows)
+        asked = {name: own for name, own in self.hosts.items() if own.asks_sockets}
+        logged = {name: own for name, own in self.hosts.items() if not own.asks_sockets}
+        each: list[Sampler] = []
+        if self._agents is not None:
+            each.append(AgentSampler(*run, hosts=asked, traffic=self._agents))
+        elif asked:
+            each.append(SsSampler(*run, hosts=asked, clocks=self._clocks, limit_s=self._limit_s))
+        if logged:
+            each.append(SiftrSampler(*run, hosts=logged, clocks=self._clocks))
+        self._sampler = Samplers(each, self.hosts, self._limit_s)
+        return self._sampler
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program at a host, whose input and output cross the connection."""
@@ -238,7 +208,7 @@ class SshLab:
 
     def log(self, host: str, argv: Sequence[str], limit_s: float) -> Callable[[], bytes]:
         """Start a program of the lab file at a host; what is returned ends it, and says what it printed."""
-        machine = self._hosts[host]
+        machine = self.hosts[host].machine
         job = machine.start(argv, min(limit_s, self._limit_s))
 
         def end() -> bytes:
@@ -251,18 +221,18 @@ class SshLab:
 
     def put(self, host: str, name: str, data: bytes) -> None:
         """Put a file into the run's directory at a host."""
-        self._hosts[host].put(name, data)
+        self.hosts[host].machine.put(name, data)
 
     def get(self, host: str, name: str) -> bytes:
         """A file of the run's directory at a host."""
-        return self._hosts[host].get(name)
+        return self.hosts[host].machine.get(name)
 
     def clock_offset(self, host: str) -> int:
         """Time by which a host's clock is ahead of this process's CLOCK_MONOTONIC, in ns; all machines are
         asked at once.
         """
         if host not in self._clocks:
-            self._clocks.update(self._site.each(self._machines, lambda machine: machine.clock()))
+            self._clocks.update(self._site.each(self.places, lambda machine: machine.clock()))
         return self._clocks[host].offset_ns
 
     def clock_errors(self) -> dict[str, int]:
@@ -270,7 +240,7 @@ class SshLab:
         drift between them.
         """
         now = self._clocks_now()
-        return {host: self._clocks[host].may_be_off(now[host]) for host in self._hosts}
+        return {host: self._clocks[host].may_be_off(now[host]) for host in self.hosts}
 
     def close(self) -> None:
         """Carry out the lab file's commands after a run, and take everything back; the site has the machines
@@ -295,7 +265,7 @@ class SshLab:
     def _clocks_now(self) -> dict[str, Clock]:
         """The clocks once more, when the run is over."""
         if not self._later:
-            self._later = self._site.each(self._machines, lambda machine: machine.clock())
+            self._later = self._site.each(self.places, lambda machine: machine.clock())
         return self._later
 
     def _of_load(self) -> Iterator[str]:

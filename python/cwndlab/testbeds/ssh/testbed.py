@@ -60,9 +60,7 @@ class Ssh:
         live = values.told(cast(LiveScenario, scenario))
         self._site.told = control.waiting
         lab = SshLab(run_id, live, values, self._site)
-        systems = self._site.systems()
-        lab.sampler(systems)
-        return session.carry_out(run_id, live, lab, systems, writer=writer, control=control)
+        return session.carry_out(run_id, live, lab, writer=writer, control=control)
 
     @property
     def _site(self) -> Site:

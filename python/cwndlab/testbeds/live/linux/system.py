@@ -1,15 +1,14 @@
-"""Hosts that run Linux: sysctls, congestion controls, offloads, rules, samplers and settings."""
+"""Hosts that run Linux: sysctls, congestion controls, offloads, rules and settings."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cwndlab.contract.scenario import Flow, Host, Scenario
+from cwndlab.contract.scenario import Flow, Host
 from cwndlab.experiment.scenario.queries import is_datagrams
-from cwndlab.testbeds.live.addresses import Addresses, Ends
+from cwndlab.testbeds.live.addresses import Addresses
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import kernel, rules, settings
 from cwndlab.testbeds.live.linux.kernel import Kernel
-from cwndlab.testbeds.live.linux.tcp_info import TcpInfoSampler
 
 HOST = {"net.ipv4.tcp_no_metrics_save": "1"}
 """Sysctls of hosts where the experiment does not set them: no connection learns from earlier ones."""
@@ -99,18 +98,6 @@ class Linux:
         script = rules.script(host, addresses)
         if script:
             rules.load(reach, script)
-
-    def sampler(
-        self,
-        run_id: int,
-        scenario: Scenario,
-        ends: Mapping[str, Ends],
-        hosts: Mapping[str, Reach],
-    ) -> TcpInfoSampler:
-        """TCP_INFO of all connections between hosts that are namespaces of this machine."""
-        return TcpInfoSampler(
-            run_id, scenario, ends, {name: reach.namespace for name, reach in hosts.items()}
-        )
 
     def settings(self, reach: Reach) -> dict[str, Any]:
         """Settings of a host: `sysctls` by name, and `interfaces`."""

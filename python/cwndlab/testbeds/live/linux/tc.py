@@ -23,6 +23,9 @@ a fast long path, and looks like a queue that nobody asked for."""
 UNLIMITED_BPS = 1_000_000_000_000
 """Rate of a class whose link has none."""
 
+QUANTUM_MIN = 256
+"""Bytes; fq_codel takes this for anything less (sch_fq_codel.c, fq_codel_change)."""
+
 _PACKETS = "limit_packets"
 
 ALONE = ("tc", "qdisc", "add", "dev", DEVICE, "root", "handle", "1:")
@@ -38,6 +41,10 @@ LOOP = (
 def check(link: Link) -> None:
     """Raises ValueError, one line, for what tc cannot make."""
     commands(link, "")
+    own = link["queue"]
+    if own["kind"] == "fq_codel" and own["quantum_bytes"] < QUANTUM_MIN:
+        found = f"at least {QUANTUM_MIN} bytes, not {own['quantum_bytes']}"
+        raise ValueError(f"link {link['name']}: the kernel's quantum of fq_codel is {found}; give it so much")
 
 
 def trials(link: Link) -> Trials:

@@ -35,8 +35,6 @@ _COUNTERS = ("direct_pkts",)
 class ThisMachine:
     """The machine and the network namespace of whoever calls."""
 
-    namespace = ""
-
     def files(self, *patterns: str) -> dict[str, str]:
         """The text of each readable file by path; see `lab.Reach`."""
         found = {}
@@ -103,7 +101,10 @@ class ThisMachine:
         """Run a command and return its output; nothing is undone, as all runs are in places that go with
         them.
         """
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+        )
         if done.returncode:
             raise OSError(" ".join(done.stderr.split()))
         return done.stdout

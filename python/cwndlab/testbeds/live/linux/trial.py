@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 DEVICE = "cwltry"
 """Placeholder of the device in the words of commands, and prefix of the device's name."""
@@ -34,6 +34,24 @@ tell() {{ printf '%s %s\n' "$1" "$(printf %s "$2" | tr '\n' ' ')"; }}
 
 Where no device can be made, nothing can be tried, and nothing is refused.
 """
+
+
+class Tried:
+    """Queue disciplines and rules that were tried on one machine, each once."""
+
+    def __init__(self, run: Callable[[Sequence[str], str], str]) -> None:
+        """Try nothing yet; `run` runs a command there that reads a text, and returns its output."""
+        self._run = run
+        self._said: dict[tuple[str, str], str | None] = {}
+
+    def refused(self, trials: Trials) -> dict[str, str]:
+        """Return why the machine refuses some, by name; raises OSError where it does not answer."""
+        keys = {kind: (kind, str(commands)) for kind, commands in trials.items()}
+        new = {kind: trials[kind] for kind, key in keys.items() if key not in self._said}
+        if new:
+            said = refused(new, self._run(["sh", "-c", ENTER], script(new)))
+            self._said.update({keys[kind]: said.get(kind) for kind in new})
+        return {kind: why for kind, key in keys.items() if (why := self._said[key]) is not None}
 
 
 def script(trials: Trials) -> str:

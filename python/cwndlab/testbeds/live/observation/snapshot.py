@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from cwndlab.testbeds.live.lab import HostSettings, Reach
+from cwndlab.testbeds.live.lab import LiveHost
 from cwndlab.testbeds.live.observation import host_state
 from cwndlab.testbeds.live.observation.host_state import Change
 
@@ -22,15 +22,10 @@ class Snapshot:
     """Settings of machines and the places on them now, to be compared with later ones."""
 
     def __init__(
-        self,
-        system: HostSettings,
-        places: Mapping[str, Reach],
-        machines: Mapping[str, Reach],
-        *,
-        own_changes: bool,
+        self, places: Mapping[str, LiveHost], machines: Mapping[str, LiveHost], *, own_changes: bool
     ) -> None:
         """Read everything. `own_changes`: the run itself changes queue disciplines as it goes."""
-        self._system, self._places, self._reaches, self._own_changes = system, places, machines, own_changes
+        self._places, self._around, self._own_changes = places, machines, own_changes
         self._settings, self._machines = self._read()
 
     @property
@@ -50,10 +45,10 @@ class Snapshot:
         settings, machines = self._read()
         found: list[Change] = []
         for name, machine in self._machines.items():
-            settable = self._settable(self._reaches[name])
+            settable = _settable(self._around[name])
             found += host_state.changes(name, machine, machines[name], settable)
         for place, before in self._settings.items():
-            settable = self._settable(self._places[place])
+            settable = _settable(self._places[place])
             found += host_state.changes(place, before, settings[place], settable)
         return [change for change in found if not (self._own_changes and change.what.endswith(" qdiscs"))]
 
@@ -69,14 +64,15 @@ class Snapshot:
         kept = {**machines, **host_state.compact(self._settings), "changed": differences}
         return gzip.compress(json.dumps(kept, separators=(",", ":")).encode(), mtime=0)
 
-    def _settable(self, reach: Reach) -> Callable[[str], bool]:
-        return partial(self._system.is_setting, reach)
-
     def _read(self) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-        settings = {place: self._system.settings(reach) for place, reach in self._places.items()}
+        settings = {place: each.system.settings(each.reach) for place, each in self._places.items()}
         some: Mapping[str, str] = next(iter(settings.values()))["sysctls"]
         machines = {
-            name: self._system.machine(reach, settings[name]["sysctls"] if name in settings else some)
-            for name, reach in self._reaches.items()
+            name: each.system.machine(each.reach, settings[name]["sysctls"] if name in settings else some)
+            for name, each in self._around.items()
         }
         return settings, machines
+
+
+def _settable(place: LiveHost) -> Callable[[str], bool]:
+    return partial(place.system.is_setting, place.reach)

@@ -176,7 +176,7 @@ def _host(scenario: LiveScenario, host: Host, site: Site) -> Iterator[str]:
     for flow in scenario["flows"]:
         if flow["from"] == name and flow["cc"] and flow["cc"] not in own.congestion_controls:
             yield f"host {name}: has no congestion control {flow['cc']}; {', '.join(own.congestion_controls)}"
-    wanted = site.systems().sysctls(host, scenario["flows"])
+    wanted = driven.system.sysctls(host, scenario["flows"])
     yield from (f"host {name}: has no sysctl {key}" for key in wanted if not own.has(key))
     ingress = host["ingress"]
     if ingress["before_gro"] is not None:
@@ -252,7 +252,7 @@ def _disciplines(scenario: LiveScenario, site: Site) -> Iterator[str]:
     refused: dict[tuple[str, str, str], list[str]] = {}
     for machine, purpose, trials in _trials(scenario, site):
         try:
-            found = site.refused(machine, trials)
+            found = site.tried[machine].refused(trials)
         except OSError as error:
             yield f"{error} (while what the run needs was tried)"
             continue

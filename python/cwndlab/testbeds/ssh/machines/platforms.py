@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.testbeds.live.freebsd import commands, dummynet
 from cwndlab.testbeds.live.freebsd import kernel as freebsd_kernel
 from cwndlab.testbeds.live.freebsd import shell as freebsd_shell
 from cwndlab.testbeds.live.freebsd.system import FreeBSD
-from cwndlab.testbeds.live.lab import HostSettings, Reach
+from cwndlab.testbeds.live.lab import LiveHost
 from cwndlab.testbeds.live.linux import kernel as linux_kernel
 from cwndlab.testbeds.live.linux import shell as linux_shell
 from cwndlab.testbeds.live.linux import tc
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.path.links import LinkMaker
-from cwndlab.testbeds.live.shell import Shell
+from cwndlab.testbeds.ssh.machines.machine import Machine
 
 HZ = 250
 """Ticks per second of Debian's kernels; how many a Linux machine has nobody asks, as it is not set."""
@@ -26,40 +24,12 @@ SIFTR = ("siftr2", "siftr")
 """Modules that log the state of FreeBSD's connections, the better one first."""
 
 
-class Kernel(Protocol):
-    """Questions to a machine's kernel."""
-
-    @property
-    def release(self) -> str:
-        """Release of the kernel, as `uname -r` says."""
-
-    @property
-    def stack(self) -> str:
-        """The name of its stack."""
-
-    @property
-    def stacks(self) -> tuple[str, ...]:
-        """Every name that an experiment file may have for its stacks."""
-
-    @property
-    def congestion_controls(self) -> tuple[str, ...]:
-        """Congestion controls that flows may use."""
-
-    @property
-    def sysctls(self) -> Mapping[str, str]:
-        """Sysctls that can be set."""
-
-    def has(self, sysctl: str) -> bool:
-        """Whether it has a sysctl."""
-
-
 @dataclass(frozen=True)
-class Driven:
-    """A machine's system."""
+class Driven(LiveHost):
+    """A machine, and what its system has."""
 
-    reach: Reach
-    kernel: Kernel
-    system: HostSettings
+    machine: Machine
+    kernel: linux_kernel.Kernel | freebsd_kernel.Kernel
     catalogue: Catalogue
     links: LinkMaker
     link_program: str
@@ -74,23 +44,24 @@ class Driven:
     """Whether `ss`, or cwndlab's agent, tells of sockets that others have opened."""
 
 
-def driven(name: str, shell: Shell) -> Driven:
+def driven(machine: Machine) -> Driven:
     """Find the driver for a machine's system. Raises ValueError, one line, for a system that is not
     driven.
     """
-    told = shell.run(["uname", "-sr"]).split()
+    told = machine.run(["uname", "-sr"]).split()
     match told[0]:
         case "Linux":
-            return _linux(shell)
+            return _linux(machine)
         case "FreeBSD":
-            return _freebsd(shell, told[1])
-    raise ValueError(f"{name}: runs {told[0]}; testbed ssh drives Linux and FreeBSD")
+            return _freebsd(machine, told[1])
+    raise ValueError(f"{machine.name}: runs {told[0]}; testbed ssh drives Linux and FreeBSD")
 
 
-def _linux(shell: Shell) -> Driven:
-    reach = linux_shell.ByShell(shell)
+def _linux(machine: Machine) -> Driven:
+    reach = linux_shell.ByShell(machine)
     own = linux_kernel.read(reach, load=False)
     return Driven(
+        machine=machine,
         reach=reach,
         kernel=own,
         system=Linux(own),
@@ -102,10 +73,11 @@ def _linux(shell: Shell) -> Driven:
     )
 
 
-def _freebsd(shell: Shell, release: str) -> Driven:
-    own = freebsd_kernel.read(shell, release)
+def _freebsd(machine: Machine, release: str) -> Driven:
+    own = freebsd_kernel.read(machine, release)
     return Driven(
-        reach=freebsd_shell.ByShell(shell),
+        machine=machine,
+        reach=freebsd_shell.ByShell(machine),
         kernel=own,
         system=FreeBSD(own),
         catalogue=freebsd_kernel.known(own),

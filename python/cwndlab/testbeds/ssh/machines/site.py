@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from cwndlab.errors import CwndlabError, InputError
-from cwndlab.testbeds.live.linux import trial
-from cwndlab.testbeds.live.linux.trial import Trials
+from cwndlab.testbeds.live.linux.trial import Tried
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.lab_file import LabFile
 from cwndlab.testbeds.ssh.machines import scripts
 from cwndlab.testbeds.ssh.machines.connection import ANSWER_ERRORS, LostError, one_line_of
-from cwndlab.testbeds.ssh.machines.host_systems import Systems
 from cwndlab.testbeds.ssh.machines.machine import Machine
 from cwndlab.testbeds.ssh.machines.platforms import Driven, driven
 from cwndlab.testbeds.ssh.traffic import agents, tools
@@ -43,7 +41,8 @@ class Site:
         self._driven: dict[str, Driven] = {}
         self._set_up: list[str] = []
         self._programs: dict[tuple[str, str], str] = {}
-        self._refused: dict[tuple[str, str, str], str | None] = {}
+        self.tried = {name: Tried(machine.run) for name, machine in self.machines.items()}
+        """Queue disciplines and rules that were tried, by machine."""
         self._agents: dict[str, Path | None] = {}
         self._states: dict[str, tuple[str, int | None]] = {}
         self.told: Callable[[str], None] = lambda machines: None
@@ -104,14 +103,10 @@ class Site:
             self.each(self.machines, self.look)
         return {name: self._driven[name] for name in self.machines}
 
-    def systems(self) -> Systems:
-        """Systems of the machines."""
-        return Systems({name: (own.system, own.reach) for name, own in self.driven().items()})
-
     def look(self, machine: Machine) -> Driven:
         """Find the driver of a machine, asked for once. Raises ValueError for a system that is not driven."""
         if machine.name not in self._driven:
-            self._driven[machine.name] = driven(machine.name, machine)
+            self._driven[machine.name] = driven(machine)
         return self._driven[machine.name]
 
     def program(self, machine: str, name: str, purpose: str) -> str:
@@ -119,20 +114,6 @@ class Site:
         if (machine, name) not in self._programs:
             self._programs[machine, name] = self._driven[machine].reach.program(name, purpose)
         return self._programs[machine, name]
-
-    def refused(self, machine: str, trials: Trials) -> dict[str, str]:
-        """Return why a machine refuses queue disciplines, by name; each is tried once.
-
-        Raises OSError where the machine does not answer.
-        """
-        known = self._refused
-        keys = {kind: (machine, kind, str(commands)) for kind, commands in trials.items()}
-        new = {kind: trials[kind] for kind, key in keys.items() if key not in known}
-        if new:
-            printed = self.machines[machine].run(["sh", "-c", trial.ENTER], trial.script(new))
-            said = trial.refused(new, printed)
-            known.update({keys[kind]: said.get(kind) for kind in new})
-        return {kind: why for kind, key in keys.items() if (why := known[key]) is not None}
 
     def agent(self, machine: str) -> Path | None:
         """Find the program of cwndlab's agent for a machine. None where there is none."""

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from cwndlab.contract.scenario import Scenario
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.machines.machine import Machine
+from cwndlab.testbeds.ssh.machines.platforms import Driven
 
 COUNTERS = "counters.json"
 """File of the counters."""
@@ -29,14 +30,14 @@ class Captures:
     def __init__(
         self,
         scenario: Scenario,
-        machines: Mapping[str, Machine],
+        hosts: Mapping[str, Driven],
         made: Mapping[str, tuple[Machine, str]],
         limit_s: float,
     ) -> None:
         """Run nothing yet."""
         self._limit_s = limit_s
         self._wanted = {
-            point: (*place(point, machines, made), snaplen) for point, snaplen in points(scenario).items()
+            point: (*place(point, hosts, made), snaplen) for point, snaplen in points(scenario).items()
         }
         self._jobs: dict[str, tuple[Machine, str]] = {}
         self._directory: TemporaryDirectory[str] | None = None
@@ -87,12 +88,13 @@ def points(scenario: Scenario) -> dict[str, int]:
 
 
 def place(
-    point: str, machines: Mapping[str, Machine], made: Mapping[str, tuple[Machine, str]]
+    point: str, hosts: Mapping[str, Driven], made: Mapping[str, tuple[Machine, str]]
 ) -> tuple[Machine, str, bool]:
     """Machine, interface, and whether only packets that leave by it count."""
     if point in made:
         return *made[point], True
-    return machines[point], machines[point].interface(), False
+    machine = hosts[point].machine
+    return machine, machine.interface(), False
 
 
 def command(interface: str, snaplen: int, control: int, *, leaving: bool) -> list[str]:
@@ -110,9 +112,9 @@ if [ -r /proc/net/snmp ]; then cat /proc/net/snmp /proc/net/netstat; else netsta
 class Counters:
     """The kernels' own counters of TCP and IP, before and after."""
 
-    def __init__(self, machines: Mapping[str, Machine]) -> None:
+    def __init__(self, hosts: Mapping[str, Driven]) -> None:
         """Read nothing yet."""
-        self._machines = machines
+        self._hosts = hosts
         self._before: dict[str, dict[str, int]] = {}
 
     def start(self) -> None:
@@ -133,7 +135,7 @@ class Counters:
         return json.dumps(changed, indent=1).encode()
 
     def _read(self) -> dict[str, dict[str, int]]:
-        return {name: counters(machine.shell(READ)) for name, machine in self._machines.items()}
+        return {name: counters(host.machine.shell(READ)) for name, host in self._hosts.items()}
 
 
 def counters(text: str) -> dict[str, int]:

@@ -18,7 +18,8 @@ from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Sampler
 from cwndlab.testbeds.logs import ss
-from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
+from cwndlab.testbeds.ssh.machines.machine import Clock
+from cwndlab.testbeds.ssh.machines.platforms import Driven
 from cwndlab.testbeds.tables import SCHEMAS
 
 INTERVAL_S = 0.05
@@ -40,15 +41,9 @@ _MEMORY = re.compile(r"skmem:\(r\d+,rb(\d+),t\d+,tb(\d+)")
 class Samplers:
     """Several samplers as one, and the load of all hosts' processors."""
 
-    def __init__(
-        self,
-        each: Sequence[Sampler],
-        machines: Mapping[str, Machine],
-        loops: Mapping[str, str],
-        limit_s: float,
-    ) -> None:
-        """Samplers that do not run yet; `loops` print the processors' times by host."""
-        self._each, self._machines, self._loops, self._limit_s = each, machines, loops, limit_s
+    def __init__(self, each: Sequence[Sampler], hosts: Mapping[str, Driven], limit_s: float) -> None:
+        """Samplers that do not run yet."""
+        self._each, self._hosts, self._limit_s = each, hosts, limit_s
         self._busy: dict[str, str] = {}
         self.troubles: list[str] = []
         self.busiest: dict[str, float] = {}
@@ -58,8 +53,8 @@ class Samplers:
         """Start all of them."""
         for sampler in self._each:
             sampler.start()
-        for name, machine in self._machines.items():
-            self._busy[name] = machine.start(["sh", "-c", self._loops[name]], self._limit_s)
+        for name, host in self._hosts.items():
+            self._busy[name] = host.machine.start(["sh", "-c", host.busy], self._limit_s)
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins at this CLOCK_MONOTONIC time of this process."""
@@ -71,8 +66,8 @@ class Samplers:
         found = [sampler.stop() for sampler in self._each]
         self.troubles = [trouble for sampler in self._each for trouble in sampler.troubles]
         for name, job in self._busy.items():
-            self._machines[name].signal([job], "TERM")
-            self.busiest[name] = busiest(self._machines[name].complained(job))
+            self._hosts[name].machine.signal([job], "TERM")
+            self.busiest[name] = busiest(self._hosts[name].machine.complained(job))
         return together([rows for rows, _ in found]), together([rows for _, rows in found])
 
 
@@ -112,12 +107,12 @@ class SsSampler:
         scenario: Scenario,
         ends: Mapping[str, Ends],
         *,
-        machines: Mapping[str, Machine],
+        hosts: Mapping[str, Driven],
         clocks: Mapping[str, Clock],
         limit_s: float,
     ) -> None:
         """Run nothing yet; `clocks` are known when the sampler stops."""
-        self._run_id, self._machines, self._clocks, self._limit_s = run_id, machines, clocks, limit_s
+        self._run_id, self._hosts, self._clocks, self._limit_s = run_id, hosts, clocks, limit_s
         self._flows = [ends[flow["name"]] for flow in scenario["flows"] if not is_datagrams(flow)]
         self._jobs: dict[str, str] = {}
         self._zero = 0
@@ -126,12 +121,12 @@ class SsSampler:
 
     def start(self) -> None:
         """Start sampling at all hosts."""
-        for name, machine in self._machines.items():
+        for name, host in self._hosts.items():
             ports = [_port(flow, name) for flow in self._flows if name in (flow.from_, flow.to)]
             if ports:
                 told = " or ".join(f"{side} = :{port}" for side, port in ports)
                 words = ["sh", "-c", LOOP, "sh", told, str(INTERVAL_S)]
-                self._jobs[name] = machine.start(words, self._limit_s)
+                self._jobs[name] = host.machine.start(words, self._limit_s)
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins at this CLOCK_MONOTONIC time of this process."""
@@ -143,9 +138,9 @@ class SsSampler:
         receivers: list[dict[str, Any]] = []
         time.sleep(2 * INTERVAL_S)  # for a look behind the end
         for name, job in self._jobs.items():
-            self._machines[name].signal([job], "TERM")
+            self._hosts[name].machine.signal([job], "TERM")
         for name, job in self._jobs.items():
-            text = self._machines[name].said(job)
+            text = self._hosts[name].machine.said(job)
             here, there = self._rows(name, text)
             senders += here
             receivers += there

@@ -19,7 +19,7 @@ from cwndlab.testbeds.live.freebsd import commands
 from cwndlab.testbeds.live.freebsd.shell import ByShell
 from cwndlab.testbeds.logs import connections, siftr, siftr2
 from cwndlab.testbeds.logs.connections import STATES, Flow
-from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
+from cwndlab.testbeds.ssh.machines.machine import Clock
 from cwndlab.testbeds.ssh.machines.platforms import Driven
 from cwndlab.testbeds.ssh.observation import sampler
 
@@ -49,18 +49,16 @@ class SiftrSampler:
         scenario: Scenario,
         ends: Mapping[str, Ends],
         *,
-        machines: Mapping[str, Machine],
-        driven: Mapping[str, Driven],
+        hosts: Mapping[str, Driven],
         clocks: Mapping[str, Clock],
     ) -> None:
         """Load the module where a flow begins or ends, and tell it where to log; `clocks` are known when it
         stops."""
-        self._run_id, self._machines, self._clocks = run_id, machines, clocks
+        self._run_id, self._hosts, self._clocks = run_id, hosts, clocks
         flows = [ends[flow["name"]] for flow in scenario["flows"] if not is_datagrams(flow)]
         self._flows = flows
         used = {end for flow in flows for end in (flow.from_, flow.to)}
-        self._modules = {name: str(own.siftr) for name, own in driven.items() if name in used and own.siftr}
-        self._reaches = {name: driven[name].reach for name in self._modules}
+        self._modules = {name: str(own.siftr) for name, own in hosts.items() if name in used and own.siftr}
         every = scenario["record"]["tcp"]
         self._interval_ns = every["interval_ns"] if every["kind"] == "interval" else INTERVAL_NS
         self._zero = 0
@@ -71,7 +69,7 @@ class SiftrSampler:
     def start(self) -> None:
         """Have them log."""
         for name, module in self._modules.items():
-            _reach(self._reaches[name]).set(f"net.inet.{module}.enabled", "1")
+            _reach(self._hosts[name]).set(f"net.inet.{module}.enabled", "1")
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins at this CLOCK_MONOTONIC time of this process."""
@@ -81,9 +79,9 @@ class SiftrSampler:
         """End it: rows of the senders, and of the receivers."""
         found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
         for name, module in self._modules.items():
-            self._reaches[name].run(commands.setting(f"net.inet.{module}.enabled", "0"))
+            self._hosts[name].reach.run(commands.setting(f"net.inet.{module}.enabled", "0"))
         for name, module in self._modules.items():
-            data = self._machines[name].get(LOG)
+            data = self._hosts[name].machine.get(LOG)
             try:
                 flows, warnings = parse(module, data)
             except ValueError as error:
@@ -99,7 +97,7 @@ class SiftrSampler:
         return sampler.table(found[0]), sampler.table(found[1])
 
     def _prepare(self, name: str) -> None:
-        module, machine, reach = self._modules[name], self._machines[name], _reach(self._reaches[name])
+        module, machine, reach = self._modules[name], self._hosts[name].machine, _reach(self._hosts[name])
         if not reach.loaded(module):
             reach.run(commands.load(module), undo=commands.unload(module))
         machine.put(LOG, b"")
@@ -157,6 +155,6 @@ def _ports(name: str) -> tuple[int, int] | None:
     return (int(ends[0]), int(ends[1])) if len(ends) == 2 and all(end.isdigit() for end in ends) else None
 
 
-def _reach(reach: object) -> ByShell:
-    assert isinstance(reach, ByShell)  # a host with SIFTR runs FreeBSD
-    return reach
+def _reach(host: Driven) -> ByShell:
+    assert isinstance(host.reach, ByShell)  # a host with SIFTR runs FreeBSD
+    return host.reach

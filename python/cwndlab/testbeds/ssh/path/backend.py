@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from cwndlab.contract.scenario import Link, Scenario
 from cwndlab.contract.summary import LinkSummary
 from cwndlab.errors import RunError
-from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.path import links
 from cwndlab.testbeds.live.path.backend import PathBackend, PathReport
-from cwndlab.testbeds.live.path.links import LinkMaker
-from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
+from cwndlab.testbeds.ssh.machines.machine import Clock
+from cwndlab.testbeds.ssh.machines.platforms import Driven
 from cwndlab.testbeds.ssh.observation.monitors import COUNTERS, Captures, Counters
-from cwndlab.testbeds.tables import SCHEMAS
 
 INTERVAL_S = 0.05
 """Between two looks at a queue."""
@@ -25,15 +22,13 @@ INTERVAL_S = 0.05
 class MadeLink:
     """A link that a machine makes."""
 
-    machine: Machine
-    reach: Reach
-    maker: LinkMaker
+    at: Driven
     interface: str
     """Interface by which the link's packets leave."""
     number: int
     """Number of the link among the machine's, from 1."""
     emulated: bool
-    """Whether cwndlab's emulator makes the link, not `maker`."""
+    """Whether cwndlab's emulator makes the link, not the system of the machine."""
 
 
 class MadeLinks:
@@ -45,7 +40,7 @@ class MadeLinks:
         run_id: int,
         scenario: Scenario,
         *,
-        hosts: Mapping[str, Machine],
+        hosts: Mapping[str, Driven],
         made: Mapping[str, MadeLink],
         emulated: PathBackend | None,
         clocks: Mapping[str, Clock],
@@ -53,7 +48,7 @@ class MadeLinks:
     ) -> None:
         """Put nothing in place; `made` are by link, `clocks` are known when the path stops."""
         self._captures = Captures(
-            scenario, hosts, {name: (each.machine, each.interface) for name, each in made.items()}, limit_s
+            scenario, hosts, {name: (each.at.machine, each.interface) for name, each in made.items()}, limit_s
         )
         self._counters = Counters(hosts)
         self._hosts = hosts
@@ -68,9 +63,9 @@ class MadeLinks:
         """Put the queue disciplines in place, and look at them from then on."""
         for name, made in self._made.items():
             link = self._links[name]
-            made.maker.make(made.reach, link, made.interface, made.number)
-            words = made.maker.watch(link, made.interface, made.number, INTERVAL_S)
-            self._jobs[name] = made.machine.start(words, self._limit_s)
+            made.at.links.make(made.at.reach, link, made.interface, made.number)
+            words = made.at.links.watch(link, made.interface, made.number, INTERVAL_S)
+            self._jobs[name] = made.at.machine.start(words, self._limit_s)
         if self._emulated is not None:
             self._emulated.start()
         self._captures.start()
@@ -84,50 +79,30 @@ class MadeLinks:
 
     def stop(self) -> PathReport:
         """Take the counters and captures; the queue disciplines go with the run."""
-        if not all(machine.connection.is_open for machine in self._hosts.values()):
+        if not all(host.machine.connection.is_open for host in self._hosts.values()):
             return PathReport([], [])  # the run has failed, and what is left goes with it
         files, counters = self._captures.stop(), self._counters.stop()
         own = self._emulated.stop() if self._emulated is not None else PathReport([], [])
-        links: list[LinkSummary] = []
-        rows: list[tuple[int, str, int, int, int]] = []
+        counted: list[LinkSummary] = []
+        rows: list[links.Row] = []
         for name, job in self._jobs.items():
-            machine = self._made[name].machine
+            machine = self._made[name].at.machine
             machine.signal([job], "TERM")
             if self._zero is None or machine.name not in self._clocks:
                 continue
             zero = self._zero + self._clocks[machine.name].offset_ns
-            looks = self._made[name].maker.looks(machine.said(job))
+            looks = self._made[name].at.links.looks(machine.said(job))
             if not looks or looks[-1][0] < zero:
                 raise RunError(f"{machine.name}: shows no counters of link {name} since the run began")
             first = next((leaf for at, leaf in reversed(looks) if at < zero), looks[0][1])
-            last = looks[-1][1]
-            links.append(
-                {
-                    "link": name,
-                    "packets": last.packets - first.packets,
-                    "bytes": last.bytes - first.bytes,
-                    "drops": last.drops - first.drops,
-                    "ce_marks": None,
-                    "busy_ns": None,
-                }
-            )
+            counted.append(links.grown(name, first, looks[-1][1]))
             if self._links[name]["observe"]:
-                rows += [
-                    (
-                        at - zero,
-                        name,
-                        leaf.backlog_bytes,
-                        leaf.backlog_packets,
-                        max(0, leaf.drops - first.drops),
-                    )
-                    for at, leaf in looks
-                    if at >= zero
-                ]
+                rows += [links.row(at - zero, name, leaf, first) for at, leaf in looks if at >= zero]
         self._jobs.clear()
-        seen = [("queue", _queue_rows(self._run_id, sorted(rows)))] if rows else []
+        seen = [("queue", links.queue_rows(self._run_id, rows))] if rows else []
         return PathReport(
             [*seen, *own.batches],
-            [*links, *own.links],
+            [*counted, *own.links],
             flows=own.flows,
             health={**own.health, "zero_by_clock_ns": self._zeros()},
             captures=files,
@@ -143,16 +118,3 @@ class MadeLinks:
         """t = 0 by each machine's clock, by which its captures are, ns since 1970."""
         zero = self._zero
         return {} if zero is None else {name: zero + clock.offset_ns for name, clock in self._clocks.items()}
-
-
-def _queue_rows(run_id: int, rows: list[tuple[int, str, int, int, int]]) -> pa.RecordBatch:
-    columns = [
-        pa.array([run_id] * len(rows), pa.uint32()),
-        pa.array([row[0] for row in rows], pa.uint64()),
-        pa.array([row[1] for row in rows], pa.utf8()).dictionary_encode(),
-        pa.array([row[2] for row in rows], pa.uint64()),
-        pa.array([row[3] for row in rows], pa.uint32()),
-        pa.array([row[4] for row in rows], pa.uint64()),
-        pa.nulls(len(rows), pa.uint64()),
-    ]
-    return pa.record_batch(columns, names=SCHEMAS["queue"].names)

@@ -104,8 +104,8 @@ class EmulatedLinks:
         """Lay the cables, start the emulator, and then lead packets there; raises OSError."""
         cables = []
         for name, made in self._made.items():
-            mtu = made.reach.interfaces()[made.interface]["mtu"]
-            cables.append({**lay(made.reach, made, mtu), "forward": name, "reverse": None})
+            mtu = made.at.reach.interfaces()[made.interface]["mtu"]
+            cables.append({**lay(made.at.reach, made, mtu), "forward": name, "reverse": None})
         config = {
             "run_id": self._run_id,
             "netns": None,
@@ -118,7 +118,7 @@ class EmulatedLinks:
         }
         self._agent = self._begin()
         self._agent.ask({self._router: {"do": "emulate", "config": config}})
-        reach = next(iter(self._made.values())).reach
+        reach = next(iter(self._made.values())).at.reach
         rule = ["pref", str(LAST), "lookup", str(TABLE)]
         _add_rule(reach, rule)
 
@@ -135,9 +135,9 @@ class EmulatedLinks:
         agent, self._agent = self._agent, None
         made = next(iter(self._made.values()))
         with agent:
-            file = made.machine.path(ROWS)
+            file = made.at.machine.path(ROWS)
             answer = agent.ask({self._router: {"do": "emulated", "file": file}})[self._router]
-            found = batches(made.machine.get(ROWS))
+            found = batches(made.at.machine.get(ROWS))
         report: dict[str, Any] = answer["report"]
         return PathReport(
             batches=[(name, batch) for name, table in found for batch in table.to_batches()],

@@ -5,7 +5,7 @@ samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from cwndlab.testbeds.live.lab import Lab
 from cwndlab.testbeds.live.linux import tcp_info
 from cwndlab.testbeds.live.traffic import agents
 from cwndlab.testbeds.ssh.machines.connection import ANSWER_ERRORS
-from cwndlab.testbeds.ssh.machines.machine import Machine
+from cwndlab.testbeds.ssh.machines.platforms import Driven
+from cwndlab.testbeds.ssh.machines.scripts import BASE
 
 PROGRAM = "cwndlab-agent"
 """Name of the agent in the run's directory at a machine."""
@@ -48,11 +49,9 @@ def program(kind: str, described: Mapping[str, str] | None) -> Path | None:
 class AgentTraffic(agents.Agents):
     """An agent at each host, which is told the run's beginning by its own monotonic clock."""
 
-    def __init__(
-        self, lab: Lab, limit_s: float, look: Callable[[], None], machines: Mapping[str, Machine]
-    ) -> None:
+    def __init__(self, lab: Lab, limit_s: float, look: Callable[[], None], hosts: Iterable[str]) -> None:
         """Start the programs, which are there."""
-        super().__init__(lab, limit_s, look, lambda host: [machines[host].path(PROGRAM)], machines)
+        super().__init__(lab, limit_s, look, lambda host: [f"{BASE}/run/{PROGRAM}"], hosts)
 
     def ask(self, orders: Mapping[str, Mapping[str, Any]], takes_s: float = 0.0) -> dict[str, dict[str, Any]]:
         """Give hosts their orders; `start` comes with a time of the clock that counts since 1970."""
@@ -77,13 +76,13 @@ class AgentSampler:
         scenario: Scenario,
         ends: Mapping[str, Ends],
         *,
-        machines: Mapping[str, Machine],
+        hosts: Mapping[str, Driven],
         traffic: AgentTraffic,
     ) -> None:
         """Look at nothing yet."""
-        self._machines, self._traffic = machines, traffic
+        self._hosts, self._traffic = hosts, traffic
         self._configs = {
-            host: {role: _config(run_id, scenario, ends, host, role) for role in ROLES} for host in machines
+            host: {role: _config(run_id, scenario, ends, host, role) for role in ROLES} for host in hosts
         }
         self.troubles: list[str] = []
 
@@ -105,13 +104,14 @@ class AgentSampler:
         hosts = [host for host, _ in self._with(role)]
         file = f"samples-{role}"
         orders = {
-            host: {"do": "samples", "name": role, "file": self._machines[host].path(file)} for host in hosts
+            host: {"do": "samples", "name": role, "file": self._hosts[host].machine.path(file)}
+            for host in hosts
         }
         answers = self._traffic.ask(orders) if orders else {}
         tables = []
         for host in hosts:
             self.troubles += [f"host {host}: {error}" for error in answers[host]["report"]["errors"]]
-            tables += [table for _, table in batches(self._machines[host].get(file))]
+            tables += [table for _, table in batches(self._hosts[host].machine.get(file))]
         if not tables:
             return pa.table({})
         return pa.concat_tables(tables).sort_by("t_ns")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import Any, Self
 from cwndlab.errors import RunError
 from cwndlab.testbeds.ssh.machines.connection import COMMAND_S
 from cwndlab.testbeds.ssh.machines.machine import Machine
+from cwndlab.testbeds.ssh.machines.platforms import Driven
 from cwndlab.testbeds.ssh.traffic import tool_reports
 
 LISTEN_S = 10
@@ -90,17 +91,16 @@ class ToolTraffic:
 
     def __init__(
         self,
-        hosts: Mapping[str, Machine],
+        hosts: Mapping[str, Driven],
         limit_s: float,
         look: Callable[[], None],
-        counted: Collection[str] = (),
     ) -> None:
-        """Start nothing yet; nothing will run longer than the limit. At the hosts `counted` only the tool
-        knows how much a flow carried.
+        """Start nothing yet; nothing will run longer than the limit. Where sockets cannot be asked, only the
+        tool knows how much a flow carried.
         """
         self._limit_s, self._look = limit_s, look
         self._hosts = {
-            name: _Host(machine, limit_s, counted=name in counted) for name, machine in hosts.items()
+            name: _Host(own.machine, limit_s, counted=not own.asks_sockets) for name, own in hosts.items()
         }
         self._pool = ThreadPoolExecutor(max(1, len(hosts)))
 
