@@ -115,6 +115,8 @@ def test_holms_correction_by_hand() -> None:
     # 0.01 x 4, 0.02 x 3, 0.03 x 2 = 0.06, and 0.04 x 1 is not below the one before it.
     assert statistics.holm([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert statistics.holm([0.6, 0.7]) == [1, 1]
+    # Of ties each is corrected as much as the first of them.
+    assert statistics.holm([0.2, 0.01, 0.01]) == pytest.approx([0.2, 0.03, 0.03])
     assert statistics.holm([]) == []
 
 

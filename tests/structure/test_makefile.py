@@ -51,7 +51,11 @@ def test_what_is_made_wrong_on_purpose_is_there() -> None:
     """Of a source that has moved `make soak-mutants` would try nothing."""
     python = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
     rust = tomllib.loads((ROOT / ".cargo/mutants.toml").read_text())
-    names = [*python["only_mutate"], *python["pytest_add_cli_args_test_selection"], *rust["examine_globs"]]
+    names = [
+        *(f"python/{name}" for name in python["only_mutate"]),
+        *python["pytest_add_cli_args_test_selection"],
+        *rust["examine_globs"],
+    ]
     assert [name for name in names if not any(ROOT.glob(name))] == []
 
 
