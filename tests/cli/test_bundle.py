@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from cwndlab.errors import InputError
+from cwndlab.formats.bundle import reader
+
 pytestmark = pytest.mark.slow
 
 
@@ -140,6 +143,45 @@ def test_no_archive_writes_elsewhere(cwndlab, member):
     assert ran.code == 2
     assert "is no plain file below one directory" in ran.err
     assert {path.name for path in cwndlab.directory.iterdir()} == {"evil.tar.gz"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        (["GNU.sparse.map=0,1,", "GNU.sparse.size=9"], "a header of a member makes no sense"),
+        (["a=b"] * 2000, "a header of a member makes no sense"),
+        (None, "a header says that it has -512 bytes"),
+    ],
+)
+def test_a_header_without_sense_is_refused_in_a_line(cwndlab, headers, said):
+    """Sizes below 0 would read an archive of any size into memory."""
+    if headers is None:
+        evil = bytearray(header("paper/long", 0, tarfile.XHDTYPE))
+        evil[124:136] = b"\xff" + (2**88 - 512).to_bytes(11)
+        evil[148:156] = b"%06o\0 " % (sum(evil[:148]) + sum(evil[156:]) + 8 * ord(" "))
+        content = bytes(evil)
+    else:
+        content = b""
+        for text in headers:
+            digits = 1 if len(text) < 7 else 2
+            body = b"%d %s\n" % (digits + 1 + len(text) + 1, text.encode())
+            content += header("paper/long", len(body), tarfile.XHDTYPE) + body.ljust(512, b"\0")
+    (cwndlab.directory / "evil.tar.gz").write_bytes(
+        gzip.compress(content + header("paper/a", 0) + bytes(1024))
+    )
+    ran = cwndlab("data", "reproduce", "evil.tar.gz")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert said in ran.err
+    assert {path.name for path in cwndlab.directory.iterdir()} == {"evil.tar.gz"}
+
+
+def test_directories_of_an_archive_are_counted(cwndlab, monkeypatch):
+    monkeypatch.setattr(reader, "MOST_FILES", 20)
+    bomb(
+        cwndlab.directory / "bomb.tar.gz", [(header(f"paper/{n}", 0, tarfile.DIRTYPE), 0) for n in range(21)]
+    )
+    with pytest.raises(InputError, match="holds more than 20 directories"):
+        reader.unpack(cwndlab.directory / "bomb.tar.gz", cwndlab.directory)
 
 
 ZEROS = 400 << 20

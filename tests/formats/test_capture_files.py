@@ -223,6 +223,15 @@ def test_clocks_that_differ_are_corrected(
     # The same stands beside the delays.
     assert sorted(found.summary["one_way_error_ms"]) == pytest.approx(sorted(halves), rel=0.02)
     assert plain.summary["one_way_error_ms"].null_count() == len(FLOWS)
+    of_flow = dict(found.summary.select("flow", "one_way_error_ms").rows())
+    for results, known in ((found, of_flow), (plain, {})):
+        assert (
+            results.series("samples").collect()["error"].equals(results.series(0, table="samples")["error"])
+        )
+        for flow in FLOWS:
+            off = results.series(0, flow, "samples").group_by("kind").agg(pl.col("error").unique())
+            for kind, (error,) in off.rows():
+                assert error == (round(known[flow] * 1e6) if kind in ways and known else None), kind
     # And in a plot of the single delays.
     for results, off in ((found, f"two clocks: off by {max(halves):.2g}"), (plain, "")):
         figure = plots.plot(results, "rtt", value="samples.one-way-delay")

@@ -132,6 +132,18 @@ def test_text_around_a_document_and_numbers_that_json_lacks(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize("name", ["parallel3.json", "datagrams3.json"])
+def test_a_rate_that_is_no_number_is_that_of_the_bytes(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    odd = re.sub(r'"bits_per_second":\s*[\d.e+]+', '"bits_per_second": -nan', (FILES / name).read_text())
+    file.write_text(odd)
+    (recording,), known = base.read(file), read(name).metrics
+    for flow, metrics in known.items():
+        assert recording.metrics[flow] == pytest.approx(
+            metrics, rel=2e-3
+        )
+
+
 def test_runs_without_an_end_are_their_intervals_so_far(tmp_path: Path) -> None:
     document = json.loads((FILES / "parallel3.json").read_text())
     intervals = document["intervals"][:-1]
@@ -172,8 +184,10 @@ def test_a_run_that_is_only_an_error_hides_no_other(tmp_path: Path) -> None:
 def test_several_documents_and_streamed_events_are_runs(tmp_path: Path) -> None:
     whole = json.loads((FILES / "parallel3.json").read_text())
     several = tmp_path / "several.json"
-    several.write_text("\n".join(json.dumps(whole) for _ in range(3)))
-    assert [recording.label for recording in base.read(several)] == [f"several.json #{n}" for n in (1, 2, 3)]
+    for between in ("\n", "", " "):
+        several.write_text(between.join(json.dumps(whole) for _ in range(3)))
+        labels = [recording.label for recording in base.read(several)]
+        assert labels == [f"several.json #{n}" for n in (1, 2, 3)]
     events = [
         ("start", whole["start"]),
         *(("interval", i) for i in whole["intervals"]),

@@ -1,6 +1,7 @@
 """The summary of a run on the real kernel, made of what was seen without one."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -151,15 +152,39 @@ def test_one_way_delays_between_two_clocks_say_how_far_they_may_be_off() -> None
     observed = summary.Observed(scenario, pl.DataFrame(), pl.DataFrame(), PathReport([], [], {}))
     observed.starts = {"f": 0}
 
-    def told(delays: list[int], errors: dict[str, int]) -> tuple[Any, Any]:
+    def told(delays: list[int], errors: dict[str, int]) -> tuple[Any, ...]:
         seen = [(SECOND, "one-way-delay", delay, 200) for delay in delays]
-        observed.reports = {("f", "from"): end("from", opened_ns=0), ("f", "to"): end("to", samples=seen)}
+        sent = end("from", opened_ns=0, sent_in_window=1)
+        observed.reports = {("f", "from"): sent, ("f", "to"): end("to", samples=seen)}
         observed.clock_errors_ns = errors
         row = flow_metrics(scenario, summary.summary(observed))["f"]
-        return row["one_way_p50_ms"], row["one_way_error_ms"]
+        return row["one_way_p50_ms"], row["one_way_error_ms"], row["mos_error"]
 
     # The first look at a clock left 0.1 ms open; the second 0.2 ms, and the clock had moved by 1 ms.
     moved = Clock(5_000_000, 100_000).may_be_off(Clock(4_000_000, 200_000))
-    assert told([20_000_000], {"a": moved, "b": 300_000}) == (20.0, 1.5)
-    assert told([20_000_000], {}) == (20.0, None)
-    assert told([], {"a": moved, "b": 300_000}) == (None, None)
+    # A ms of delay is 0.024 of R (docs/results.md), and the score rises by some 0.02 a point there.
+    assert told([20_000_000], {"a": moved, "b": 300_000}) == (20.0, 1.5, pytest.approx(0.0007, abs=2e-4))
+    assert told([20_000_000], {}) == (20.0, None, None)
+    assert told([], {"a": moved, "b": 300_000}) == (None, None, None)
+    # Beyond where people begin to talk into each other it is more.
+    (*_, early), (*_, late) = (told([ms * 10**6], {"a": 5 * 10**6, "b": 0}) for ms in (20, 190))
+    assert late > 2 * early
+
+
+def test_changes_of_one_way_delays_of_loadlatency_are_off_where_there_are_two_clocks(tmp_path: Path) -> None:
+    experiment = load(TEXT.replace("APP", "{kind: loadlatency, scenario: 1, idle: 200ms}"))
+    scenario = experiment.plan().runs[0].scenario
+    told = experiment.run(out=tmp_path / "out").record(0).summary
+    assert told is not None
+    (pinger,) = [flow for flow in told["flows"] if "observed" in flow.get("load", {})]
+    found = pinger["load"]["metrics"]
+    found["one_way"]["off_ms"] = 1.25  # what the tool says, which takes its ends for two machines
+    alone = {"scenarios": [pinger["load"]["observed"]], "idle_pings": []}
+    document = {"observed": alone, "metrics": [found], "conditions": {"facts": {"began_monotonic_ns": "0"}}}
+    observed = summary.Observed(scenario, pl.DataFrame(), pl.DataFrame(), PathReport([], [], {}))
+    observed.starts = dict.fromkeys((flow["name"] for flow in scenario["flows"]), 0)
+    observed.sessions = {pinger["flow"]: summary.LoadSession(document, None)}
+    for errors, off_ms in (({}, None), ({"a": 1000, "b": 1000}, 1.25)):
+        observed.clock_errors_ns = errors
+        row = flow_metrics(scenario, summary.summary(observed))[pinger["flow"]]
+        assert row["one_way_error_ms"] == off_ms

@@ -186,6 +186,14 @@ def _figure(found: Mapping[str, Any], key: str) -> float:
     return float(value) if value is not None else 0.0
 
 
+def _rate(found: Mapping[str, Any]) -> float:
+    """Bits a second, of bytes and seconds where iperf3 divided by an end that it did not know."""
+    if found.get("bits_per_second") is not None:
+        return float(found["bits_per_second"])
+    seconds = _figure(found, "seconds")
+    return 8 * _figure(found, "bytes") / seconds if seconds > 0 else 0.0
+
+
 def _receiver_is_silent(stream: Mapping[str, Any]) -> bool:
     """Whether a receiver of TCP claims 0 bytes of what was sent, as when a run is interrupted."""
     sender, receiver = stream.get("sender") or {}, stream.get("receiver") or {}
@@ -198,7 +206,7 @@ def _goodput_of_datagrams(
     """Mbit/s of each stream: its share of `sum_received`, by the datagrams that were not lost; what was sent
     less what was lost, where there is no such sum (iperf3 before 3.2). A sum of 0 bytes is not known."""
     parts = {
-        name: _figure(udp, "bits_per_second") * (1 - _figure(udp, "lost_packets") / _figure(udp, "packets"))
+        name: _rate(udp) * (1 - _figure(udp, "lost_packets") / _figure(udp, "packets"))
         for name, udp in streams.items()
         if _figure(udp, "packets") > 0
     }
@@ -207,7 +215,7 @@ def _goodput_of_datagrams(
         return {name: part / 1e6 for name, part in parts.items()}
     if not _figure(arrived, "bytes"):
         return {}
-    rate = _figure(arrived, "bits_per_second")
+    rate = _rate(arrived)
     return {name: rate * part / whole / 1e6 for name, part in parts.items()}
 
 
@@ -219,7 +227,7 @@ def _metrics(
     metrics: dict[str, float] = {}
     for counted in (receiver, sender):
         if _figure(counted, "seconds") and _figure(counted, "bytes"):
-            metrics["goodput_mbps"] = _figure(counted, "bits_per_second") / 1e6
+            metrics["goodput_mbps"] = _rate(counted) / 1e6
             break
     if _figure(udp, "packets") and udp.get("lost_packets") is not None:
         metrics["drop_rate"] = _figure(udp, "lost_packets") / _figure(udp, "packets")

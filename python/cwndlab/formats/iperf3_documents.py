@@ -10,6 +10,7 @@ from typing import Any
 from cwndlab.errors import InputError
 
 _BEGIN = re.compile(r"^[ \t]*\{", re.MULTILINE)
+_BEHIND = re.compile(r"[ \t]*\{")
 _STRAY_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|-?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE)
 _HAS_STRAY_NUMBER = re.compile(r"[:\[,]\s*-?(?:nan|inf)", re.IGNORECASE)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|"|[{}\[\]]')
@@ -79,7 +80,7 @@ def _objects(path: Path, text: str) -> Iterator[tuple[dict[str, Any], list[str]]
     decoder = json.JSONDecoder(parse_constant=lambda _: None, object_hook=_lean)
     at = 0
     while True:
-        begin = _BEGIN.search(text, at)
+        begin = _BEHIND.match(text, at) or _BEGIN.search(text, at)
         remarks = _passed_over(text[at : begin.start() if begin else len(text)])
         if begin is None:
             if remarks:

@@ -93,7 +93,7 @@ def _recording(path: Path, document: Mapping[str, Any], place: int) -> Recording
         if len(rtt):
             of_load = {"load_scenario": scenario["number"], **summary.of_load(metrics)}
             found[PINGER] |= {name: value for name, value in of_load.items() if value is not None}
-    off_ms = (metrics["one_way"] or {}).get("off_ms")
+    off_ms = summary.of_load(metrics)["one_way_error_ms"]
     if off_ms is not None:
         found[PINGER]["one_way_error_ms"] = off_ms
     warnings = [f"{PINGER}: one-way changes may be off by {off_ms:.4g} ms: two clocks"] if off_ms else []

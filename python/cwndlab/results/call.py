@@ -49,3 +49,14 @@ def of_flow(frame_ns: int, one_way_p95_ns: float | None, loss: float | None) -> 
     if one_way_p95_ns is None or loss is None:
         return None
     return opinion_score((frame_ns + one_way_p95_ns) / 1e6, min(1.0, loss))
+
+
+def error(
+    frame_ns: int, one_way_p95_ns: float | None, loss: float | None, off_ns: float | None
+) -> float | None:
+    """How far the score of a flow may be off whose delay is `off_ns` off at most. None where no clock is."""
+    score = of_flow(frame_ns, one_way_p95_ns, loss)
+    if score is None or one_way_p95_ns is None or off_ns is None:
+        return None
+    ends = (of_flow(frame_ns, max(0.0, one_way_p95_ns + off), loss) for off in (-off_ns, off_ns))
+    return max(abs(end - score) for end in ends if end is not None)

@@ -25,7 +25,7 @@ LEAST = (3, 2)
 last of these numbers also if words of the keys have to be broken for it.
 """
 
-_CALL = ("goodput_mbps", "mos", "one_way_p95_ms", "one_way_error_ms", "drop_rate")
+_CALL = ("goodput_mbps", "mos", "mos_error", "one_way_p95_ms", "one_way_error_ms", "drop_rate")
 """Metrics that get room before all others where there is a call."""
 
 

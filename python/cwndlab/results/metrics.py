@@ -103,6 +103,7 @@ METRICS = (
     Metric("one_way_p95_ms", "one-way delay, 95th percentile", "ms", better="lower", head="one-way p95", room=30),
     Metric("one_way_error_ms", "one-way delay, off by at most", "ms", over="max", head="one-way ±", room=30),
     Metric("mos", "mean opinion score", better="higher", head="MOS", room=33),
+    Metric("mos_error", "mean opinion score, off by at most", over="max", head="MOS ±", room=34),
     Metric("stalled_s", "time stalled", "s", better="lower", head="stalled", room=33),
     Metric("load_scenario", "loadlatency scenario", kind="count"),
     Metric("upload_kib_s", "upload capacity", "KiB/s", better="higher", head="up", room=1),

@@ -122,6 +122,7 @@ class ResultSet:
         front of it, as a number or text; `table` is `tcp`, `queue`, `events`, `samples` or, of real kernels,
         `tcp_info`. The columns are those on disk without `run_id`, with times as floats: `t_s` in s, every
         other `*_ns` as `*_ms`; `*_bytes` and `*_bps` stay integers. A table that was not recorded is empty.
+        `samples` have `error` besides: how far `value` may be off, in its unit, null where nothing says so.
 
         Of all runs, `series("tcp")`, a lazy frame: the same columns behind `run_id`, `repeat` and the swept
         keys. `collect` reads one run after the other, and of them only what the query needs.
@@ -141,7 +142,22 @@ class ResultSet:
             if flow not in flows:
                 raise unknown("flow", flow, flows)
         frame = _polars(_floats(self._rows(index, table)))
+        if table == "samples":
+            frame = frame.with_columns(self._clock_errors(index, frame))
         return frame if flow is None or "flow" not in frame.columns else frame.filter(frame["flow"] == flow)
+
+    def _clock_errors(self, index: int, samples: pl.DataFrame) -> pl.Series:
+        """How far samples may be off, in the unit of their values: delays between two clocks."""
+        import polars as pl
+
+        rows = self._frame.filter(pl.col("run_index") == index)
+        off_ms = rows.get_column(_OFF_MS, default=pl.Series(_OFF_MS, [None] * rows.height, pl.Float64))
+        by_flow = rows.select(pl.col("flow").cast(pl.String), (off_ms * 1e6).round().cast(pl.Int64))
+        found = samples.select(pl.col("flow", "kind").cast(pl.String)).join(
+            by_flow, on="flow", how="left", maintain_order="left"
+        )
+        between_clocks = pl.col("kind").str.starts_with("one-way-")
+        return found.select(pl.when(between_clocks).then(pl.col(_OFF_MS)).alias("error"))["error"]
 
     def _of_all(self, table: str, flow: str | None) -> pl.LazyFrame:
         """A table of all runs that were carried out, read as a query asks for it."""
@@ -151,6 +167,8 @@ class ResultSet:
         if flow is not None and flow not in (flows := self.summary["flow"].unique(maintain_order=True)):
             raise unknown("flow", flow, flows)
         empty = _polars(_floats(tables.SCHEMAS[table].empty_table()))
+        if table == "samples":
+            empty = empty.with_columns(pl.Series("error", [], pl.Int64))
         runs = self.runs.filter(pl.col("status") != MISSING)
         # A series' own column comes before a key of that name.
         keys = runs.select("run_id", *(key for key in ("repeat", *self.keys) if key not in empty.columns))
@@ -300,6 +318,9 @@ class ResultSet:
     def _rows(self, index: int, table: str) -> pa.Table:
         record = self._record(index)
         return self._part(self._part_of(index)).rows(table, record)
+
+
+_OFF_MS = "one_way_error_ms"
 
 
 @dataclass(frozen=True, slots=True)

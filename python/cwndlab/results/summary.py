@@ -35,8 +35,9 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
     mean time between entries of loss recovery, the period of the congestion-avoidance sawtooth; it needs two
     entries. `completion_s` is from opening to the last byte read; `completion_*_ms`, `response_*_ms`,
     `round_*_ms` and `one_way_*_ms` are percentiles of what the application saw (each transfer of background
-    traffic completes), `mos` is the opinion score of a call (`results.call`), `stalled_s` is how long a
-    player had nothing to show. Of datagrams, `drop_rate` is the loss.
+    traffic completes), `mos` is the opinion score of a call (`results.call`), `mos_error` how far two clocks
+    may have it off, `stalled_s` is how long a player had nothing to show. Of datagrams, `drop_rate` is the
+    loss.
     `limited_*_pct` are shares of the active time, and `limited_by` is the main one (`results.limits`).
     `power` is Kleinrock's: goodput in Mbit/s over the mean RTT in s (Kleinrock 1979).
     `slow_start_exit_s` is from the flow's start to the first end of slow start, wherever the window lies.
@@ -135,7 +136,9 @@ def _metrics(scenario: Scenario, flow: Flow, counted: FlowSummary) -> dict[str, 
     floats["one_way_error_ms"] = _ratio(counted.get("one_way_error_ns"), 1e6)
     if "frame_ns" in app_of(flow):  # of a call
         late = by_name.get("one_way", {}).get("p95_ns")
-        floats["mos"] = call.of_flow(app_of(flow)["frame_ns"], late, floats["drop_rate"])
+        of_call = app_of(flow)["frame_ns"], late, floats["drop_rate"]
+        floats["mos"] = call.of_flow(*of_call)
+        floats["mos_error"] = call.error(*of_call, counted.get("one_way_error_ns"))
     load: Mapping[str, Any] = counted.get("load") or {}
     if "observed" in load:
         floats |= of_load(load["metrics"] if "metrics" in load else load["figures"])  # as 0.2 wrote it
@@ -159,6 +162,7 @@ def of_load(metrics: Mapping[str, Any]) -> dict[str, float | None]:
         "responsiveness_hz": metrics["responsiveness_hz"],
         "smoothness_hz": metrics["smoothness_hz"],
         "rpm": metrics["rpm"]["rpm"] if metrics["rpm"] else None,
+        "one_way_error_ms": (metrics["one_way"] or {}).get("off_ms"),
     }
 
 

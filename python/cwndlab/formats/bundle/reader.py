@@ -66,8 +66,10 @@ def unpack(bundle: Path, into: Path, seen: Callable[[int, int], object] | None =
                 _Unpacking(into).all_of(archive)
     except _RefusedError as error:
         raise InputError(f"{bundle}: {error}") from None
-    except (tarfile.TarError, zlib.error, EOFError, RecursionError) as error:
+    except (tarfile.TarError, zlib.error, EOFError) as error:
         raise InputError(f"{bundle}: is no whole .tar.gz ({error})") from None
+    except (ValueError, RecursionError):  # headers that the module of Python does not look at
+        raise InputError(f"{bundle}: is no .tar.gz: a header of a member makes no sense") from None
     except OSError as error:
         raise InputError(f"{bundle}: {error.strerror or error}") from None
     return _entries(bundle, into)
@@ -92,7 +94,7 @@ class _Stream:
         self._moved = moved
 
     def read(self, size: int) -> bytes:
-        if size > _BLOCK:
+        if not 0 <= size <= _BLOCK:  # a size below 0 would read all there is
             raise _RefusedError(f"a header says that it has {size} bytes; {_BLOCK} are allowed")
         data = self._stream.read(size)
         self._look(self._stream.tell())
@@ -130,10 +132,14 @@ class _Unpacking:
     def all_of(self, archive: tarfile.TarFile) -> None:
         """Write every file; what a member says of owners, modes, times and links is not looked at."""
         written = set()
+        directories = 0
         while (member := archive.next()) is not None:
             # The list of all members, which the stub lacks, would grow with the archive.
             archive.members.clear()  # type: ignore[attr-defined]
             if member.isdir():
+                directories += 1
+                if directories > MOST_FILES:
+                    raise _RefusedError(f"holds more than {MOST_FILES} directories")
                 continue
             words = member.name.split("/")
             plain = member.isreg() and not member.issparse() and len(words) > 1
