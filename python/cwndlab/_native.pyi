@@ -288,6 +288,12 @@ def start_times(scenario: str) -> list[int]:
     Raises ValueError, with one line, where it is no Scenario.
     """
 
+def phases(scenario: str) -> dict[str, int]:
+    """Delays that the run of a Scenario adds to links, ns, by their names.
+
+    Raises ValueError, with one line, where it is no Scenario.
+    """
+
 def run_script(
     text: str,
     name: str,

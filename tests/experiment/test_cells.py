@@ -195,6 +195,7 @@ OF_ENDS = {
     "flows.second.name": ["second", "x"],
     "duration": ["8s", "4s", "9s"],
     "start_jitter": ["0s", "1ms"],
+    "phase_jitter": ["0s", "1ms"],
     "measure.from": ["0s", "2s"],
     "measure": ["{from: 1s}", "{to: 3s}"],
     "record.tcp": ["off", "10ms"],

@@ -78,6 +78,60 @@ def test_jitter_is_the_round_trip_of_an_empty_path() -> None:
     assert scenario("start_jitter=0s")["start_jitter_ns"] == 0
 
 
+def phases(*overrides: str, testbed: str = "sim") -> dict[str, int] | None:
+    found = {
+        json.dumps(run.scenario.get("phase_jitter_ns"))
+        for run in load(BASE, overrides, testbed=testbed).plan().runs
+    }
+    (text,) = found  # the same in every repeat: what each draws is up to the engine
+    return json.loads(text)
+
+
+def test_repeats_have_phases_of_a_packet_at_the_slowest_link() -> None:
+    both = ("access.a", "access.b")
+    assert phases() is None
+    assert phases("repeat=2") == dict.fromkeys(both, 1_211_200)  # 1514 B at 10 Mbit/s
+    assert phases("repeat=2", "phase_jitter=0s") is None
+    off = load(BASE, ["repeat=2", "phase_jitter=0s"]).plan().runs[0]
+    assert (off.scenario, off.scenario_hash) == (one(BASE).scenario, one(BASE).scenario_hash)
+    assert phases("phase_jitter=3us") == phases("repeat=9", "phase_jitter=3us") == dict.fromkeys(both, 3000)
+    # A small MTU anywhere, the link's overhead, a slower link, a bucket; not the schedule, nor the way back.
+    slow = "network.dumbbell.bottleneck"
+    assert phases("repeat=2", "network.dumbbell.access.mtu=986") == dict.fromkeys(both, 800_000)
+    assert phases("repeat=2", f"{slow}.overhead=0") == dict.fromkeys(both, 1_200_000)
+    assert phases("repeat=2", "network.dumbbell.access_of={b: {rate: 1mbit}}") == dict.fromkeys(
+        both, 12_112_000
+    )
+    bucket = f"{slow}.shaper={{kind: tbf, rate: 1mbit, burst: 20KB}}"
+    assert phases("repeat=2", bucket) == dict.fromkeys(both, 12_112_000)
+    later = f"{slow}.schedule=[{{at: 1s, set: {{rate: 1mbit}}}}]"
+    assert phases("repeat=2", later) == dict.fromkeys(both, 1_211_200)
+    assert phases("repeat=2", "network.dumbbell.reverse.rate=1mbit") == dict.fromkeys(both, 1_211_200)
+
+
+def test_a_host_of_several_flows_has_the_phases_of_the_slowest() -> None:
+    hosts = "hosts={a: {stack: linux-6.8}, b: {stack: linux-6.8}, c: {stack: linux-6.8}}"
+    links = "[{from: a, to: b, rate: 10mbit}, {from: b, to: c, rate: 2mbit}, {from: a, to: c}]"
+    flows = "flows=[{name: f, from: a, to: b}, {name: g, from: c, to: b}, {name: h, from: a, to: c}]"
+    found = phases("repeat=2", hosts, f"network={{nodes: [], links: {links}}}", flows)
+    assert found == {"a-b": 1_211_200, "a-b.reverse": 1_211_200, "b-c": 6_056_000, "b-c.reverse": 6_056_000}
+
+
+def test_phases_are_a_traces_mean_packet(tmp_path: Path) -> None:
+    (tmp_path / "x.trace").write_text("1\n2\n6\n", encoding="utf-8")  # three packets in 6 ms
+    (tmp_path / "x.yaml").write_text(BASE.replace("rate: 10mbit\n", "shaper: {kind: trace, file: x.trace}\n"))
+    run = load(tmp_path / "x.yaml", ["repeat=2"]).plan().runs[0]
+    assert run.scenario["phase_jitter_ns"] == dict.fromkeys(("access.a", "access.b"), 2_000_000)
+
+
+def test_machines_draw_their_phases_themselves() -> None:
+    stacks = ("hosts.a={stack: linux}", "hosts.b={stack: linux}", "record.tcp=10ms")
+    assert phases("repeat=2", *stacks, testbed="netns") is None
+    plan = load(BASE, ["repeat=2", *stacks, "phase_jitter=0s"], testbed="netns").plan()
+    said = "phase_jitter: nothing to testbed netns, whose machines have phases of their own"
+    assert said in plan.runs[0].notes
+
+
 def test_buffers_of_the_socket_belong_to_each_side() -> None:
     flow = scenario()["flows"][0]
     assert (flow["sndbuf"], flow["rcvbuf"]) == (600_000, 600_000)

@@ -65,6 +65,7 @@ def random_settings(number: int) -> Settings:
         measure=draw.choice([0, draw.randrange(duration)]),
         seed=draw.randrange(1, 10_000),
         start_jitter=draw.choice([0, draw.randrange(100_000_000)]),
+        phase_jitter=draw.choice([0, draw.randrange(10_000_000)]),
         access=draw.choice([10**10, 10**9]),
         tcp=draw.choice([10_000_000, 50_000_000]),
         queue_every=draw.choice([10_000_000, 20_000_000]),

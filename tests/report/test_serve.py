@@ -217,6 +217,11 @@ def test_a_run_whose_rate_changes_has_an_address_too() -> None:
     assert link.of_scenario(scenario(twice)) is None
 
 
+def test_the_first_of_several_repeats_has_its_phases_in_the_address() -> None:
+    found = link.of_scenario(scenario(FILE + "repeat: 2\n"))
+    assert found is not None and "&phase_jitter=1.2112ms&" in found
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

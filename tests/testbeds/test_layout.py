@@ -14,7 +14,7 @@ from cwndlab.testbeds import programs
 from cwndlab.testbeds.live.linux import rules
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
-from cwndlab.testbeds.live.traffic.clock import start_times
+from cwndlab.testbeds.live.traffic.clock import in_phase, start_times
 from cwndlab.testbeds.netns import emulator, namespaces, preflight
 from cwndlab.testbeds.netns.layout import Layout, lay_out
 
@@ -42,9 +42,9 @@ network:
 }
 
 
-def scenario(network: str = "dumbbell", more: str = "") -> dict[str, Any]:
+def scenario(network: str = "dumbbell", more: str = "", *changes: str) -> dict[str, Any]:
     text = f"experiment: x\nduration: 2s\n{HOSTS}{NETWORKS[network]}{FLOWS}{more}"
-    return load(text).plan().runs[0].scenario
+    return load(text, changes).plan().runs[0].scenario
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -141,6 +141,40 @@ def test_starts_are_drawn_by_seed_repeat_and_flow_alone() -> None:
     fewer = {**made, "flows": made["flows"][1:]}
     assert start_times(fewer) == {name: starts[name] for name in ("two", "back")}
     assert set(start_times({**made, "start_jitter_ns": 0}).values()) == {0}
+
+
+def test_phases_are_drawn_by_seed_repeat_and_link_alone() -> None:
+    made = scenario(more="repeat: 2\n")
+    drawn, spread = phases(made), made["phase_jitter_ns"]
+    assert drawn.keys() == spread.keys()
+    assert len(set(drawn.values())) == len(drawn) == 3
+    assert all(0 <= delay < spread[link] for link, delay in drawn.items())
+    assert drawn == phases(made)
+    assert drawn != phases({**made, "repeat": 1})
+    assert phases({**made, "phase_jitter_ns": {"access.b": spread["access.b"]}}) == {
+        "access.b": drawn["access.b"]
+    }
+
+
+def test_phases_are_in_the_delays_of_links_and_of_changes() -> None:
+    changes = "network.dumbbell.access_of={a: {delay: 1ms, schedule: [{at: 1s, set: {delay: 2ms}}]}}"
+    made = scenario("dumbbell", "repeat: 2\n", changes)
+    phase, made = phases(made)["access.a"], in_phase(made)
+    assert delays(made)["access.a"] == 1_000_000 + phase
+    assert delays(made)["access.a.reverse"] == 1_000_000
+    assert [change["delay_ns"] for change in made["schedule"]] == [2_000_000 + phase]
+
+
+def phases(made: Any) -> dict[str, int]:
+    """What links have of delay beside their own, where that is anything."""
+    before = delays(made)
+    return {
+        name: delay - before[name] for name, delay in delays(in_phase(made)).items() if delay > before[name]
+    }
+
+
+def delays(made: Any) -> dict[str, int]:
+    return {link["name"]: link["delay_ns"] for link in made["links"]}
 
 
 def test_the_engine_never_sees_what_only_live_testbeds_know() -> None:

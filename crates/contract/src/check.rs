@@ -25,6 +25,9 @@ pub enum NetworkError {
     /// A change of a link during the run.
     #[error("schedule: {0}")]
     Schedule(ScheduleError),
+    /// Name in `phase_jitter_ns` that no link has.
+    #[error("phase_jitter_ns: no link is called {0}")]
+    Phase(String),
     /// Impairments of a host that cannot be.
     #[error("host {host}: {why}")]
     Host {
@@ -129,6 +132,10 @@ pub fn check_links(scenario: &Scenario) -> Result<(), NetworkError> {
     for change in &scenario.schedule {
         check_change(scenario, change, last).map_err(NetworkError::Schedule)?;
         last = change.at_ns;
+    }
+    let has = |name: &str| scenario.links.iter().any(|link| link.name == name);
+    if let Some(name) = scenario.phase_jitter_ns.keys().find(|name| !has(name)) {
+        return Err(NetworkError::Phase(name.clone()));
     }
     scenario.hosts.iter().try_for_each(|host| {
         check_impairments(host).map_err(|why| NetworkError::Host { host: host.name.clone(), why })

@@ -32,6 +32,10 @@ pub struct Scenario {
     pub duration_ns: u64,
     /// Each flow's start is drawn uniformly from `start_ns .. start_ns + start_jitter_ns`.
     pub start_jitter_ns: u64,
+    /// By the name of a link, how much its delay is longer at most: a draw from 0 to below this, once a run, is added for
+    /// all packets. Absent: nothing is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub phase_jitter_ns: BTreeMap<String, u64>,
     /// The part of the run that summaries cover.
     pub measure: Measure,
     /// Records to write.

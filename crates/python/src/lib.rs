@@ -6,6 +6,7 @@ mod controller;
 mod error;
 mod tool;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -32,8 +33,8 @@ mod _native {
     #[pymodule_export]
     use super::{
         Emulator, RecordBatch, Simulation, TcpSampler, agent, catalogue, check, check_live_app,
-        describe_module, loadlatency_overall, packet_text, run_script, schemas, script_needs, set_offloads,
-        start_times, version, watch_modules, watched_module,
+        describe_module, loadlatency_overall, packet_text, phases, run_script, schemas, script_needs,
+        set_offloads, start_times, version, watch_modules, watched_module,
     };
 }
 
@@ -83,6 +84,13 @@ fn watched_module(file: PathBuf) -> Option<(u64, bool, String)> {
 #[pyfunction]
 fn start_times(scenario: &str) -> Result<Vec<u64>> {
     Ok(sim::starts(&contract::parse(scenario)?))
+}
+
+/// Delays, ns, that the run of a Scenario (JSON) adds to links, by their names. Raises ValueError, with one line, where
+/// it is no Scenario.
+#[pyfunction]
+fn phases(scenario: &str) -> Result<BTreeMap<String, u64>> {
+    Ok(sim::phases(&contract::parse(scenario)?))
 }
 
 /// Raise ValueError, with one line, if live hosts cannot carry this application (JSON, as in a Scenario) out.

@@ -19,7 +19,7 @@ mod summary;
 mod topology;
 
 pub use catalogue::catalogue;
-pub use draws::starts;
+pub use draws::{phases, starts};
 pub use engine::Simulation;
 pub use error::{Error, FlowError, HostError};
 

@@ -39,6 +39,10 @@ class Scenario(TypedDict):
     """Flows in order."""
     schedule: list[Change]
     """Changes of links at given times, in order of time."""
+    phase_jitter_ns: NotRequired[dict[str, int]]
+    """By the name of a link, how much its delay is longer at most: a draw from 0 to below this, once a
+    run, is added for all packets. Absent: nothing is.
+    """
 
 
 _FlowFrom = TypedDict("_FlowFrom", {"from": str})

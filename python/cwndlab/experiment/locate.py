@@ -16,7 +16,7 @@ from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar, Sequence, descr
 Path = tuple[str | int, ...]
 """Keys and list positions (from 0) that lead to a node."""
 
-SWEPT = ("hosts", "network", "flows", "duration", "start_jitter", "measure", "record")
+SWEPT = ("hosts", "network", "flows", "duration", "start_jitter", "phase_jitter", "measure", "record")
 """Top-level keys of an experiment that may differ between cells."""
 
 Model = TypeVar("Model", bound=BaseModel)

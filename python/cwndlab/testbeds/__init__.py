@@ -157,7 +157,7 @@ def support(name: str, lab: Path | None = None) -> Support:
     """
     found = kind(name)
     plain: Support = resolve_name(found.support)(lab)
-    return replace(plain, runs_kernel=found.facts.runs_kernel)
+    return replace(plain, runs_kernel=found.facts.runs_kernel, draws_by_chance=found.facts.draws_by_chance)
 
 
 def commands(name: str, lab: Path) -> Iterable[str]:

@@ -8,7 +8,7 @@ def keys(text: str) -> frozenset[str]:
 
 EXPERIMENT = keys(
     "format experiment description question answers duration hosts network flows repeat seed start_jitter"
-    " measure record metrics expect pause order"
+    " phase_jitter measure record metrics expect pause order"
 )
 """`pause` and `order` change nothing of what is modelled, and are taken so that one file serves all."""
 

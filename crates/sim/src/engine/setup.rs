@@ -76,6 +76,7 @@ impl Simulation {
         profiles: Vec<Box<dyn Profile>>,
         trouble: Trouble,
     ) -> Result<Simulation, Error> {
+        draws::add_phases(&mut scenario);
         let topology = Topology::new(&scenario)?;
         let named = scenario.flows.len();
         let parents = applications::add_background_flows(&mut scenario);

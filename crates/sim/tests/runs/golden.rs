@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::rows::{hash, lines, rows};
-use crate::support::{MS, carry_out, dumbbell};
-use contract::Scenario;
+use crate::support::{MS, SECOND, carry_out, dumbbell};
+use contract::scenario::{Change, Scenario};
 
 /// The lines of a golden.txt by scenario.
 fn by_scenario(text: &str) -> BTreeMap<&str, Vec<&str>> {
@@ -90,4 +90,37 @@ fn another_seed_or_repeat_gives_another_run() {
     scenario.repeat = 0;
     scenario.seed = 2;
     assert_ne!(first, of(&scenario));
+}
+
+/// Phases are delays as a file could write them, in the schedule too, and other ones in each repeat.
+#[test]
+fn a_phase_is_a_delay_of_the_run() {
+    let mut scenario = dumbbell("linux-6.12", "cubic", 10_000_000, 40 * MS, 50, 4);
+    let access = scenario.links[0].name.clone();
+    scenario.phase_jitter_ns = BTreeMap::from([(access.clone(), 1_211_200)]);
+    scenario.schedule = vec![Change {
+        at_ns: SECOND,
+        link: access.clone(),
+        rate_bps: None,
+        delay_ns: Some(5 * MS),
+        loss: None,
+        queue: None,
+        down: None,
+    }];
+    let of = |scenario: &Scenario| hash(&carry_out(scenario, false).tables["tcp"]);
+    let mut delays = Vec::new();
+    for repeat in 0..4 {
+        scenario.repeat = repeat;
+        let phase = sim::phases(&scenario)[&access];
+        assert!(phase < 1_211_200, "{phase}");
+        delays.push(phase);
+        let mut written = Scenario { phase_jitter_ns: BTreeMap::new(), ..scenario.clone() };
+        assert_ne!(of(&scenario), of(&written), "repeat {repeat}");
+        written.links[0].delay_ns += phase;
+        written.schedule[0].delay_ns = Some(5 * MS + phase);
+        assert_eq!(of(&scenario), of(&written), "repeat {repeat}");
+    }
+    delays.sort_unstable();
+    delays.dedup();
+    assert_eq!(delays.len(), 4, "{delays:?}");
 }

@@ -53,6 +53,14 @@ fn jitter_of_a_table_needs_values() {
 }
 
 #[test]
+fn a_phase_is_of_a_link() {
+    assert_eq!(
+        refusal(|s| s.phase_jitter_ns = [("a-b".to_owned(), 1)].into()),
+        "phase_jitter_ns: no link is called a-b"
+    );
+}
+
+#[test]
 fn flow_queues_are_as_many_as_linux_allows() {
     let queue = QueueConfig::FqCodel(FqCodelConfig {
         limit_packets: 10_240,

@@ -21,6 +21,7 @@ pub(crate) fn run(seconds: u64) -> Scenario {
         repeat: 0,
         duration_ns: seconds * SECOND,
         start_jitter_ns: 0,
+        phase_jitter_ns: BTreeMap::new(),
         measure: Measure { from_ns: 0, to_ns: seconds * SECOND, time_to_bps: None },
         record: Record {
             tcp: Sampling::Interval { interval_ns: 10 * MS },

@@ -1,12 +1,13 @@
 """Questions about a Scenario: which flows are datagrams, how far hosts are apart, what is the engine's."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cwndlab.contract.queue import Queue
 from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.experiment.scenario import topology
+from cwndlab.experiment.scenario.rates import BIT_NS
 from cwndlab.experiment.scenario.topology import Routes
 
 CLIENT_PORT = 10_000
@@ -50,6 +51,24 @@ def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None)
 def rate_of(link: Link) -> int | None:
     """The least rate of a link as it is at the start; None where nothing limits it."""
     return least_rate(link["rate_bps"], link["shaper"] or {}, link["queue"])
+
+
+def mean_rate(link: Link) -> int | None:
+    """The rate of a link as it is at the start, of a trace its mean; None where nothing limits it."""
+    shaper = link["shaper"]
+    if shaper is not None and shaper["kind"] == "trace":
+        return len(shaper["opportunities_ns"]) * shaper["bytes"] * BIT_NS // shaper["period_ns"]
+    return rate_of(link)
+
+
+def packet_ns(way: Sequence[Link]) -> int:
+    """How long the largest packet that fits a way takes at its slowest link, ns; 0 where nothing limits it.
+
+    Schedules aside: rates are those at the start.
+    """
+    packet = min(link["mtu"] for link in way)
+    times = (-((packet + link["overhead"]) * BIT_NS // -rate) for link in way if (rate := mean_rate(link)))
+    return max(times, default=0)
 
 
 def full_ns(link: Link) -> float | None:

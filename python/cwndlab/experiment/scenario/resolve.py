@@ -22,6 +22,7 @@ from cwndlab.experiment.scenario.hosts import Hosts
 from cwndlab.experiment.scenario.links import Links
 from cwndlab.experiment.scenario.memo import Memo, Piece
 from cwndlab.experiment.scenario.path_state import Moment
+from cwndlab.experiment.scenario.queries import packet_ns
 from cwndlab.experiment.scenario.resolver import Known, Traffic
 from cwndlab.experiment.scenario.topology import Paths, Topology, Wiring, all_copies, expand, origin
 from cwndlab.experiment.schema import Spec
@@ -87,6 +88,7 @@ class _Network:
     links: Piece[list[contract.Link]]
     nodes: Piece[list[contract.Node]]
     start_jitter_ns: int
+    phase_jitter_ns: dict[str, int]
     schedule: list[contract.Change] | Misplaced
     """Or what is wrong with it, which is said after what is wrong with hosts and flows."""
     notes: tuple[str, ...]
@@ -111,7 +113,13 @@ _OF_TRAFFIC: Paths = (
     *(("flows", ANY, key) for key in ("bytes", "count", "stagger")),
 )
 """Keys of the file that flows, their ends and their ways are made of, besides the topology's shape."""
-OF_NETWORK: Paths = (*_OF_CABLES, ("hosts", ANY, "egress"), ("duration",), ("start_jitter",))
+OF_NETWORK: Paths = (
+    *_OF_CABLES,
+    ("hosts", ANY, "egress"),
+    ("duration",),
+    ("start_jitter",),
+    ("phase_jitter",),
+)
 """Keys of the file that links and their schedule are made of, besides the ways of flows."""
 
 
@@ -168,6 +176,8 @@ class Resolving:
             "flows": sides.flows.value,
             "schedule": net.schedule,
         }
+        if net.phase_jitter_ns:
+            scenario["phase_jitter_ns"] = net.phase_jitter_ns
         if self._live is not None:
             models = (spec.flows[int(flow.path[1])].app for flow in traffic.flows)
             live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
@@ -211,9 +221,10 @@ class _Resolver(Hosts, Links, Flows):
             schedule = self.schedule(net, start)
         except Misplaced as misplaced:
             schedule = misplaced
+        phases = self.phase_jitter(links.value, traffic)
         notes = (*links.notes, *self.notes)
         self.notes.clear()
-        return _Network(links, nodes, jitter, schedule, notes)
+        return _Network(links, nodes, jitter, phases, schedule, notes)
 
     def nodes(self, net: Topology) -> list[contract.Node]:
         """Return the nodes between the hosts."""
@@ -247,6 +258,29 @@ class _Resolver(Hosts, Links, Flows):
         if self.spec.start_jitter is not None:
             return self.spec.start_jitter
         return max(map(start.empty_rtt_ns, start.flows))
+
+    def phase_jitter(self, links: Sequence[contract.Link], traffic: Traffic) -> dict[str, int]:
+        """Return by the link that leaves a host how far its phase is spread: as written, or with repeats the
+        time of a packet at the slowest link of its flows; the longest of these.
+        """
+        written, by_name = self.spec.phase_jitter, {link["name"]: link for link in links}
+        if self.support.draws_by_chance:
+            if written is not None:
+                bed = self.support.testbed
+                self.notes.append(
+                    f"phase_jitter: nothing to testbed {bed}, whose machines have phases of their own"
+                )
+            return {}
+        if written is None and self.spec.repeat == 1:
+            return {}
+        found: dict[str, int] = {}
+        for flow in traffic.pairs:
+            spread = written
+            if spread is None:
+                spread = packet_ns([by_name[name] for name in flow.forward])
+            for first in (flow.forward[0], flow.back[0]):
+                found[first] = max(spread, found.get(first, 0))
+        return {name: spread for name, spread in found.items() if spread}
 
     def measure(self) -> Measure:
         window, duration = self.spec.measure, self.spec.duration

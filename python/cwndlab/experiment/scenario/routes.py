@@ -9,7 +9,7 @@ from typing import Any
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.scenario import topology
-from cwndlab.experiment.scenario.queries import least_rate, rate_of
+from cwndlab.experiment.scenario.queries import least_rate, mean_rate
 from cwndlab.experiment.scenario.topology import Routes
 
 Way = Callable[[str, str], Sequence[str]]
@@ -103,9 +103,7 @@ class Routed:
     def highest_rate(self, link: Link) -> int | None:
         """The highest rate that a link ever has, of a trace its mean; None where it has none at some time."""
         shaper = link["shaper"]
-        if shaper is not None and shaper["kind"] == "trace":
-            return len(shaper["opportunities_ns"]) * shaper["bytes"] * 8 * 10**9 // shaper["period_ns"]
-        if not self.scenario["schedule"]:
-            return rate_of(link)
+        if not self.scenario["schedule"] or (shaper is not None and shaper["kind"] == "trace"):
+            return mean_rate(link)
         rates = list(self.rates(link))
         return max((rate for rate in rates if rate is not None), default=None) if None not in rates else None

@@ -140,6 +140,10 @@ class Spec(Section):
     start_jitter: Time | None = about(
         "a flow's start is drawn from start … start + this; default one base RTT"
     )
+    phase_jitter: Time | None = about(
+        "a host's packets are delayed by a draw from 0 … this, the same for all of a run; default with"
+        " `repeat` the time of a packet at the slowest link of its flows, else 0"
+    )
     measure: Measure = about("what the summary covers; default all", Measure())
     record: Record = about("what is recorded", Record())
     loggers: list[Logger] | None = about("what runs beside the traffic on live testbeds")

@@ -66,6 +66,9 @@ def _parameters(facts: Facts) -> Table:
                 "flows start at random within it",
             ],
         ]
+        if spreads := scenario.get("phase_jitter_ns"):
+            what = "the delay of each host's packets, drawn once a run from 0 to this"
+            rows.append(["phase jitter", _quantity("_ns", max(spreads.values())), what])
     return Table(["parameter", "values", ""], rows, "What was varied and what was not.", row_heads=1)
 
 

@@ -67,6 +67,7 @@ def _settings(scenario: Scenario) -> Settings:
         measure=scenario["measure"]["from_ns"],
         seed=scenario["seed"],
         start_jitter=scenario["start_jitter_ns"],
+        phase_jitter=max(scenario.get("phase_jitter_ns", {}).values(), default=0),
         access=access["rate_bps"] or 0,
         tcp=record["tcp"]["interval_ns"],
         queue_every=record["queue"]["interval_ns"],

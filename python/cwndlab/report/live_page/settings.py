@@ -55,6 +55,7 @@ hosts:
     bottleneck: {rate: {rate}, delay: {delay}, queue: {kind: {kind}, {queue}}{loss}{change}}
 flows:
 {flows}start_jitter: {start_jitter}
+phase_jitter: {phase_jitter}
 seed: {seed}
 measure: {from: {measure}}
 record: {tcp: {tcp}, queue: {queue_every}}
@@ -106,6 +107,7 @@ class Settings:
     """Start of the summary, in ns."""
     seed: int = 1
     start_jitter: int = 0
+    phase_jitter: int = 0
     access: int = 10_000_000_000
     tcp: int = 10_000_000
     queue_every: int = 10_000_000
@@ -135,6 +137,7 @@ def numbers(settings: Settings) -> dict[str, int | None]:
         "measure": settings.measure,
         "seed": settings.seed,
         "start_jitter": settings.start_jitter,
+        "phase_jitter": settings.phase_jitter,
         "access": settings.access,
         "tcp": settings.tcp,
         "queue_every": settings.queue_every,
@@ -157,7 +160,10 @@ def yaml_text(settings: Settings, families: Mapping[str, str]) -> str:
         **{name: units.format_size(values[name] or 0) for name in ("limit_bytes", "red_min", "red_max")},
         **{
             name: units.format_time(values[name] or 0)
-            for name in ("delay", "rate_at", "duration", "measure", "start_jitter", "tcp", "queue_every")
+            for name in (
+                *("delay", "rate_at", "duration", "measure", "start_jitter", "phase_jitter"),
+                *("tcp", "queue_every"),
+            )
         },
     }
     if settings.rate_then is not None:
@@ -242,6 +248,7 @@ _WRITTEN = {
     "duration": units.format_time,
     "measure": units.format_time,
     "start_jitter": units.format_time,
+    "phase_jitter": units.format_time,
     "access": units.format_rate,
     "tcp": units.format_time,
     "queue_every": units.format_time,

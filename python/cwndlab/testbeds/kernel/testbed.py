@@ -90,7 +90,7 @@ class KernelGuest:
 
     def run(self, run_id: int, scenario: Scenario, writer: RunWriter, control: Control) -> Outcome:
         """Carry out one run to its end in virtual time."""
-        live, has = cast(LiveScenario, scenario), inventory.of(self._own)
+        live, has = clock.in_phase(cast(LiveScenario, scenario)), inventory.of(self._own)
         starts = clock.start_times(live)
         told = plan.make(run_id, live, starts, has)
 

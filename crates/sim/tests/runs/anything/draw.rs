@@ -146,6 +146,9 @@ impl Draw {
         let flows = (0..1 + self.below(4)).map(|number| self.flow(number, &hosts, duration_ns)).collect();
         let ports: Vec<&str> = nodes.iter().filter(|n| n.switch.is_some()).map(|n| n.name.as_str()).collect();
         let schedule = self.schedule(&links, &ports, duration_ns);
+        let jittered = links.iter().filter(|_| self.one_in(4)).map(|link| link.name.clone());
+        let phase_jitter_ns =
+            jittered.collect::<Vec<_>>().into_iter().map(|name| (name, self.time())).collect();
         Scenario {
             version: VERSION,
             experiment: "anything".into(),
@@ -153,6 +156,7 @@ impl Draw {
             repeat: self.small(0, 9_999),
             duration_ns,
             start_jitter_ns: self.maybe(3, Draw::time).unwrap_or(0),
+            phase_jitter_ns,
             measure: Measure { from_ns, to_ns: self.range(from_ns + 1, duration_ns), time_to_bps: None },
             record: self.record(),
             hosts,

@@ -19,6 +19,7 @@ const QUANTITIES = {
     duration: [TIMES, 1e9, 6e11],
     measure: [TIMES, 0, 6e11],
     start_jitter: [TIMES, 0, 6e11],
+    phase_jitter: [TIMES, 0, 6e11],
     access: [RATES, 1e6, 1e11],
     tcp: [TIMES, 1e6, 1e9],
     queue_every: [TIMES, 1e6, 1e9],
@@ -220,6 +221,8 @@ export function scenarioOf(settings, templates) {
         return [hostOf(settings, templates, values, flow.stack, from, false),
             hostOf(settings, templates, values, flow.receiver || flow.stack, to, true)];
     });
+    const phases = whole.hosts.map(({ name }) => [`access.${name}`, settings.phase_jitter]);
+    if (settings.phase_jitter) whole.phase_jitter_ns = Object.fromEntries(phases);
     return whole;
 }
 
@@ -252,7 +255,7 @@ export function yamlOf(settings, templates) {
     for (const key of ['rate', 'access']) words[key] = format(values[key], RATES);
     for (const key of ['limit', 'red_burst']) words[key] = `${values[key]}p`;
     for (const key of ['limit_bytes', 'red_min', 'red_max']) words[key] = format(values[key], SIZES);
-    for (const key of ['delay', 'rate_at', 'duration', 'measure', 'start_jitter', 'tcp', 'queue_every']) {
+    for (const key of ['delay', 'rate_at', 'duration', 'measure', 'start_jitter', 'phase_jitter', 'tcp', 'queue_every']) {
         words[key] = format(values[key], TIMES);
     }
     const named = settings.flows.map((_, place) => namesOf(settings, place));

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from cwndlab import _native
 from cwndlab.experiment.scenario.queries import base_rtt_ns, of_engine
@@ -19,6 +20,20 @@ def start_times(scenario: LiveScenario) -> dict[str, int]:
     """
     starts = _native.start_times(json.dumps(of_engine(scenario)))
     return {flow["name"]: start for flow, start in zip(scenario["flows"], starts, strict=True)}
+
+
+def in_phase(scenario: LiveScenario) -> LiveScenario:
+    """The Scenario with the phases of hosts, as the engine draws them, in the delays of links and changes."""
+    drawn = _native.phases(json.dumps(of_engine(scenario)))
+
+    def later(part: Mapping[str, Any], link: str) -> Mapping[str, Any]:
+        delay, phase = part["delay_ns"], drawn.get(link, 0)
+        return part if delay is None else {**part, "delay_ns": delay + phase}
+
+    links = [later(link, link["name"]) for link in scenario["links"]]
+    schedule = [later(change, change["link"]) for change in scenario["schedule"]]
+    found: Any = {**scenario, "links": links, "schedule": schedule}
+    return cast(LiveScenario, found)
 
 
 def choose_zero(scenario: LiveScenario, starts: Mapping[str, int], lead_ns: int) -> int:
