@@ -17,6 +17,14 @@ MARKS = {
     Verdict.FAILED: "! failed",
 }
 
+PARTS = {
+    "5.1": "5.1 One algorithm alone",
+    "5.2": "5.2 Beside others",
+    "6": "6 General use",
+    "7": "7 Special cases",
+}
+"""Headings of the parts of RFC 9743 that have criteria, by how their sections begin."""
+
 
 def html(found: Evaluation, command: str) -> str:
     """The page; `command` is what made it."""
@@ -52,26 +60,27 @@ def _figures(row: Row) -> str:
     return f"{columns.describe(row.criterion.metric).label}{words.place(row)} {values}; {words.bound(row)}"
 
 
-def _judged(found: Evaluation) -> Table:
-    rows = [_row(row) for row in found.rows if row.verdict is not Verdict.NOT_COVERED]
-    heads = ["section", "asked", "metric", *words.CONTENDERS, "bound, cwndlab's own", "verdict", "experiment"]
-    return Table(heads, rows, "Means over the draws, with half of their intervals.", row_heads=2)
+def _judged(found: Evaluation) -> list[tuple[str, Table]]:
+    """A table for each part of the publication, with its heading."""
+    parts: dict[str, list[list[object]]] = {}
+    for row in found.rows:
+        if row.verdict is not Verdict.NOT_COVERED:
+            section = row.criterion.section
+            parts.setdefault(next(part for part in PARTS if section.startswith(part)), []).append(_row(row))
+    heads = ["section", "asked", "verdict", *words.CONTENDERS, "bound, cwndlab's own", "metric", "experiment"]
+    caption = "Means over the draws, with half of their intervals."
+    return [(PARTS[part], Table(heads, rows, caption, row_heads=2)) for part, rows in parts.items()]
 
 
 def _row(row: Row) -> list[object]:
     shown = columns.describe(row.criterion.metric)
-    factor = shown.factor
-    cells: list[object] = [
-        row.criterion.section,
-        row.criterion.asks,
-        f"{capital(shown.label)}{words.place(row)}",
-    ]
+    mark = MARKS[row.verdict] + (f": {row.note}" if row.note else "")
+    cells: list[object] = [row.criterion.section, row.criterion.asks, mark]
     for name in words.CONTENDERS:
         there = name in row.values
-        mean = row.values[name].mean * factor if there else 0.0
-        cells.append((words.value(row, name), mean) if there else "")
-    return [*cells, words.bound(row), MARKS[row.verdict] + (f": {row.note}" if row.note else ""),
-            row.criterion.experiment or ""]  # fmt: skip
+        cells.append((words.value(row, name), row.values[name].mean * shown.factor) if there else "")
+    metric = f"{capital(shown.label)}{words.place(row)}"
+    return [*cells, words.bound(row), metric, row.criterion.experiment or ""]
 
 
 def _bare(found: Evaluation) -> Table:

@@ -18,9 +18,10 @@ LEGEND = (
     "The RFC asks questions and has no numbers: every bound is cwndlab's own choice, open to argument.",
     "A bound that is a multiple of CUBIC's or Reno's value is made of that one's runs on the same path, with"
     " the same random draws; of an experiment with several cells, the worst one is shown.",
-    "± is half of a Student's interval of the mean over the draws. Verdicts rest on those of the distances"
-    " from the bounds; all hold together with 95 %. Met: all of the interval is on the good side of the"
-    " bound; not met: none of it; open: the bound is within, or there is one draw.",
+    "± is half of a Student's interval of the mean over the draws, at the level of those of the distances"
+    " from the bounds, on which the verdicts rest and which hold all together with 95 %. Met: all of that"
+    " interval is on the good side of the bound; not met: none of it; open: the bound is within, or there is"
+    " one draw.",
 )
 
 
@@ -88,8 +89,13 @@ def value(row: Row, name: str) -> str:
     """A contender's mean with its interval, in the unit in which the metric is shown."""
     of: Value = row.values[name]
     factor = columns.describe(row.criterion.metric).factor
-    mean = f"{of.mean * factor:.3g}"
-    return f"{mean} ±{of.half * factor:.2g}" if of.half else mean
+    mean = _number(of.mean * factor, 3)
+    return f"{mean} ±{_number(of.half * factor, 2)}" if of.half else mean
+
+
+def _number(value: float, digits: int) -> str:
+    """A number with so many significant digits, and no exponent where zeros say it."""
+    return f"{float(f'{value:.{digits}g}'):.6g}"
 
 
 def bound(row: Row) -> str:
@@ -97,16 +103,19 @@ def bound(row: Row) -> str:
     criterion = row.criterion
     if row.bound is None or criterion.of is None:
         return rule(criterion)
-    value = f"{row.bound * columns.describe(criterion.metric).factor:.3g}"
-    return f"{_word(criterion)} {value} ({_multiple(criterion)})"
+    return f"{_limit(criterion, row.bound)} ({_multiple(criterion)})"
 
 
 def rule(criterion: Criterion) -> str:
     """The bound as the table of criteria has it."""
     if criterion.of is not None:
         return f"{_word(criterion)} {_multiple(criterion)}"
+    return _limit(criterion, criterion.factor)
+
+
+def _limit(criterion: Criterion, value: float) -> str:
     described = columns.describe(criterion.metric)
-    return f"{_word(criterion)} {criterion.factor * described.factor:g} {described.unit}".rstrip()
+    return f"{_word(criterion)} {_number(value * described.factor, 3)} {described.unit}".rstrip()
 
 
 def _word(criterion: Criterion) -> str:
