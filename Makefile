@@ -194,6 +194,7 @@ golden: toolchain ## write the hashes of the golden scenarios again (say in the 
 contract: $(STAMPS)/native-$(PROFILE) ## write Python's types of what crosses to the engine again (python/cwndlab/contract), and the page of queues and applications
 	$(BIN)/python crates/contract/typed_dicts.py
 	$(BIN)/python docs/parameters.py
+	$(BIN)/python docs/criteria.py
 
 test-python: page test-tools ## the Python tests, but for those of this machine's kernel
 	$(SAY) 'Python tests'

@@ -1,14 +1,17 @@
 """`cwndlab compare --cc`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cwndlab.cli import kernel_patch
+from cwndlab.cli import evaluation, kernel_patch
 from cwndlab.cli.options import NoProgress, own_command
 from cwndlab.cli.output import progress, say
 from cwndlab.errors import CwndlabError, InputError
+
+if TYPE_CHECKING:
+    from cwndlab.analysis.review import Sides
 
 
 def review(
@@ -58,25 +61,22 @@ def review(
 
     Both run on the same paths: the one of FreeBSD's CUBIC patch test, a DSL line, a LAN with loss, a long fat
     one, and in competition. DIR/review.html has everything; the same as text is printed. The exit code is 0
-    only if every run completed.
+    only if every run completed. With --suite rfc9743 there is no NEW: OLD is judged beside CUBIC and Reno by
+    what RFC 9743 asks of a new congestion control.
     """
     from cwndlab.analysis import review as judge
     from cwndlab.execution.executors import processors
     from cwndlab.report import review_page
-    from cwndlab.results import directories, files
+    from cwndlab.results import files
 
-    if kernel is not None:
-        if old is not None or patch is None or stack is not None or private:
-            raise InputError("review: --kernel TREE goes with --patch FILE, and without OLD, NEW and --stack")
-        before, after = kernel_patch.folders(kernel, patch, quiet=quiet)
-        both = judge.kernels(before, after, patch)
-    elif old is None:
-        raise InputError("review: give OLD and NEW, OLD and --patch FILE, or --kernel TREE and --patch FILE")
-    else:
-        both = judge.sides(old, new, stack=stack, patch=patch, private=private)
-    place = directories.dated(Path("results"), "review", latest=False) if out is None else out
-    if place.exists() and any(place.iterdir()):
-        raise InputError(f"{place}: is not empty; give another directory")
+    if suite in evaluation.SUITES:
+        if old is None or any((new, patch, kernel)):
+            raise InputError(f"review: --suite {suite} judges OLD alone, without NEW, --patch and --kernel")
+        side = judge.single(old, stack=stack, private=private)
+        evaluation.evaluate(suite, side, _place(out), text=text, repeats=repeats, jobs=jobs, quiet=quiet)
+        return
+    both = _sides(old, new, patch, kernel=kernel, stack=stack, private=private, quiet=quiet)
+    place = _place(out)
     with progress(quiet) as observer:
         found = judge.carry_out(
             both, place, suite=suite, repeats=repeats, jobs=jobs or processors(), observer=observer
@@ -90,3 +90,35 @@ def review(
     say(f"review: {file}")
     if found.failures:
         raise CwndlabError(f"{len(found.failures)} of {found.runs} runs failed; {place} holds the others")
+
+
+def _sides(
+    old: str | None,
+    new: str | None,
+    patch: Path | None,
+    *,
+    kernel: str | None,
+    stack: str | None,
+    private: bool,
+    quiet: bool,
+) -> "Sides":
+    """The congestion controls, or kernels, that are compared."""
+    from cwndlab.analysis import review as judge
+
+    if kernel is not None:
+        if old is not None or patch is None or stack is not None or private:
+            raise InputError("review: --kernel TREE goes with --patch FILE, and without OLD, NEW and --stack")
+        return judge.kernels(*kernel_patch.folders(kernel, patch, quiet=quiet), patch)
+    if old is None:
+        raise InputError("review: give OLD and NEW, OLD and --patch FILE, or --kernel TREE and --patch FILE")
+    return judge.sides(old, new, stack=stack, patch=patch, private=private)
+
+
+def _place(out: Path | None) -> Path:
+    """The directory for page and results, which has to be empty."""
+    from cwndlab.results import directories
+
+    place = directories.dated(Path("results"), "review", latest=False) if out is None else out
+    if place.exists() and any(place.iterdir()):
+        raise InputError(f"{place}: is not empty; give another directory")
+    return place

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 from cwndlab.errors import InputError, printable
@@ -12,32 +14,53 @@ from cwndlab.results.expectations import Outcome
 from cwndlab.results.resultset import ResultSet
 from cwndlab.results.summary import CARRIED_OUT
 
+End = Literal["failure", "error", "skipped"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test case."""
+
+    name: str
+    kind: End | None = None
+    """End that it came to. None for one that passed."""
+    message: str = ""
+    text: str = ""
+
 
 def write(sides: Sequence[ResultSet], found: Sequence[Outcome], target: Path) -> None:
     """Write what came of expectations of some results to a file; raises InputError if that cannot be.
 
     Runs that failed or are missing are errors.
     """
-    name = sides[0].header.experiment
     rows = [row for results in sides for row in results.runs.iter_rows(named=True)]
+    cases = [
+        Case(
+            f"{expectations.label(outcome)}{outcome.expectation.text}",
+            None if outcome.holds else "failure",
+            "" if outcome.holds else expectations.failed(outcome),
+            "\n".join(outcome.against),
+        )
+        for outcome in found
+    ]
     lost = [row for row in rows if row["status"] not in CARRIED_OUT]
-    suite = ElementTree.Element("testsuite", name=name, tests=str(len(found) + len(lost)))
-    suite.set("failures", str(sum(not outcome.holds for outcome in found)))
-    suite.set("errors", str(len(lost)))
-    for outcome in found:
-        case = _case(suite, name, f"{expectations.label(outcome)}{outcome.expectation.text}")
-        if not outcome.holds:
-            failure = ElementTree.SubElement(case, "failure", message=printable(expectations.failed(outcome)))
-            failure.text = "\n".join(map(printable, outcome.against))
-    for row in lost:
-        case = _case(suite, name, f"run {row['run_id']}")
-        ElementTree.SubElement(case, "error", message=printable(str(row["status"])))
+    cases += [Case(f"run {row['run_id']}", "error", str(row["status"])) for row in lost]
+    write_cases(sides[0].header.experiment, cases, target)
+
+
+def write_cases(name: str, cases: Sequence[Case], target: Path) -> None:
+    """Write test cases of one suite to a file; raises InputError if that cannot be."""
+    suite = ElementTree.Element("testsuite", name=name, tests=str(len(cases)))
+    kinds: dict[End, str] = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+    for kind, attribute in kinds.items():
+        suite.set(attribute, str(sum(case.kind == kind for case in cases)))
+    for case in cases:
+        written = ElementTree.SubElement(suite, "testcase", classname=name, name=printable(case.name))
+        if case.kind is not None:
+            end = ElementTree.SubElement(written, case.kind, message=printable(case.message))
+            end.text = "\n".join(map(printable, case.text.splitlines())) or None
     ElementTree.indent(suite)
     try:
         files.save(target, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n")
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from None
-
-
-def _case(suite: ElementTree.Element, experiment: str, name: str) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", classname=experiment, name=printable(name))

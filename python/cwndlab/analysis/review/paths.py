@@ -210,10 +210,10 @@ def _text(path: Path, stack: Stack, cc: tuple[str, ...], repeats: int, scale: fl
         "repeat": repeats,
         "record": {"tcp": "20ms", "queue": "off"},
     }
-    return yaml.dump(content, sort_keys=False, Dumper=_Plain)
+    return yaml.dump(content, sort_keys=False, Dumper=Plain)
 
 
-class _Plain(yaml.SafeDumper):
+class Plain(yaml.SafeDumper):
     """Writes no anchors, which experiment files may not have."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -247,7 +247,7 @@ def of_experiment(
     for side, own_cc in cc.items():
         for host in content["hosts"].values():
             host["cc"] = own_cc
-        texts[side] = yaml.dump(content, sort_keys=False, Dumper=_Plain)
+        texts[side] = yaml.dump(content, sort_keys=False, Dumper=Plain)
     return _both(name, content, texts)
 
 
@@ -256,7 +256,7 @@ def of_kernels(experiment: Experiment, repeats: int | None) -> Programme:
     content = yaml.safe_load(experiment.as_yaml())
     if repeats is not None:
         content["repeat"] = repeats
-    text = yaml.dump(content, sort_keys=False, Dumper=_Plain)
+    text = yaml.dump(content, sort_keys=False, Dumper=Plain)
     return _both(experiment.name, content, {"old": text, "new": text})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -91,15 +92,14 @@ def sides(
             built = replace(compilation.build(replace(request, name="new"), private=private), name="new")
         patched = old.partition(",")[0].rpartition("/")[2]
         pair = _side("old", old, private), Side("new", f"{patched} with {patch.name}", "new", (built,))
-    chosen = _stack(pair, stack)
-    for side in pair:
-        if not side.modules and side.cc not in (*chosen.cc, *chosen.cc_alias):
-            raise unknown(f"review: {side.given}: congestion control of {chosen.name}", side.cc, chosen.cc)
-        families = [module.family for module in side.modules]
-        if side.modules and chosen.family not in families:
-            problem = f"is for {' and '.join(families)}, and {chosen.name} is of {chosen.family}"
-            raise InputError(f"review: {side.given}: {problem}")
+    chosen = _suited(pair, stack)
     return Sides(pair[0], pair[1], chosen, besides, _change(pair))
+
+
+def single(given: str, *, stack: str | None = None, private: bool = False) -> tuple[Side, Stack]:
+    """Compile the one side of an evaluation, and choose its stack as `sides` does. Raises InputError."""
+    side = _side("new", given, private)
+    return side, _suited((side,), stack)
 
 
 def kernels(before: Path, after: Path, patch: Path) -> Sides:
@@ -117,14 +117,27 @@ def _side(name: str, given: str, private: bool) -> Side:
     return Side(name, given, name, sources.build(f"{name}={given}", private=private))
 
 
-def _stack(pair: tuple[Side, Side], wanted: str | None) -> Stack:
+def _suited(given: Sequence[Side], wanted: str | None) -> Stack:
+    """Choose the stack of that name, or the one that the sides name; it has to be able to run all of them."""
+    chosen = _stack(given, wanted)
+    for side in given:
+        if not side.modules and side.cc not in (*chosen.cc, *chosen.cc_alias):
+            raise unknown(f"review: {side.given}: congestion control of {chosen.name}", side.cc, chosen.cc)
+        families = [module.family for module in side.modules]
+        if side.modules and chosen.family not in families:
+            problem = f"is for {' and '.join(families)}, and {chosen.name} is of {chosen.family}"
+            raise InputError(f"review: {side.given}: {problem}")
+    return chosen
+
+
+def _stack(given: Sequence[Side], wanted: str | None) -> Stack:
     known = _catalogue()
     if wanted is not None:
         found = known.stack(wanted)
         if found is None:
             raise unknown("--stack", wanted, known.stack_names())
         return found
-    for side in reversed(pair):
+    for side in reversed(given):
         if len(side.modules) == 1:
             (module,) = side.modules
             if found := known.stack(module.abi) or known.stack(module.family):

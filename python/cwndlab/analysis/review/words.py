@@ -30,7 +30,7 @@ AS_MINISTAT = (
 
 UNSEEN = (
     "What this cannot see: a congestion control decides over the window alone. What the stack does around it,"
-    " SACK and RACK, retransmission, output and offloads, is modelled, and the same on both sides. A change"
+    " SACK and RACK, retransmission, output and offloads, is modelled, and the same on every side. A change"
     " that touches those is judged on machines: cwndlab compare --build."
 )
 

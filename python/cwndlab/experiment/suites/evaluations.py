@@ -1,0 +1,65 @@
+"""Suites that judge a congestion control by many questions: a table of criteria, and their experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+RFC9743 = "rfc9743"
+TITLES = {RFC9743: "What RFC 9743 (BCP 133) asks of a new congestion control, sections 5 to 7"}
+"""The suites of criteria, by the names of their folders."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A question of a publication, and what answers it: a bound for a metric of an experiment, or why nothing
+    does.
+    """
+
+    section: str
+    asks: str
+    experiment: str | None = None
+    """Name of the experiment, a file in the suite's folder. None where `why` says why nothing is measured."""
+    flow: str | None = None
+    """Flow that is looked at. None for all flows of a run together."""
+    metric: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+    of: str | None = None
+    """Congestion control whose value in the same place the bound is a multiple of: `cubic`, `reno`, or the
+    `worse` of both. None where the bound is a value of the metric.
+    """
+    slack: float = 0.0
+    """Amount by which the bound is widened, in the metric's unit, for values near zero."""
+    why: str = ""
+
+    @property
+    def factor(self) -> float:
+        """The bound, or the multiple that makes it."""
+        return next(bound for bound in (self.at_least, self.at_most) if bound is not None)
+
+
+def folder(suite: str) -> Path:
+    """Return the folder with the files of a suite."""
+    return Path(str(files(__package__))) / suite
+
+
+def criteria(suite: str) -> list[Criterion]:
+    """Return the criteria of a suite, in the order of the publication."""
+    text = (folder(suite) / "table.yaml").read_text(encoding="utf-8")
+    rows = [row | {"section": str(row["section"])} for row in yaml.safe_load(text)]
+    return [Criterion(**row) for row in rows]
+
+
+def experiments(chosen: Sequence[Criterion]) -> list[str]:
+    """Return the experiments that criteria need, each once."""
+    return list(dict.fromkeys(each.experiment for each in chosen if each.experiment is not None))
+
+
+def text_of(suite: str, experiment: str) -> str:
+    """Return the file of an experiment of a suite."""
+    return (folder(suite) / f"{experiment}.yaml").read_text(encoding="utf-8")

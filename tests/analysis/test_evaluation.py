@@ -1,0 +1,183 @@
+"""`cwndlab compare --cc --suite rfc9743`: the criteria, their bounds, and one side judged by them."""
+
+import json
+import runpy
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from cwndlab import load
+from cwndlab.analysis import review
+from cwndlab.analysis.review import evaluation, evaluation_words
+from cwndlab.analysis.review.evaluation import PROPOSED, Verdict, judged_cell
+from cwndlab.cli.application import main
+from cwndlab.errors import InputError
+from cwndlab.experiment.suites import evaluations
+from cwndlab.experiment.suites.evaluations import RFC9743, TITLES, Criterion
+from cwndlab.report import evaluation_page
+from cwndlab.results import junit
+from cwndlab.results.metrics import BY_NAME
+
+DOCS = Path(__file__).parents[2] / "docs"
+CRITERIA = evaluations.criteria(RFC9743)
+
+BLIND = """\
+class Blind:
+    def on_ack(self, flow):
+        flow.cwnd = 300 * flow.mss
+
+    def on_loss(self, flow):
+        flow.cwnd = 300 * flow.mss
+"""
+"""A congestion control that no loss moves."""
+
+
+def test_every_section_that_asks_is_there() -> None:
+    asking = [f"5.1.{n}" for n in range(1, 6)] + ["5.2", *(f"5.2.{n}" for n in range(1, 4)), "5.3.1", "5.3.2"]
+    asking += [f"6.{n}" for n in range(1, 5)] + [f"7.{n}" for n in range(1, 12)]
+    assert list(dict.fromkeys(each.section for each in CRITERIA)) == asking
+
+
+@pytest.mark.parametrize("criterion", CRITERIA, ids=lambda each: f"{each.section} {each.asks}")
+def test_a_criterion_has_a_bound_or_says_why_not(criterion: Criterion) -> None:
+    if criterion.experiment is None:
+        assert criterion.why
+        return
+    assert (criterion.at_least is None) != (criterion.at_most is None)
+    assert criterion.of in (None, "worse", *evaluation.INCUMBENTS)
+    metric = BY_NAME[criterion.metric]
+    assert metric.better in (None, "higher" if criterion.at_least is not None else "lower") or (
+        criterion.metric == "utilisation"
+    )
+    spec = load(evaluations.text_of(RFC9743, criterion.experiment)).spec
+    assert criterion.flow in (None, *(flow.name for flow in spec.flows))
+
+
+def test_every_experiment_is_asked_for() -> None:
+    there = {path.stem for path in (evaluations.folder(RFC9743)).glob("*.yaml")}
+    assert there == {"table", *evaluations.experiments(CRITERIA)}
+
+
+def test_the_page_has_every_criterion() -> None:
+    made = runpy.run_path(str(DOCS / "criteria.py"))
+    assert made["page"]() == (DOCS / "rfc9743.md").read_text()
+
+
+def test_suites_of_the_command_are_those_there_are() -> None:
+    from cwndlab.cli.evaluation import SUITES
+
+    assert set(SUITES) == set(TITLES)
+
+
+FLOOR = Criterion("1", "asks", "e", None, "goodput_mbps", at_least=0.8, of="worse")
+
+
+def cell(criterion: Criterion, proposed: list[float], cubic: list[float], reno: list[float]):
+    values = {
+        name: dict(enumerate(of)) for name, of in ((PROPOSED, proposed), ("CUBIC", cubic), ("Reno", reno))
+    }
+    return judged_cell(criterion, "", values, 4, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("proposed", "verdict"),
+    [
+        ([8.0, 8.2, 8.1, 8.1], Verdict.MET),
+        ([6.0, 6.2, 6.1, 6.1], Verdict.NOT_MET),
+        ([5.0, 8.0, 6.0, 7.2], Verdict.OPEN),
+        ([6.4, 6.4, 6.4, 6.4], Verdict.MET),  # as much as the bound, exactly
+        ([9.0, 9.0, 9.0], Verdict.FAILED),  # one of four draws is lost
+    ],
+)
+def test_a_bound_is_a_multiple_of_the_worse_one(proposed: list[float], verdict: Verdict) -> None:
+    found = cell(FLOOR, proposed, [10.0] * 4, [8.0] * 4)
+    assert found.verdict is verdict
+    if verdict is not Verdict.FAILED:
+        assert found.bound == pytest.approx(6.4)
+
+
+def test_draws_are_compared_pair_by_pair() -> None:
+    cubic = [8.0, 20.0, 12.0, 16.0]
+    assert cell(FLOOR, [0.9 * value for value in cubic], cubic, [40.0] * 4).verdict is Verdict.MET
+    assert cell(FLOOR, [0.7 * value for value in cubic], cubic, [40.0] * 4).verdict is Verdict.NOT_MET
+
+
+def test_slack_and_direction() -> None:
+    ceiling = Criterion("1", "asks", "e", None, "drop_rate", at_most=2, of="cubic", slack=0.001)
+    assert cell(ceiling, [0.001] * 4, [0.0] * 4, [1.0] * 4).verdict is Verdict.MET
+    assert cell(ceiling, [0.002] * 4, [0.0] * 4, [1.0] * 4).verdict is Verdict.NOT_MET
+    assert cell(Criterion("1", "asks", "e", at_most=10), [9.0] * 4, [], []).verdict is Verdict.MET
+
+
+def judged(given: str, out, chosen: list[Criterion], repeats: int = 3):
+    side, stack = review.single(given, stack="linux-6.18")
+    return evaluation.carry_out(RFC9743, side, stack, out, chosen=chosen, repeats=repeats)
+
+
+def of(*experiments: str) -> list[Criterion]:
+    return [each for each in CRITERIA if each.experiment in experiments]
+
+
+@pytest.mark.slow
+def test_cubic_is_what_it_is_beside(tmp_path) -> None:
+    found = judged("builtin:cubic", tmp_path / "out", [*of("call", "narrow"), CRITERIA[-2]])
+    assert (found.failures, found.runs) == ([], 27)
+    for row in found.rows[:-1]:
+        assert row.values[PROPOSED] == row.values["CUBIC"], row.criterion.asks
+    assert found.rows[-1].verdict is Verdict.NOT_COVERED
+    assert found.count(Verdict.NOT_MET) == 0
+
+
+@pytest.mark.slow
+def test_one_that_no_loss_moves_is_found(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "blind.py").write_text(BLIND)
+    chosen = [*of("heavy-loss", "beside-reno"), CRITERIA[-2]]
+    found = judged(f"{tmp_path}/blind.py:Blind", tmp_path / "out", chosen, repeats=5)
+    verdicts = {row.criterion.asks: row.verdict for row in found.rows}
+    assert verdicts["Rate under 10 % of loss, as a part of the link's"] is Verdict.NOT_MET
+    assert verdicts["Harm to Reno: its goodput"] is Verdict.NOT_MET
+    text = evaluation_words.text(found)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "are not (sections 5.1.3, 5.2.1)" in " ".join(text.split())
+    html = evaluation_page.html(found, "cwndlab compare --cc")
+    assert html.count("✗ not met") == found.count(Verdict.NOT_MET) and "cwndlab&#39;s own" in html
+    rows = json.loads(evaluation_words.as_json(found))["rows"]
+    assert [row["verdict"] for row in rows] == [row.verdict.value for row in found.rows]
+    junit.write_cases(RFC9743, evaluation_words.cases(found), tmp_path / "found.xml")
+    suite = ET.parse(tmp_path / "found.xml").getroot()
+    assert int(suite.get("failures", "")) == found.count(Verdict.NOT_MET) == len(suite.findall("*/failure"))
+    assert int(suite.get("skipped", "")) == 1 + found.count(Verdict.OPEN)
+
+
+def test_a_stack_without_both_is_refused(tmp_path) -> None:
+    side, stack = review.single("builtin:newreno", stack="windows-7")
+    with pytest.raises(InputError, match="windows-7 has no cubic"):
+        evaluation.carry_out(RFC9743, side, stack, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["builtin:cubic", "builtin:reno"], ["builtin:cubic", "--patch", "x"]]
+)
+def test_it_takes_one_side(arguments: list[str], capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "--cc", "--suite", RFC9743, *arguments])
+    assert ended.value.code == 2
+    assert "review: --suite rfc9743 judges OLD alone" in capsys.readouterr().err
+
+
+def test_the_command_writes_page_json_and_junit(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(evaluations, "criteria", lambda suite: of("outage"))
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                *("compare", "--cc", "--suite", RFC9743, "builtin:reno", "--stack", "freebsd"),
+                *("--repeats", "2", "-q", "-o", str(out)),
+            ]
+        )
+    assert not ended.value.code
+    said = capsys.readouterr()
+    assert "1 of 1 bounds are met; 0 questions are not covered." in said.out
+    assert {"review.html", "review.json", "review.xml", "outage"} <= {path.name for path in out.iterdir()}
