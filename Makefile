@@ -117,15 +117,16 @@ MUTMUT_VERSION        := 3.8.1
 # Options of cargo-mutants, such as --file crates/tcp/src/cc/linux/reno.rs, and mutmut's names of faults (default: all).
 MUTANTS :=
 MUTMUTS :=
-# mutmut wants packages beside its settings.
+# mutmut wants packages beside its settings. Python looks for no folder that was not there when it began, and must not find the
+# package where it is sound.
 MUTANTS_AT := $(CURDIR)/target/mutmut
 
 # Survivors are no failure: whether a fault changes anything that is promised, a reader has to say. What is made wrong says
 # .cargo/mutants.toml for Rust, pyproject.toml for Python.
 soak-mutants: toolchain $(STAMPS)/native-$(PROFILE) $(CARGO_MUTANTS) $(MUTMUT) ## faults made in copies of tcp and path, and of Python's decisions: those that no test notices
 	-PATH="$$PATH:$(CURDIR)/.tools/bin" nice -n 10 cargo mutants --jobs 1 --no-shuffle $(MUTANTS)
-	@rm -rf $(MUTANTS_AT) && mkdir -p $(MUTANTS_AT) && cp -rL python/cwndlab tests docs examples packages tools pyproject.toml $(MUTANTS_AT)
-	-cd $(MUTANTS_AT) && PYTHONPATH=$(MUTANTS_AT)/mutants:$(MUTANTS_AT)/mutants/packages/teacup:$(CURDIR)/$(MUTMUT) nice -n 10 $(CURDIR)/$(BIN)/python -m mutmut run $(MUTMUTS)
+	@rm -rf $(MUTANTS_AT) && mkdir -p $(MUTANTS_AT)/mutants/packages/teacup && cp -rL python/cwndlab tests docs examples packages tools pyproject.toml $(MUTANTS_AT)
+	-cd $(MUTANTS_AT) && PYTHONPATH=$(MUTANTS_AT)/mutants:$(MUTANTS_AT)/mutants/packages/teacup:$(CURDIR)/$(MUTMUT) nice -n 10 $(CURDIR)/$(BIN)/python -P -m mutmut run $(MUTMUTS)
 	cd $(MUTANTS_AT) && PYTHONPATH=$(CURDIR)/$(MUTMUT) $(CURDIR)/$(BIN)/python -m mutmut results
 
 $(CARGO_MUTANTS): | toolchain
