@@ -49,6 +49,7 @@ def test_bad_values_of_a_sweep_are_all_said() -> None:
     assert [each.found for each in error.all] == ["'cubik'", "'bbr'", "'nwreno'"]
 
 
+@pytest.mark.slow
 def test_how_many_errors_of_a_large_sweep_are_said_depends_on_the_file_alone() -> None:
     def found(*wrong: int) -> list[str | None]:
         rates = [f"fast{number}" if number in wrong else f"{1000 + number}kbit" for number in range(600)]

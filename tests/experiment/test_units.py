@@ -150,6 +150,7 @@ def test_limits_in_bdp_survive_writing(billionths: int) -> None:
     assert units.parse_limit(str(limit)) == limit
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_text_is_a_quantity_or_refused(text: str) -> None:
     for parse in (

@@ -409,6 +409,7 @@ def test_records_of_trace_cmd_and_perf(tmp_path: Path, event: str) -> None:
     assert recording.tables["tcp"].read() == read(tmp_path, "tcp-probe-trace").tables["tcp"].read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["siftr13", "siftr15", "siftr25-text", "ttprobe", "web10g"])
 def test_pieces_and_flows_of_a_log_do_not_change_what_it_says(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

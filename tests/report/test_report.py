@@ -281,6 +281,7 @@ def test_the_data_block_is_json():
     assert data["runs"][0]["lines"][0]["name"] == HOSTILE
 
 
+@pytest.mark.slow
 def test_a_number_and_its_unit_stay_in_one_line_but_not_in_what_is_copied() -> None:
     results = sweep()
     page = rendered(results)

@@ -66,6 +66,7 @@ def node(tree: object) -> yaml_nodes.Node:
     return yaml_nodes.Scalar(place, str(tree))
 
 
+@pytest.mark.slow
 @given(st.lists(TREES, max_size=6))
 def test_no_two_labels_are_alike(trees: list[object]) -> None:
     texts = list(dict.fromkeys(sweep.compact(node(tree)) for tree in trees))

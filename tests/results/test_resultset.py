@@ -59,6 +59,7 @@ assert os.listdir("/proc/self/task") == before
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc/self/task")
 def test_a_catalogue_is_read_without_a_thread_that_holds_its_bytes_when_python_exits(tmp_path):
     directory = stored_results.results(tmp_path / "r")

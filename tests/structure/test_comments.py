@@ -37,6 +37,7 @@ def dependent(name: str, text: str) -> list[str]:
     return [f"{name}:{line}: {said[:60]}" for line, said in comments(name, text) if DEPENDENT.match(said)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", CLEAN)
 def test_comments_of_a_clean_folder_stand_alone(folder: str) -> None:
     files = [file for end in ("py", "rs") for file in sorted((ROOT / folder).rglob(f"*.{end}"))]

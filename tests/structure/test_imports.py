@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from import_graph import Graph, cycles, read
 
 PACKAGE = Path(__file__).parents[2] / "python" / "cwndlab"
@@ -101,6 +102,7 @@ def test_no_test_imports_conftest() -> None:
     assert len(files) > 100 and [str(file) for file in files if pattern.search(file.read_text())] == []
 
 
+@pytest.mark.slow
 def test_imports_go_in_one_direction() -> None:
     graph = read(PACKAGE)
     assert len(graph) > 150

@@ -23,6 +23,7 @@ def test_nothing_that_a_target_needs_is_unknown(target: str) -> None:
     assert told.returncode == 0, told.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["busy.py", "formats/fuzz.py", "results/damage.py"])
 def test_programs_that_a_target_calls_begin(program: str) -> None:
     """They import the tests' own modules as no pytest is there to put those in the way."""

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 LINES, FUNCTION = 700, 80
 
@@ -16,6 +18,7 @@ def sources() -> Iterator[Path]:
     yield from (ROOT / "crates").rglob("*.rs")
 
 
+@pytest.mark.slow
 def test_no_file_and_no_function_is_long() -> None:
     long = []
     for file in sources():

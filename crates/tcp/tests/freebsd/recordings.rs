@@ -46,7 +46,7 @@ fn stack(row: &Row) -> FreeBsd {
 }
 
 /// The recording's path, with hosts of `profile`.
-fn setup<'a>(row: &'a Row, profile: &'a dyn Profile, random: u64) -> Setup<'a> {
+fn setup<'a>(row: &'a Row, profile: &'a dyn Profile) -> Setup<'a> {
     let marks = row.text("extra").contains("ecnthr=30");
     Setup {
         sender: profile,
@@ -61,17 +61,11 @@ fn setup<'a>(row: &'a Row, profile: &'a dyn Profile, random: u64) -> Setup<'a> {
         buffers: Some(4 << 20),
         duration: row.number("dur") as u64 * 1_000_000_000,
         ecn: if marks { EcnMode::On } else { EcnMode::Off },
-        random,
+        random: 1,
         phase: hosts::PHASE,
         lag: hosts::LAG,
         aggregate: 1,
     }
-}
-
-fn play(row: &Row, random: u64) -> Figures {
-    let profile = stack(row);
-    let out = lab::run(&setup(row, &profile, random));
-    figures(&out, row.number("dur"), step(row.text("name")))
 }
 
 /// Figures as the recordings' table defines them: the sender is looked at every `step`, an entry is the first look that
@@ -136,21 +130,17 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-#[test]
-fn runs_agree_with_the_recorded_ones() {
+/// A run's name, figures of ours and of the recording, and which of them differ; none is empty.
+type Compared = (String, Figures, Figures, String);
+
+/// Prints a line for each run; fails where one differs, or where there are fewer than `least`.
+fn judge(least: usize, runs: impl IntoIterator<Item = Compared>) {
     let mut table = String::from(
         "run (ours / recorded)                  goodput Mb/s        drops  rexmit       RTOs  period s        peak             trough\n",
     );
     let mut failures = Vec::new();
     let mut compared = 0;
-    for row in rows() {
-        let name = row.text("name").to_owned();
-        if !comparable(&row) {
-            continue;
-        }
-        let ours = play(&row, 1);
-        let theirs = recorded_figures(&row);
-        let wrong = differences(&ours, &theirs, [0.01, 0.1, 0.03, 0.02, 0.02]);
+    for (name, ours, theirs, wrong) in runs {
         let _ = writeln!(table, "{}", line(&name, &ours, &theirs, &wrong));
         compared += 1;
         if !wrong.is_empty() {
@@ -158,8 +148,24 @@ fn runs_agree_with_the_recorded_ones() {
         }
     }
     println!("{table}");
-    assert!(compared > 0, "nothing compared");
+    assert!(compared >= least, "{compared} compared");
     assert!(failures.is_empty(), "{failures:?} differ\n{table}");
+}
+
+/// A row's recorded run beside ours over `path`; `bounds` are those of [`differences`].
+fn beside(row: &Row, path: &Setup<'_>, label: &str, bounds: [f64; 5]) -> Compared {
+    let name = row.text("name");
+    let ours = figures(&lab::run(path), row.number("dur"), step(name));
+    let theirs = recorded_figures(row);
+    let wrong = differences(&ours, &theirs, bounds);
+    (format!("{label}{name}"), ours, theirs, wrong)
+}
+
+#[test]
+fn runs_agree_with_the_recorded_ones() {
+    let rows = rows();
+    let run = |row: &Row| beside(row, &setup(row, &stack(row)), "", [0.01, 0.1, 0.03, 0.02, 0.02]);
+    judge(1, rows.iter().filter(|row| comparable(row)).map(run));
 }
 
 /// Releases that were not recorded themselves, beside the recordings nearest to them, with doubled bounds: 9.2 beside 11
@@ -168,10 +174,7 @@ fn runs_agree_with_the_recorded_ones() {
 /// kinds, are compared roughly.
 #[test]
 fn releases_agree_with_their_proxies() {
-    let mut table = String::from(
-        "release and run (ours / recorded)                  goodput Mb/s        drops  rexmit       RTOs  period s        peak             trough\n",
-    );
-    let mut failures = Vec::new();
+    let mut runs = Vec::new();
     for (name, prefix, suffix) in [
         ("freebsd-9.2", "f11iw3_newreno", ""),
         ("freebsd-9.2", "f11iw3_cubic", ""),
@@ -192,20 +195,12 @@ fn releases_agree_with_their_proxies() {
             if suffix.is_empty() && run.contains("pipe") {
                 continue;
             }
-            let mut path = setup(&row, &host, 1);
+            let mut path = setup(&row, &host);
             path.cc = hosts::module(path.cc);
-            let out = lab::run(&path);
-            let ours = figures(&out, row.number("dur"), step(run));
-            let theirs = recorded_figures(&row);
-            let wrong = differences(&ours, &theirs, [0.02, f64::MAX, 0.06, 0.04, 0.15]);
-            let _ = writeln!(table, "{name:19}{}", line(run, &ours, &theirs, &wrong));
-            if !wrong.is_empty() {
-                failures.push(format!("{name} {run}"));
-            }
+            runs.push(beside(&row, &path, &format!("{name} "), [0.02, f64::MAX, 0.06, 0.04, 0.15]));
         }
     }
-    println!("{table}");
-    assert!(failures.is_empty(), "{failures:?} differ\n{table}");
+    judge(1, runs);
 }
 
 /// Loses no more than the proxy without the revised pipe: FreeBSD 15's further losses come of taking lost bytes out
@@ -215,7 +210,7 @@ fn releases_agree_with_their_proxies() {
 fn without_the_revised_pipe_15_loses_what_its_proxy_loses() {
     let mut host = release("freebsd-15-current").expect("a release");
     let drops = |row: &Row, host: &FreeBsd| {
-        let mut path = setup(row, host, 1);
+        let mut path = setup(row, host);
         path.cc = hosts::module(path.cc);
         lab::run(&path).drops.len() as f64
     };
@@ -319,7 +314,7 @@ fn events_agree_with_the_recorded_ones() {
         let drawn = drawn::host(profile_name(&row), seed(&name));
         let chance = row.text("cc") == "cdg";
         let played: &dyn Profile = if chance { &drawn } else { &profile };
-        let mut path = setup(&row, played, 1);
+        let mut path = setup(&row, played);
         if chance {
             path.cc = "drawn";
         }
@@ -371,39 +366,26 @@ fn seed(name: &str) -> u32 {
 /// between backoffs agree in every digit that was written down.
 #[test]
 fn cdg_agrees_with_the_recorded_one_by_its_draws() {
-    let mut table = String::from(
-        "run (ours / recorded)                  goodput Mb/s        drops  rexmit       RTOs  period s        peak             trough\n",
-    );
-    let mut failures = Vec::new();
-    let mut compared = 0;
-    for row in rows().into_iter().chain(second_rows()) {
-        let name = row.text("name").to_owned();
-        // Which packets random loss took is not known, and the second set's marks have a threshold of their own.
-        if row.text("cc") != "cdg"
-            || row.text("stack") == "rack"
-            || name.contains("loss0")
-            || name.contains("ecn10")
-        {
-            continue;
-        }
-        let profile = drawn::host(profile_name(&row), seed(&name));
-        let mut path = setup(&row, &profile, 1);
+    // Which packets random loss took is not known, and the second set's marks have a threshold of their own.
+    let wanted = |row: &Row| {
+        let name = row.text("name");
+        row.text("cc") == "cdg"
+            && row.text("stack") != "rack"
+            && !name.contains("loss0")
+            && !name.contains("ecn10")
+    };
+    let run = |row: Row| {
+        let profile = drawn::host(profile_name(&row), seed(row.text("name")));
+        let mut path = setup(&row, &profile);
         path.cc = "drawn";
-        let ours = figures(&lab::run(&path), row.number("dur"), step(&name));
-        let theirs = recorded_figures(&row);
+        let (name, ours, theirs, _) = beside(&row, &path, "", [0.0; 5]);
         let agree = ours.drops == 0.0
             && (ours.goodput_mbps - theirs.goodput_mbps).abs() < 1e-4
             && (ours.period_s - theirs.period_s).abs() < 1e-3
             && (ours.peak, ours.trough) == (theirs.peak, theirs.trough);
-        let _ = writeln!(table, "{}", line(&name, &ours, &theirs, if agree { "" } else { "differs" }));
-        compared += 1;
-        if !agree {
-            failures.push(name);
-        }
-    }
-    println!("{table}");
-    assert!(compared >= 9, "{compared} compared");
-    assert!(failures.is_empty(), "{failures:?} differ\n{table}");
+        (name, ours, theirs, if agree { String::new() } else { "differs".to_owned() })
+    };
+    judge(9, rows().into_iter().chain(second_rows()).filter(wanted).map(run));
 }
 
 /// Buffers that grow by themselves on both sides: every look at the sender in 90 seconds finds the recorded windows, and
@@ -413,7 +395,7 @@ fn autotuned_buffers_grow_as_recorded() {
     let name = "f11_cubic_100m_40ms_b90_auto";
     let row = second_rows().into_iter().find(|row| row.text("name") == name).expect("a recording");
     let host = release("freebsd-11").expect("a release");
-    let mut path = setup(&row, &host, 1);
+    let mut path = setup(&row, &host);
     path.buffers = None;
     let out = lab::run(&path);
     let mut at = 0;
@@ -436,30 +418,16 @@ fn autotuned_buffers_grow_as_recorded() {
 #[test]
 fn rack_agrees_with_the_recorded_one() {
     let host = release("freebsd-13/rack").expect("a release");
-    let mut table = String::from(
-        "run (ours / recorded)                  goodput Mb/s        drops  rexmit       RTOs  period s        peak             trough\n",
-    );
-    let mut failures = Vec::new();
-    for row in rows() {
-        if row.text("stack") != "rack" {
-            continue;
-        }
-        let out = lab::run(&setup(&row, &host, 1));
-        let ours = figures(&out, row.number("dur"), step(row.text("name")));
-        let theirs = recorded_figures(&row);
-        // CDG draws random numbers.
+    let rows = rows();
+    // CDG draws random numbers.
+    let run = |row: &Row| {
         let bounds = match row.text("cc") {
             "cdg" => [0.06, 0.1, 0.1, 0.12, 0.12],
             _ => [0.001, 0.0, 0.01, 0.005, 0.005],
         };
-        let wrong = differences(&ours, &theirs, bounds);
-        let _ = writeln!(table, "{}", line(row.text("name"), &ours, &theirs, &wrong));
-        if !wrong.is_empty() {
-            failures.push(row.text("name").to_owned());
-        }
-    }
-    println!("{table}");
-    assert!(failures.is_empty(), "{failures:?} differ\n{table}");
+        beside(row, &setup(row, &host), "", bounds)
+    };
+    judge(1, rows.iter().filter(|row| row.text("stack") == "rack").map(run));
 }
 
 /// Loses in slow start what FreeBSD 13's RACK does, packet by packet: until goodput was measured its output is
@@ -478,7 +446,7 @@ fn rack_loses_the_recorded_packets_in_slow_start() {
             .map(|line| line.split_once(',').expect("two fields"))
             .map(|(t, seq)| (t.parse().expect("seconds"), seq.parse().expect("a sequence number")))
             .collect();
-        let mut path = setup(&row, &host, 1);
+        let mut path = setup(&row, &host);
         path.duration = 1_000_000_000;
         let ours: Vec<(f64, u64)> =
             lab::run(&path).drops.iter().map(|&(t, offset)| (t as f64 / 1e9, offset)).collect();
