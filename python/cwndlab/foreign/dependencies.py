@@ -19,7 +19,7 @@ UNSEEN = re.compile(r"\.inc(?:bin|lude)\b")
 """Directive of the assembler that reads a file of which the compiler says nothing."""
 
 WRITTEN = re.compile(r"^#APP$.*?^#NO_APP$", re.MULTILINE | re.DOTALL)
-"""What a source has the assembler do, in what the compiler makes of it."""
+"""Part of the compiler's assembly that a source wrote itself."""
 
 PRIVATE = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
 """Variables that would have the compiler read or write what no option names."""

@@ -94,7 +94,7 @@ def _end(code: int) -> NoReturn:
 
 
 def _settings() -> tuple[object, ...]:
-    """What a process is allowed, and how it makes files."""
+    """Limits of the process, and the modes with which it makes files."""
     umask = os.umask(0o077)
     os.umask(umask)
     kinds = (getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
