@@ -153,3 +153,11 @@ def test_bad_input_gets_one_line(
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_a_file_in_place_of_results_is_told_its_option(cwndlab: CommandLine) -> None:
+    for name in ("a.log", "b.log"):
+        (cwndlab.directory / name).write_text("x")
+    ran = cwndlab("compare", "a.log", "b.log")
+    said = "error: a.log: is a file; other tools' files are named by --a FILES --b FILES\n"
+    assert (ran.code, ran.err) == (2, said)

@@ -32,6 +32,7 @@ HURTS = f"new={MODULES}/tcp_hurts.c,abi=linux-6.12"
 OVERDUE = "took more than 5 s in {} of new, at 0."
 FORKED = "new: {} forked: what it made of its process was ended, at 0."
 CLOSED = "files of its process were closed"
+CHANGED = "limits, umask or blocked signals of its process were changed"
 
 FAILURES = {
     1: OVERDUE,
@@ -45,6 +46,9 @@ FAILURES = {
     9: None,
     10: None,  # a copy that no function of the C library makes is ended, and goes unnoticed
     11: CLOSED,
+    13: CHANGED,
+    14: CHANGED,
+    15: CHANGED,
 }
 
 
@@ -69,6 +73,7 @@ def test_what_a_module_does_to_its_process_is_its_runs_alone(tmp_path, monkeypat
             assert rows(results, record.run_id) == rows(fine, 0)
     assert not [path for path in Path("out/runs").iterdir() if path.name.startswith(".")]
     log = Path("out/modules/output.log").read_text()
+    assert {path.stat().st_mode & 0o444 for path in Path("out").rglob("*")} == {0o444}
     assert log.startswith(f"run {values.index(8)}:\nwhat a hook says, again and again\n")
     assert log.endswith("\nand more\n")
     assert len(log) < watchdog.OUTPUT_BYTES + 100

@@ -128,6 +128,12 @@ def test_a_thread_of_a_modules_own_is_refused(tmp_path, storage):
             "S::at is one for the whole process",
         ),
         ("static long seen;", "seen += rand() % 3", "rand\\(\\) has a state of the whole process"),
+        (
+            "static long seen;",
+            'seen = getenv("seen") ? 2 : 1; setenv("seen", "x", 1)',
+            "setenv\\(\\) has a state of the whole process",
+        ),
+        ("#include <unistd.h>\n#define seen optind", "seen++", "optind has a state of the whole process"),
     ],
 )
 @pytest.mark.slow

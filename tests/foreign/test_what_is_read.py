@@ -140,11 +140,24 @@ def test_variables_add_no_folders(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_the_compiler_does_not_tell_of_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("spelt", "directive"),
+    [('".incbin', "incbin"), ('".inc" "bin', "incbin"), ('".include', "include"), ('"\\x2eincbin', "incbin")],
+)
+def test_what_the_compiler_does_not_tell_of_is_refused(tmp_path, spelt, directive):
     option = write(tmp_path, "a source", 4)
-    (tmp_path / "src" / "impl.c").write_text('#define CAP 4\n__asm__(".incbin \\"x\\"");\n')
-    with pytest.raises(InputError, match=r"impl\.c: has \.incbin"):
+    (tmp_path / "x").write_text("\t.long 1\n")
+    reads = f'.pushsection .rodata\\n" {spelt} \\"{tmp_path}/x\\"\\n" ".popsection'
+    (tmp_path / "src" / "impl.c").write_text(f'#define CAP 4\n__asm__("{reads}");\n')
+    with pytest.raises(InputError, match=rf"\.c: has \.{directive}, which reads a file"):
         sources.build(option)
+
+
+@pytest.mark.slow
+def test_a_source_may_speak_of_directives(tmp_path):
+    option = write(tmp_path, "a source", 4)
+    (tmp_path / "src" / "impl.c").write_text('#define CAP 4 // .incbin\nconst char *said = ".include";\n')
+    sources.build(option)
 
 
 @pytest.mark.slow

@@ -139,9 +139,7 @@ def test_a_rate_that_is_no_number_is_that_of_the_bytes(tmp_path: Path, name: str
     file.write_text(odd)
     (recording,), known = base.read(file), read(name).metrics
     for flow, metrics in known.items():
-        assert recording.metrics[flow] == pytest.approx(
-            metrics, rel=2e-3
-        )
+        assert recording.metrics[flow] == pytest.approx(metrics, rel=2e-3)
 
 
 def test_runs_without_an_end_are_their_intervals_so_far(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
+from cwndlab.analysis import recorded as recorded_series
 from cwndlab.analysis.numeric import Floats, windowed_rate
+from cwndlab.analysis.recorded import LEVELS, RATES, SERIES_S
 from cwndlab.errors import InputError, unknown
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
-from cwndlab.formats.external_sort import StoredTable
 from cwndlab.results import columns, inferred_models
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import filtered
@@ -24,13 +24,6 @@ from cwndlab.results.metrics import BY_NAME
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
-
-SERIES_S = 1.0
-"""Length of the windows of `Run.series`."""
-
-_RATES = ("goodput_mbps", "throughput_mbps")
-_LEVELS = {"rtt_mean_ms": ("rtt_ms", "srtt_ms"), "cwnd_mean_bytes": ("cwnd_bytes",)}
-"""Metrics that a series belongs to, and the columns it is made of, the first that was recorded."""
 
 
 @dataclass(frozen=True)
@@ -138,14 +131,14 @@ def of_files(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:
 
 def _of_recording(recording: Recording) -> Run:
     table = recording.tables.get("tcp")
-    frame = _seconds(table) if table is not None and table.num_rows else pl.DataFrame()
+    recorded = recorded_series.of_table(table) if table is not None else recorded_series.Recorded()
     by_flow: dict[str, dict[str, float]] = {}
     for flow in recording.flows:
         found = dict(recording.metrics.get(flow, {}))
-        for name in _LEVELS:
-            level = _level(frame, [flow], name)
-            if name not in found and len(level):
-                found[name] = float(level.mean())
+        for name in LEVELS:
+            mean = recorded.mean(flow, name)
+            if name not in found and mean is not None:
+                found[name] = mean
         by_flow[flow] = found
     names = list(dict.fromkeys(name for found in by_flow.values() for name in found))
     return Run(
@@ -153,7 +146,7 @@ def _of_recording(recording: Recording) -> Run:
         metrics=_all_flows({name: [found.get(name) for found in by_flow.values()] for name in names}),
         identity=_content(recording),
         started=recording.started,
-        series=lambda metric: _reported(frame, recording.flows, metric),
+        series=recorded.series,
     )
 
 
@@ -205,18 +198,18 @@ def _content(recording: Recording) -> str | None:
         text.update(f"{name}\n".encode())
         for batch in table.batches():
             # Lines do not tell where the rows were cut.
-            text.update(_frame(batch).write_csv(include_header=False).encode())
+            text.update(recorded_series.frame_of(batch).write_csv(include_header=False).encode())
     return text.hexdigest()
 
 
 def _series_of(results: "ResultSet", index: int, flows: Sequence[str], metric: str) -> Floats:
     """A metric of a run of results over windows of a second of its measurement window."""
-    if metric not in _RATES and metric not in _LEVELS:
+    if metric not in RATES and metric not in LEVELS:
         return np.empty(0)
     window = results.record(index).scenario["measure"]
     start, end = window["from_ns"] / 1e9, window["to_ns"] / 1e9
     frame = results.series(index).filter(pl.col("flow").is_in(list(flows)))
-    if metric in _LEVELS:
+    if metric in LEVELS:
         return _level(frame.filter(pl.col("t_s").is_between(start, end)), flows, metric)
     total: Floats = np.zeros(0)
     for flow in flows:
@@ -227,26 +220,9 @@ def _series_of(results: "ResultSet", index: int, flows: Sequence[str], metric: s
     return total
 
 
-def _reported(frame: pl.DataFrame, flows: Sequence[str], metric: str) -> Floats:
-    """A metric of a recording over the intervals its tool reported, or over seconds."""
-    if metric in _LEVELS:
-        return _level(frame, flows, metric)
-    if metric not in _RATES or not frame.height:
-        return np.empty(0)
-    parts = [frame.filter(pl.col("flow") == flow).drop_nulls("delivered_bytes") for flow in flows]
-    rates = []
-    for part in parts:
-        t_s = np.concatenate(([0.0], part["t_s"].to_numpy()))
-        done = np.concatenate(([0.0], part["delivered_bytes"].cast(pl.Float64).to_numpy()))
-        longer = np.append(True, np.diff(t_s) > 0)
-        rates.append(8e-6 * np.diff(done[longer]) / np.diff(t_s[longer]))
-    least = min((len(rate) for rate in rates), default=0)
-    return np.asarray(sum((rate[:least] for rate in rates), np.zeros(least)), dtype=np.float64)
-
-
 def _level(frame: pl.DataFrame, flows: Sequence[str], metric: str) -> Floats:
     """Means over each second of the first column of a metric that was recorded, over all flows."""
-    for name in _LEVELS.get(metric, ()):
+    for name in LEVELS.get(metric, ()):
         if name in frame.columns:
             rows = frame.filter(pl.col("flow").is_in(list(flows))).drop_nulls(name)
             if rows.height:
@@ -254,29 +230,6 @@ def _level(frame: pl.DataFrame, flows: Sequence[str], metric: str) -> Floats:
                 means = rows.group_by(second.alias("second")).agg(pl.col(name).cast(pl.Float64).mean())
                 return means.sort("second")[name].to_numpy()
     return np.empty(0)
-
-
-def _seconds(table: StoredTable) -> pl.DataFrame:
-    """Rows as read from a file, with times as the API of results shows them."""
-    return pl.concat(_shown(_frame(batch)) for batch in table.batches())
-
-
-def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
-    frame = pl.from_arrow(batch)
-    if not isinstance(frame, pl.DataFrame):
-        raise TypeError("a batch of Arrow makes a frame")
-    return frame
-
-
-def _shown(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.select(
-        (pl.col("t_ns") / 1e9).alias("t_s"),
-        pl.col("flow").cast(pl.String),
-        "cwnd_bytes",
-        "delivered_bytes",
-        (pl.col("rtt_ns") / 1e6).alias("rtt_ms"),
-        (pl.col("srtt_ns") / 1e6).alias("srtt_ms"),
-    )
 
 
 def _time(text: str) -> datetime | None:

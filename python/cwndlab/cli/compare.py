@@ -122,6 +122,8 @@ def compare(
         if not (a and b):
             raise InputError("--a and --b: give files to both")
         found = contrasts.of_files(globbed(a), globbed(b), names, options)
+    elif found_file := next((place for place in places if place.is_file()), None):
+        raise InputError(f"{found_file}: is a file; other tools' files are named by --a FILES --b FILES")
     elif by is not None and len(places) < 2:
         results = interface.ResultSet(places[0] if places else LATEST)
         found = contrasts.by_key(results, by, selection, options, baseline=baseline, every_pair=all_pairs)

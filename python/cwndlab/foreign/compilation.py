@@ -243,7 +243,7 @@ def _carried_out(request: Request, abi: str, command: Sequence[str]) -> str:
 def _digest(inputs: Inputs, abi: str, compiler: str) -> str:
     """Return the SHA-256 of everything that the result depends on."""
     digest = hashlib.sha256()
-    for part in (compiler_version(compiler), *_flags(abi), *LINK, inputs.request):
+    for part in (compiler_version(compiler), *_flags(abi), "-S", *LINK, inputs.request):
         digest.update(part.encode() + b"\0")
     own = ((str(path.relative_to(HERE)), path.read_bytes()) for path in sorted(HERE.rglob("*.[ch]")))
     for files in (inputs.files, own):
@@ -257,12 +257,14 @@ def _compile(request: Request, abi: str, compiler: str, inputs: Inputs) -> Compi
     own = sorted([*(HERE / _family(abi)).glob("*.c"), *(HERE / "cwndlab").glob("*.c")])
     with tempfile.TemporaryDirectory(dir=store.folder()) as scratch:
         library = Path(scratch) / "module.so"
-        command = [
-            *(compiler, *_flags(abi), *_folders(request, abi, Path(scratch))),
-            *(str(file) for file in (*request.files, *own)),
-            *(*LINK, "-o", str(library)),
-        ]
-        _carried_out(request, abi, command)
+        command = [compiler, *_flags(abi), *_folders(request, abi, Path(scratch))]
+        assembly = [Path(scratch) / f"{number}.s" for number in range(len(request.files))]
+        for file, told in zip(request.files, assembly, strict=True):
+            _carried_out(request, abi, [*command, "-S", str(file), "-o", str(told)])
+            if not told.exists():
+                raise InputError(f"--cc {request.name}: {file}: is no source in C")
+            dependencies.check_assembly(file, told)
+        _carried_out(request, abi, [*command, *map(str, (*assembly, *own)), *LINK, "-o", str(library)])
         if _read(request, abi, compiler) != inputs:
             raise InputError(f"--cc {request.name}: its sources were changed while they were compiled")
         statics.check(f"--cc {request.name}", library, resets=True)

@@ -15,8 +15,11 @@ from cwndlab.errors import InputError
 MAX_BYTES = 16 << 20
 """Size in bytes of all files of one module together, at most."""
 
-UNSEEN = re.compile(rb"\.incbin\b")
-"""Reads a file of which the compiler says nothing."""
+UNSEEN = re.compile(r"\.inc(?:bin|lude)\b")
+"""Directive of the assembler that reads a file of which the compiler says nothing."""
+
+WRITTEN = re.compile(r"^#APP$.*?^#NO_APP$", re.MULTILINE | re.DOTALL)
+"""Part of the compiler's assembly that a source wrote itself."""
 
 PRIVATE = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
 """Variables that would have the compiler read or write what no option names."""
@@ -54,7 +57,7 @@ def environment() -> dict[str, str]:
 def read(files: Sequence[Path], folders: Sequence[Path], told: Sequence[Path], abi: str) -> Inputs:
     """The content of what the compiler `told` that it reads for `files` with headers from `folders`.
 
-    Raises InputError where that is too much, or cannot be seen.
+    Raises InputError where that is too much.
     """
     sources, includes = ([_absolute(path) for path in paths] for paths in (files, folders))
     found = list(dict.fromkeys((*sources, *map(_absolute, told))))
@@ -67,8 +70,6 @@ def read(files: Sequence[Path], folders: Sequence[Path], told: Sequence[Path], a
         room -= len(data)
         if room < 0:
             raise InputError(f"{path}: the module's sources are larger than {MAX_BYTES >> 20} MiB together")
-        if UNSEEN.search(data):
-            raise InputError(f"{path}: has .incbin, which reads a file that the compiler does not tell of")
         content[names[path]] = data
     words = [
         *(names[file] for file in sources),
@@ -76,6 +77,19 @@ def read(files: Sequence[Path], folders: Sequence[Path], told: Sequence[Path], a
         f"abi={abi}",
     ]
     return Inputs(",".join(words), tuple(content.items()))
+
+
+def check_assembly(source: Path, assembly: Path) -> None:
+    """Raises InputError where what the compiler made of a source reads more files.
+
+    The source itself may spell that in pieces, or by macros.
+    """
+    text = assembly.read_text(encoding="utf-8", errors="replace")
+    for block in WRITTEN.findall(text):
+        if found := UNSEEN.search(block):
+            raise InputError(
+                f"{source}: has {found[0]}, which reads a file that the compiler does not tell of"
+            )
 
 
 def dependencies(rules: str) -> list[Path]:

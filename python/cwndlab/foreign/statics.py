@@ -11,10 +11,16 @@ from typing import NamedTuple
 
 from cwndlab.errors import InputError
 
-SHARED = frozenset(
-    ("rand", "srand", "random", "srandom", "drand48", "lrand48", "mrand48", "srand48", "lcong48", "strtok")
-)
-"""Functions of the C library whose state is the process's."""
+DRAWS = "draw from the kernel's functions, or from flow->seed"
+KEEP = "keep that in a static"
+SHARED = {
+    **dict.fromkeys(["rand", "srand", "random", "srandom", "initstate", "setstate"], DRAWS),
+    **dict.fromkeys(["drand48", "lrand48", "mrand48", "srand48", "seed48", "lcong48"], DRAWS),
+    **dict.fromkeys(["setenv", "putenv", "unsetenv", "clearenv", "hsearch", "hcreate"], KEEP),
+    **dict.fromkeys(["environ", "__environ", "optind", "opterr", "optopt", "signgam"], KEEP),
+    "strtok": "use strtok_r",
+}
+"""Functions and variables of the C library whose state is the process's, and what to do instead."""
 
 SYMBOL = re.compile(
     r"^ *\d+: [0-9a-f]+ +\S+ (?P<kind>\S+) +(?P<binding>\S+) +\S+ +(?P<section>\S+) (?P<name>[^\s@]+)",
@@ -54,13 +60,9 @@ def check(what: str, file: Path, *, resets: bool) -> None:
                 f"{what}: {_plain(symbol.name)} is one for the whole process, not each host's: {advice}"
             )
         if symbol.section == "UND" and symbol.name in SHARED:
-            advice = (
-                "draw from the kernel's functions, or from flow->seed"
-                if symbol.name != "strtok"
-                else "use strtok_r"
-            )
+            name = f"{symbol.name}()" if symbol.kind != "OBJECT" else symbol.name
             raise InputError(
-                f"{what}: {symbol.name}() has a state of the whole process, not each host's: {advice}"
+                f"{what}: {name} has a state of the whole process, not each host's: {SHARED[symbol.name]}"
             )
     if resets and re.search(r"^ +TLS ", told.stdout, re.MULTILINE):
         own = sorted({_plain(symbol.name) for symbol in symbols if symbol.kind == "TLS"})

@@ -54,7 +54,7 @@ def of_flow(frame_ns: int, one_way_p95_ns: float | None, loss: float | None) -> 
 def error(
     frame_ns: int, one_way_p95_ns: float | None, loss: float | None, off_ns: float | None
 ) -> float | None:
-    """How far the score of a flow may be off whose delay is `off_ns` off at most. None where no clock is."""
+    """Error of the score of a flow whose delay is `off_ns` off at most. None where no clock is."""
     score = of_flow(frame_ns, one_way_p95_ns, loss)
     if score is None or one_way_p95_ns is None or off_ns is None:
         return None

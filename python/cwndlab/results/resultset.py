@@ -147,7 +147,7 @@ class ResultSet:
         return frame if flow is None or "flow" not in frame.columns else frame.filter(frame["flow"] == flow)
 
     def _clock_errors(self, index: int, samples: pl.DataFrame) -> pl.Series:
-        """How far samples may be off, in the unit of their values: delays between two clocks."""
+        """Error of each sample, in the unit of its value: of delays between two clocks."""
         import polars as pl
 
         rows = self._frame.filter(pl.col("run_index") == index)

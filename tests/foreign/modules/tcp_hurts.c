@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void hurt(struct sock *sk)
 {
+	struct rlimit none = { 0, 0 };
 	sigset_t all;
 	int i;
 
@@ -64,6 +67,16 @@ static void hurt(struct sock *sk)
 		break;
 	case 11:
 		close(1);
+		break;
+	case 13:
+		umask(0777);
+		break;
+	case 14:
+		setrlimit(RLIMIT_FSIZE, &none);
+		break;
+	case 15:
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, NULL);
 		break;
 	case 12:
 		memset((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE, 1, bytes);

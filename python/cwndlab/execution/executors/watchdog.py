@@ -1,6 +1,8 @@
 """Watches workers that run congestion controls from outside: these may hang, print, and close files."""
 
 import os
+import resource
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -22,12 +24,13 @@ OVERDUE = f"took more than {LOOK_S * LOOKS:g} s"
 MORE_FILES = 64
 """Number of files that may be open after a run and were not before; cwndlab's own are fewer."""
 
-CLOSED, FILLED = 81, 82
+CLOSED, FILLED, CHANGED = 81, 82, 83
 """Exit codes of a worker that lacks what it needs."""
 
 CAUSES = {
     CLOSED: "files of its process were closed",
     FILLED: f"more than {MORE_FILES} files were left open",
+    CHANGED: "limits, umask or blocked signals of its process were changed",
 }
 
 OUTPUT_BYTES = 1 << 20
@@ -71,8 +74,8 @@ class Watch:
 
 @contextmanager
 def belongings() -> Iterator[None]:
-    """Ends the process where a run has left it without what it had open before, or with far too much."""
-    before = _open_files()
+    """Ends the process where a run has left it without what it had before, or with far too many files."""
+    before, settings = _open_files(), _settings()
     try:
         yield
     finally:
@@ -81,11 +84,21 @@ def belongings() -> Iterator[None]:
             _end(CLOSED)
         if len(now) - len(before) > MORE_FILES:
             _end(FILLED)
+        if _settings() != settings:
+            _end(CHANGED)
 
 
 def _end(code: int) -> NoReturn:
     # Nothing is written any more: whatever is open may be somebody else's file by now.
     os._exit(code)
+
+
+def _settings() -> tuple[object, ...]:
+    """Limits of the process, and the modes with which it makes files."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    kinds = (getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
+    return umask, signal.pthread_sigmask(signal.SIG_BLOCK, ()), *map(resource.getrlimit, kinds)
 
 
 def _open_files() -> dict[int, tuple[int, int]]:
