@@ -36,7 +36,7 @@ def as_text(plan: Plan, jobs: int, pause_ns: int | None = None) -> str:
     which = f"run 0 of {len(plan.runs)}: {cell}" if cell else "every run"
     title = texttable.wrapped(f"network ({which})", texttable.WIDTH)
     lines = [title, "", *(f"  {line}".rstrip() for line in diagram.draw(first.scenario)), ""]
-    lines += [*_indented(_links(run)), "", "flows (* bottleneck)", *_indented(_flows(run)), ""]
+    lines += [*_indented(_links(run)), *_phases(run), "", "flows (* bottleneck)", *_indented(_flows(run)), ""]
     lines += ["bottlenecks in all cells", *_indented(_bottlenecks(plan, ways)), ""]
     return "\n".join([*lines, *estimate.remarks(plan), *estimate.totals(plan, jobs, pause_ns)])
 
@@ -59,6 +59,14 @@ def _links(run: Routed) -> list[str]:
         alike.setdefault(tuple(_about(link)), []).append(link["name"])
     rows = [[_some(names), *about] for about, names in list(alike.items())[:MAX_ROWS]]
     return _table(["link", "rate", "delay", "queue", "when full", "besides"], rows)
+
+
+def _phases(run: Routed) -> Iterator[str]:
+    """Say how far the phases of hosts are spread, from the least to the most, if they are."""
+    spreads = run.scenario.get("phase_jitter_ns", {}).values()
+    if spreads:
+        bounds = dict.fromkeys(map(format_time, (min(spreads), max(spreads))))
+        yield f"  in each run all packets of a host are later by a draw below {' to '.join(bounds)}"
 
 
 def _about(link: Link) -> Iterator[str]:
