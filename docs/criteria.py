@@ -1,10 +1,10 @@
-"""Writes the table of docs/rfc9743.md from the suite's table of criteria: part of `make contract`."""
+"""Writes the tables of docs/rfc9743.md from the suites' tables of criteria: part of `make contract`."""
 
 from pathlib import Path
 
 from cwndlab.analysis.review.evaluation_words import rule
 from cwndlab.experiment.suites import evaluations
-from cwndlab.experiment.suites.evaluations import RFC9743, Criterion
+from cwndlab.experiment.suites.evaluations import Criterion
 
 PAGE = Path(__file__).resolve().parent / "rfc9743.md"
 HEADS = ("section", "asked", "experiment", "judged by", "bound")
@@ -16,13 +16,16 @@ def main() -> None:
 
 
 def page() -> str:
-    """The text of the page, its table made anew; raises ValueError without marks."""
-    begin, mark, rest = PAGE.read_text(encoding="utf-8").partition("<!-- criteria.py -->\n")
-    _, end, after = rest.partition("\n<!-- end -->")
-    if not mark or not end:
-        raise ValueError(f"{PAGE.name} does not have the marks of the table")
-    lines = [_line(HEADS), _line(["---"] * len(HEADS)), *map(_row, evaluations.criteria(RFC9743))]
-    return "\n".join([begin + mark, *lines]) + "\n" + end + after
+    """The text of the page, its tables made anew; raises ValueError without marks."""
+    text = PAGE.read_text(encoding="utf-8")
+    for suite in evaluations.SUITES:
+        begin, mark, rest = text.partition(f"<!-- criteria.py: {suite} -->\n")
+        _, end, after = rest.partition("\n<!-- end -->")
+        if not mark or not end:
+            raise ValueError(f"{PAGE.name} does not have the marks of {suite}")
+        lines = [_line(HEADS), _line(["---"] * len(HEADS)), *map(_row, evaluations.criteria(suite))]
+        text = "\n".join([begin + mark, *lines]) + "\n" + end + after
+    return text
 
 
 def _row(criterion: Criterion) -> str:

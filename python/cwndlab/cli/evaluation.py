@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cwndlab.analysis.review.sides import Side
     from cwndlab.experiment.catalogue import Stack
 
-SUITES = ("rfc9743",)
+SUITES = ("rfc9743", "bbr-cases")
 """The suites of criteria."""
 
 

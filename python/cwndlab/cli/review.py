@@ -62,7 +62,7 @@ def review(
     Both run on the same paths: the one of FreeBSD's CUBIC patch test, a DSL line, a LAN with loss, a long fat
     one, and in competition. DIR/review.html has everything; the same as text is printed. The exit code is 0
     only if every run completed. With --suite rfc9743 there is no NEW: OLD is judged beside CUBIC and Reno by
-    what RFC 9743 asks of a new congestion control.
+    what RFC 9743 asks of a new congestion control; with --suite bbr-cases by the cases of BBR's draft.
     """
     from cwndlab.analysis import review as judge
     from cwndlab.execution.executors import processors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cwndlab.analysis.review import evaluation_words as words
 from cwndlab.analysis.review.evaluation import Evaluation, Row, Verdict
 from cwndlab.analysis.review.words import UNSEEN
-from cwndlab.experiment.suites.evaluations import TITLES
+from cwndlab.experiment.suites.evaluations import SUITES
 from cwndlab.report.html_report.facts import capital
 from cwndlab.report.html_report.html import Table, page
 from cwndlab.results import columns
@@ -17,21 +17,13 @@ MARKS = {
     Verdict.FAILED: "! failed",
 }
 
-PARTS = {
-    "5.1": "5.1 One algorithm alone",
-    "5.2": "5.2 Beside others",
-    "6": "6 General use",
-    "7": "7 Special cases",
-}
-"""Headings of the parts of RFC 9743 that have criteria, by how their sections begin."""
-
 
 def html(found: Evaluation, command: str) -> str:
     """The page; `command` is what made it."""
     verdicts = (Verdict.NOT_MET, Verdict.OPEN)
     return page(
         "evaluation.html",
-        title=TITLES[found.suite],
+        title=SUITES[found.suite].title,
         headline=words.headline(found),
         glance=[
             ("proposed", found.side.about),
@@ -43,7 +35,7 @@ def html(found: Evaluation, command: str) -> str:
         unmet=[(verdict.value, _named(found, verdict)) for verdict in verdicts if _named(found, verdict)],
         judged=_judged(found),
         bare=_bare(found),
-        legend=words.LEGEND,
+        legend=words.legend(found),
         unseen=UNSEEN,
         command=command,
     )
@@ -62,14 +54,17 @@ def _figures(row: Row) -> str:
 
 def _judged(found: Evaluation) -> list[tuple[str, Table]]:
     """A table for each part of the publication, with its heading."""
+    headings = SUITES[found.suite].parts
     parts: dict[str, list[list[object]]] = {}
     for row in found.rows:
         if row.verdict is not Verdict.NOT_COVERED:
             section = row.criterion.section
-            parts.setdefault(next(part for part in PARTS if section.startswith(part)), []).append(_row(row))
-    heads = ["section", "asked", "verdict", *words.CONTENDERS, "bound, cwndlab's own", "metric", "experiment"]
+            parts.setdefault(next(part for part in headings if section.startswith(part)), []).append(
+                _row(row)
+            )
+    heads = ["section", "asked", "verdict", *words.CONTENDERS, "bound", "metric", "experiment"]
     caption = "Means over the draws, with half of their intervals."
-    return [(PARTS[part], Table(heads, rows, caption, row_heads=2)) for part, rows in parts.items()]
+    return [(headings[part], Table(heads, rows, caption, row_heads=2)) for part, rows in parts.items()]
 
 
 def _row(row: Row) -> list[object]:

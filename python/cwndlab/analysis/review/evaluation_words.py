@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from cwndlab.analysis.review.evaluation import INCUMBENTS, PROPOSED, Evaluation, Row, Value, Verdict
 from cwndlab.analysis.review.words import MAIL, UNSEEN
-from cwndlab.experiment.suites.evaluations import TITLES, Criterion
+from cwndlab.experiment.suites.evaluations import SUITES, Criterion
 from cwndlab.results import columns
 from cwndlab.results.junit import Case, End
 from cwndlab.results.texttable import wrapped
@@ -15,7 +15,6 @@ from cwndlab.results.texttable import wrapped
 CONTENDERS = (PROPOSED, *INCUMBENTS.values())
 
 LEGEND = (
-    "The RFC asks questions and has no numbers: every bound is cwndlab's own choice, open to argument.",
     "A bound that is a multiple of CUBIC's or Reno's value is made of that one's runs on the same path, with"
     " the same random draws; of an experiment with several cells, the worst one is shown.",
     "± is half of a Student's interval of the mean over the draws, at the level of those of the distances"
@@ -23,6 +22,11 @@ LEGEND = (
     " interval is on the good side of the bound; not met: none of it; open: the bound is within, or there is"
     " one draw.",
 )
+
+
+def legend(found: Evaluation) -> Sequence[str]:
+    """Sentences on how to read an evaluation."""
+    return (SUITES[found.suite].bounds, *LEGEND)
 
 
 def headline(found: Evaluation) -> str:
@@ -46,14 +50,14 @@ def headline(found: Evaluation) -> str:
 def text(found: Evaluation) -> str:
     """Format all of an evaluation in lines of 80 columns."""
     parts = [
-        _lines(f"{TITLES[found.suite]}: {found.side.about}"),
+        _lines(f"{SUITES[found.suite].title}: {found.side.about}"),
         _lines(headline(found)),
         f"on {found.stack.name}, {found.runs} runs, {found.repeats} draws of each",
     ]
     if found.failures:
         parts.append("Runs that failed:\n" + "\n".join(found.failures[:5]))
     parts += ["\n".join(_row(row)) for row in found.rows]
-    parts += [_lines(each) for each in (*LEGEND, UNSEEN)]
+    parts += [_lines(each) for each in (*legend(found), UNSEEN)]
     return "\n\n".join(parts) + "\n"
 
 

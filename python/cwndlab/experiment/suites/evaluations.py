@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +10,36 @@ from pathlib import Path
 import yaml
 
 RFC9743 = "rfc9743"
-TITLES = {RFC9743: "What RFC 9743 (BCP 133) asks of a new congestion control, sections 5 to 7"}
+BBR = "bbr-cases"
+
+
+@dataclass(frozen=True)
+class About:
+    """Title of a suite, what its bounds are, and headings of its parts by how their sections begin."""
+
+    title: str
+    bounds: str
+    parts: Mapping[str, str]
+
+
+SUITES = {
+    RFC9743: About(
+        "What RFC 9743 (BCP 133) asks of a new congestion control, sections 5 to 7",
+        "The RFC asks questions and has no numbers: every bound is cwndlab's own choice, open to argument.",
+        {
+            "5.1": "5.1 One algorithm alone",
+            "5.2": "5.2 Beside others",
+            "6": "6 General use",
+            "7": "7 Special cases",
+        },
+    ),
+    BBR: About(
+        "The example test cases of draft-ietf-ccwg-bbr-06, appendix A",
+        "The draft is of BBRv3. What it says of variables is judged by what is seen of them from outside;"
+        " bounds without a number in the draft are cwndlab's own.",
+        {"A": "Appendix A"},
+    ),
+}
 """The suites of criteria, by the names of their folders."""
 
 
