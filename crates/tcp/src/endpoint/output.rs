@@ -174,14 +174,11 @@ impl Endpoint {
         let wanted = self.receiver.window(&self.rcv, &mut cx);
         let scale = self.rcv.wscale;
         let kept = wanted.max(self.rcv.offered()).min(MAX_WINDOW << scale);
-        // The right edge never moves left: the field is rounded up to what was offered, or the edge is kept though the
-        // field cannot say it.
-        let field = kept >> scale;
+        // The right edge never moves left: the field is rounded up, or the edge is kept though the field cannot say it.
         let (field, promised) = if self.rules.window_edge_unscaled {
-            (field, kept)
+            (kept >> scale, kept)
         } else {
-            let up = field << scale < self.rcv.offered();
-            let field = (field + u64::from(up)).min(MAX_WINDOW);
+            let field = kept.div_ceil(1 << scale).min(MAX_WINDOW);
             (field, field << scale)
         };
         self.rcv.advertised = self.rcv.advertised.max(self.rcv.nxt + promised);
