@@ -6,7 +6,7 @@ use super::LinuxReceiver;
 use crate::clock::Nanos;
 use crate::context::Context;
 use crate::linux_config::Drs;
-use crate::receiver::{Arrival, ReceiveState};
+use crate::receiver::{Arrival, ReceiveState, Receiver as _};
 
 /// Memory of a received full packet, bytes: payload and headers in 2 KiB, and the metadata.
 const TRUESIZE: u64 = 2304;
@@ -138,17 +138,20 @@ impl LinuxReceiver {
         let full = self.full_space(rcv);
         let clamped = full.min(self.window_clamp);
         let mss = self.rcv_mss.min(clamped);
+        let unit = 1u64 << rcv.wscale;
+        let shrinks = self.shrinks(rcv);
         let mut free = self.free_space(rcv);
+        if shrinks || free < clamped >> 1 {
+            free = free >> rcv.wscale << rcv.wscale;
+        }
         if free < clamped >> 1 {
             self.quick = 0;
-            free = free >> rcv.wscale << rcv.wscale;
-            if free < full >> 4 || free < mss {
+            if free < full >> 4 || free < mss || shrinks && free < unit {
                 return 0;
             }
         }
         let free = free.min(self.rcv_ssthresh);
         if rcv.wscale > 0 {
-            let unit = 1u64 << rcv.wscale;
             return free.div_ceil(unit) * unit;
         }
         let window = self.rcv_wnd;

@@ -443,6 +443,10 @@ impl Receiver for LinuxReceiver {
         self.rcv_wnd
     }
 
+    fn shrinks(&self, rcv: &ReceiveState) -> bool {
+        self.config.shrink_window && rcv.wscale > 0
+    }
+
     fn on_ack_sent(&mut self, _r: &mut ReceiveState, pure: bool, cx: &mut Context<'_>) {
         if self.quick > 0 && self.scheduled {
             self.quick -= 1;
