@@ -108,6 +108,8 @@ pub struct Config {
     pub wmem_max: u64,
     /// net.ipv4.tcp_moderate_rcvbuf.
     pub moderate_rcvbuf: bool,
+    /// net.ipv4.tcp_shrink_window.
+    pub shrink_window: bool,
     /// net.ipv4.tcp_adv_win_scale (Linux 3.9).
     pub adv_win_scale: i32,
     /// net.ipv4.tcp_dsack.
@@ -226,6 +228,7 @@ impl Config {
             rmem_max: 212_992,
             wmem_max: 212_992,
             moderate_rcvbuf: true,
+            shrink_window: false,
             adv_win_scale: 1,
             dsack: true,
             reordering: 3,

@@ -149,7 +149,8 @@ pub struct StateRules {
     pub ecn_syn_retries: u8,
     /// A reset that the application causes carries timestamps (tcp_send_active_reset); one that answers a segment does not.
     pub resets_carry_timestamps: bool,
-    /// The right edge of the window is kept to the byte, though the scaled field says less; else it is what the field said.
+    /// The scaled field is rounded down, and the right edge of the window kept to the byte; else the field is rounded up and
+    /// says where the edge is.
     pub window_edge_unscaled: bool,
     /// The fourth SYN and later ones offer no more than the MSS (net.inet.tcp.rexmit_drop_options).
     pub rexmit_drop_options: bool,

@@ -172,18 +172,17 @@ impl Endpoint {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let wanted = self.receiver.window(&self.rcv, &mut cx);
         let scale = self.rcv.wscale;
-        let kept = wanted.max(self.rcv.offered()).min(MAX_WINDOW << scale);
-        // The right edge never moves left: the field is rounded up to what was offered, or the edge is kept though the
-        // field cannot say it.
-        let field = kept >> scale;
+        let shrinks = self.receiver.shrinks(&self.rcv);
+        let kept = if shrinks { wanted } else { wanted.max(self.rcv.offered()) }.min(MAX_WINDOW << scale);
+        // The right edge does not move left otherwise: the field is rounded up, or the edge is kept though the field cannot say it.
         let (field, promised) = if self.rules.window_edge_unscaled {
-            (field, kept)
+            (kept >> scale, kept)
         } else {
-            let up = field << scale < self.rcv.offered();
-            let field = (field + u64::from(up)).min(MAX_WINDOW);
+            let field = kept.div_ceil(1 << scale).min(MAX_WINDOW);
             (field, field << scale)
         };
-        self.rcv.advertised = self.rcv.advertised.max(self.rcv.nxt + promised);
+        let edge = self.rcv.nxt + promised;
+        self.rcv.advertised = if shrinks { edge } else { self.rcv.advertised.max(edge) };
         self.rcv.last_ack = self.rcv.nxt;
         // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
         let sack_owed = !pure && self.rcv.ack_now && !self.rcv.out_of_order.is_empty();

@@ -69,8 +69,6 @@ pub struct Tuning {
     pub maxsockbuf_fixed: bool,
     /// The control block's MSS is less options (9.x).
     pub maxseg_without_options: bool,
-    /// When the handshake ends the buffer is rounded up to the MSS as it is (11), else less options.
-    pub rounds_to_mss_with_options: bool,
     /// Window scaling and timestamps (net.inet.tcp.rfc1323).
     pub rfc1323: bool,
 }
@@ -117,13 +115,12 @@ impl FreeBsdReceiver {
         }
     }
 
-    /// The peer's MSS is known: the buffer holds whole segments (tcp_mss).
+    /// The peer's MSS is known: the buffer is a multiple of it, as the control block has it (tcp_mss).
     fn round_buffer(&mut self, rcv: &mut ReceiveState) {
         let options = rcv.timestamps && !self.tuning.maxseg_without_options;
         let options = if options { u64::from(TIMESTAMPS_BYTES) } else { 0 };
         self.maxseg = u64::from(rcv.payload) + options;
-        let unit = if self.tuning.rounds_to_mss_with_options { self.maxseg } else { u64::from(rcv.payload) };
-        rcv.rcvbuf = rcv.rcvbuf.next_multiple_of(unit);
+        rcv.rcvbuf = rcv.rcvbuf.next_multiple_of(self.maxseg);
     }
 
     /// Space the window field can offer now.

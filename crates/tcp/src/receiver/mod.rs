@@ -23,7 +23,7 @@ pub struct ReceiveState {
     pub irs: u64,
     /// Next expected (RCV.NXT).
     pub nxt: u64,
-    /// Right edge of the window advertised so far; never moves left.
+    /// Right edge of the window advertised so far; moves left only where the system allows it.
     pub advertised: u64,
     /// RCV.NXT in the last ACK that left.
     pub last_ack: u64,
@@ -197,10 +197,10 @@ pub struct Arrival {
     pub ce: bool,
 }
 
-/// What becomes of a segment that begins in the window and ends beyond it.
+/// Fate of a segment that begins in the window and ends beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overshoot {
-    /// What lies beyond is cut off.
+    /// The part beyond is cut off.
     Trimmed,
     /// All of it is taken.
     Whole,
@@ -229,7 +229,7 @@ pub trait Receiver: Send {
     /// and grow the buffer where the system does so on arrival.
     fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>);
 
-    /// What becomes of a segment that ends beyond the window.
+    /// Tells the fate of a segment that ends beyond the window.
     fn overshoot(&self, _rcv: &ReceiveState) -> Overshoot {
         Overshoot::Trimmed
     }
@@ -261,9 +261,14 @@ pub trait Receiver: Send {
     /// When the delayed ACK is due. None: no ACK waits. May be early.
     fn next_timer(&self) -> Option<Nanos>;
 
-    /// The window to advertise now, in bytes from `rcv.nxt`, before rounding to the scale. The endpoint never moves the
-    /// right edge left.
+    /// The window to advertise now, in bytes from `rcv.nxt`, before rounding to the scale. The endpoint moves the right
+    /// edge left only for a receiver that [`Receiver::shrinks`].
     fn window(&mut self, rcv: &ReceiveState, cx: &mut Context<'_>) -> u64;
+
+    /// Whether the right edge may move left.
+    fn shrinks(&self, _rcv: &ReceiveState) -> bool {
+        false
+    }
 
     /// A segment with an ACK leaves, pure or with data: nothing is owed any more.
     fn on_ack_sent(&mut self, rcv: &mut ReceiveState, pure: bool, cx: &mut Context<'_>);

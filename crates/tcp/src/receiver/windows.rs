@@ -105,7 +105,7 @@ impl Receiver for WindowsReceiver {
     }
 
     fn window(&mut self, rcv: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
-        self.usable(rcv)
+        self.usable(rcv) >> rcv.wscale << rcv.wscale
     }
 
     fn on_ack_sent(&mut self, _r: &mut ReceiveState, _pure: bool, _cx: &mut Context<'_>) {

@@ -294,7 +294,6 @@ impl FreeBsd {
             recvbuf_max: v.recvbuf_max as u64,
             maxsockbuf: v.maxsockbuf as u64,
             maxsockbuf_fixed: self.maxsockbuf_fixed,
-            rounds_to_mss_with_options: era.full_segment_with_options,
             maxseg_without_options: era.maxseg_without_options,
             rfc1323: self.spec.timestamps,
         }

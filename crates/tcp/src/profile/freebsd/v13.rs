@@ -5,7 +5,7 @@ use crate::cc::freebsd::{CubicEra, built_in};
 use crate::clock::SECOND;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::{RackTuning, SackFilterKind};
-use crate::stack::{EcnMode, Family, StackSpec};
+use crate::stack::{EcnMode, Family, StackSpec, StateRules};
 
 pub(super) const ERA: Era = Era {
     maxseg_without_options: false,
@@ -29,6 +29,7 @@ pub(super) fn spec(name: &'static str, inferred: bool) -> StackSpec {
         ecn: EcnMode::Accept,
         syn_timeouts: super::new_syn_timeouts(),
         synack_timeouts: super::synack_timeouts(SECOND),
+        rules: StateRules { window_edge_unscaled: false, ..StateRules::FREEBSD },
         ..super::spec(name, inferred)
     }
 }

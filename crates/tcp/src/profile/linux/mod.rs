@@ -6,7 +6,7 @@ mod v6_18;
 mod v6_8;
 
 use crate::cc::{Module, linux};
-use crate::clock::{Nanos, SECOND};
+use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::linux_config::{Config, Shared};
 use crate::receiver::Receiver;
 use crate::receiver::linux::LinuxReceiver;
@@ -84,9 +84,10 @@ impl LinuxProfile {
     }
 
     fn set_handshake_timeouts(&mut self) {
+        let longest = self.config.rto_max_ms * MILLISECOND;
         let linear = (0..self.syn_linear_timeouts).map(|_| SECOND);
-        self.spec.syn_timeouts = linear.chain(doubling(self.syn_retries)).collect();
-        self.spec.synack_timeouts = doubling(self.synack_retries).collect();
+        self.spec.syn_timeouts = linear.chain(doubling(self.syn_retries, longest)).collect();
+        self.spec.synack_timeouts = doubling(self.synack_retries, longest).collect();
     }
 }
 
@@ -100,9 +101,9 @@ const MIN_RECEIVE_BUFFER: u64 = 2304;
 /// Least send buffer, bytes: two such packets (SOCK_MIN_SNDBUF).
 const MIN_SEND_BUFFER: u64 = 2 * MIN_RECEIVE_BUFFER;
 
-/// Waits of one second, doubled each time, at most 120 s: one before each of the `retries`, and one after the last.
-fn doubling(retries: u32) -> impl Iterator<Item = Nanos> {
-    (0..=retries).map(|shift| (SECOND << shift.min(7)).min(120 * SECOND))
+/// Waits of one second, doubled each time up to the longest: one before each of the `retries`, and one after the last.
+fn doubling(retries: u32, longest: Nanos) -> impl Iterator<Item = Nanos> {
+    (0..=retries).map(move |shift| (SECOND << shift.min(7)).min(longest))
 }
 
 impl Profile for LinuxProfile {

@@ -1,6 +1,6 @@
 //! Linux 6.8 (2024), the kernel of Ubuntu 24.04.
 
-use super::{Knob, LinuxProfile, knob};
+use super::{Knob, LinuxProfile, SWITCH, knob};
 use crate::clock::MILLISECOND;
 use crate::linux_config::Config;
 
@@ -68,6 +68,13 @@ pub(super) static OWN: &[Knob] = &[
         "pacing rate in congestion avoidance, per cent",
         config.pacing_ca_ratio,
         u32
+    ),
+    knob!(
+        "net.ipv4.tcp_shrink_window",
+        SWITCH,
+        "a scaled window may shrink, so that the receive buffer is never exceeded",
+        config.shrink_window,
+        bool
     ),
     Knob {
         name: "net.ipv4.tcp_invalid_ratelimit",

@@ -6,17 +6,20 @@ use super::LinuxReceiver;
 use crate::clock::Nanos;
 use crate::context::Context;
 use crate::linux_config::Drs;
-use crate::receiver::{Arrival, ReceiveState};
+use crate::receiver::{Arrival, ReceiveState, Receiver as _};
 
 /// Memory of a received full packet, bytes: payload and headers in 2 KiB, and the metadata.
 const TRUESIZE: u64 = 2304;
-/// Memory of a received small packet, bytes.
+/// Packets from this payload on fill a buffer of their own, bytes.
+const LARGE: u64 = 1024;
+/// Memory of a received small packet, bytes; it is never merged.
 const SMALL_TRUESIZE: u64 = 1280;
 /// Memory of a packet beside its buffer, bytes (struct sk_buff, with SKB_DATA_ALIGN).
 const METADATA: u64 = TRUESIZE - MERGED_TRUESIZE;
 /// A page, bytes.
 const PAGE: u64 = 4096;
-/// Memory that a further packet adds to the one it is merged with: its metadata is given back (skb_gro_receive).
+/// Memory that a further packet adds to the one it is merged with: its metadata is given back (skb_gro_receive,
+/// skb_try_coalesce).
 const MERGED_TRUESIZE: u64 = 2048;
 /// Payload share of memory in 1/256 before a packet has been seen.
 pub(super) const DEFAULT_SCALING: u64 = 128;
@@ -65,7 +68,7 @@ impl LinuxReceiver {
 
     /// The connection is open: buffer, clamp and the first round trip of autotuning (tcp_init_buffer_space).
     pub(super) fn init_buffer(&mut self, rcv: &mut ReceiveState, cx: &Context<'_>) {
-        self.set_memory_factor();
+        self.set_held_factor(self.advmss);
         if !self.config.scaling_ratio && rcv.rcvbuf_auto {
             // Room for the initial window four times over.
             let least = 2 * INIT_RCVWND * TRUESIZE * if self.config.moderate_rcvbuf { 4 } else { 1 };
@@ -106,10 +109,17 @@ impl LinuxReceiver {
         (payload * self.memory_factor) >> FACTOR_BITS
     }
 
-    fn set_memory_factor(&mut self) {
-        let (memory, payload) =
-            if self.config.scaling_ratio { (256, self.scaling) } else { (TRUESIZE, self.advmss) };
-        self.memory_factor = (memory << FACTOR_BITS).div_ceil(payload);
+    /// Memory of data that waits, in order or out of it. Of each run, packets that follow on one another are merged
+    /// (tcp_try_coalesce), so that the first alone keeps its metadata.
+    fn held(&self, rcv: &ReceiveState) -> u64 {
+        let payload = rcv.readable + rcv.out_of_order.covered();
+        let runs = rcv.out_of_order.len() as u64 + u64::from(rcv.readable > 0);
+        ((payload * self.held_factor) >> FACTOR_BITS) + runs * METADATA
+    }
+
+    fn set_held_factor(&mut self, payload: u64) {
+        let memory = if payload >= LARGE { truesize(1, payload) - METADATA } else { SMALL_TRUESIZE };
+        self.held_factor = (memory << FACTOR_BITS).div_ceil(payload.max(1));
     }
 
     fn full_space(&self, rcv: &ReceiveState) -> u64 {
@@ -117,11 +127,10 @@ impl LinuxReceiver {
     }
 
     fn free_space(&self, rcv: &ReceiveState) -> u64 {
-        let held = rcv.readable + rcv.out_of_order.covered();
-        if held == 0 {
+        if rcv.readable == 0 && rcv.out_of_order.is_empty() {
             return self.full_space(rcv);
         }
-        self.window_from(rcv.rcvbuf.saturating_sub(self.memory_of(held)))
+        self.window_from(rcv.rcvbuf.saturating_sub(self.held(rcv)))
     }
 
     /// The window to offer (RFC 9293 section 3.8.6.2.2 in Linux's form).
@@ -129,32 +138,39 @@ impl LinuxReceiver {
         let full = self.full_space(rcv);
         let clamped = full.min(self.window_clamp);
         let mss = self.rcv_mss.min(clamped);
+        let unit = 1u64 << rcv.wscale;
+        let shrinks = self.shrinks(rcv);
         let mut free = self.free_space(rcv);
+        if shrinks || free < clamped >> 1 {
+            free = free >> rcv.wscale << rcv.wscale;
+        }
         if free < clamped >> 1 {
             self.quick = 0;
-            free = free >> rcv.wscale << rcv.wscale;
-            if free < full >> 4 || free < mss {
+            if free < full >> 4 || free < mss || shrinks && free < unit {
                 return 0;
             }
         }
         let free = free.min(self.rcv_ssthresh);
         if rcv.wscale > 0 {
-            let unit = 1u64 << rcv.wscale;
             return free.div_ceil(unit) * unit;
         }
         let window = self.rcv_wnd;
         if window + mss <= free || window > free { free / mss.max(1) * mss } else { window }
     }
 
-    /// A packet of another size than those before: what share of its memory is payload.
+    /// A packet of another size than those before: what it takes of the buffer, and what share of that is payload.
     #[cold]
-    pub(super) fn measure_scaling(&mut self, rcv: &ReceiveState, arrival: &Arrival, len: u64) {
-        self.scaling = if len >= 1024 {
+    pub(super) fn measure_memory(&mut self, rcv: &ReceiveState, arrival: &Arrival, len: u64) {
+        self.set_held_factor(len);
+        if !self.config.scaling_ratio {
+            return;
+        }
+        self.scaling = if len >= LARGE {
             (u64::from(arrival.payload) << 8) / truesize(arrival.frames, u64::from(arrival.payload))
         } else {
             (len << 8) / SMALL_TRUESIZE
         };
-        self.set_memory_factor();
+        self.memory_factor = (256u64 << FACTOR_BITS).div_ceil(self.scaling.max(1));
         self.set_window_clamp(self.window_from(rcv.rcvbuf));
     }
 
@@ -293,4 +309,55 @@ impl LinuxReceiver {
 /// From RCV.NXT to the end of the newest out-of-order data.
 fn out_of_order_span(rcv: &ReceiveState) -> u64 {
     rcv.out_of_order.last().map_or(0, |(_, end)| end - rcv.nxt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux_config::Config;
+
+    fn receiver(payload: u32) -> (LinuxReceiver, ReceiveState) {
+        let mut receiver = LinuxReceiver::new(&Config::linux_6_12().into());
+        let mut rcv = ReceiveState::new(200_000, false);
+        rcv.payload = payload;
+        receiver.advmss = u64::from(payload);
+        let arrival = Arrival {
+            seq: 0,
+            end: u64::from(payload),
+            payload,
+            previous_nxt: 0,
+            in_order: true,
+            filled_hole: false,
+            duplicate: false,
+            frames: 1,
+            push: false,
+            fin: false,
+            ce: false,
+        };
+        receiver.measure_memory(&rcv, &arrival, u64::from(payload));
+        (receiver, rcv)
+    }
+
+    /// 40 packets behind one hole are one packet and 39 buffers; with another hole among them, two packets and 38.
+    #[test]
+    fn packets_of_a_run_share_their_metadata() {
+        let (receiver, mut rcv) = receiver(1448);
+        rcv.out_of_order.insert(10_000, 10_000 + 40 * 1448, |_, _| {});
+        let close = |found: u64, wanted: u64| assert!(found.abs_diff(wanted) <= 1, "{found} for {wanted}");
+        close(receiver.held(&rcv), TRUESIZE + 39 * MERGED_TRUESIZE);
+        rcv.out_of_order.insert(100_000, 100_000 + 1448, |_, _| {});
+        close(receiver.held(&rcv), 2 * TRUESIZE + 39 * MERGED_TRUESIZE);
+        rcv.readable = 1448;
+        close(receiver.held(&rcv), 3 * TRUESIZE + 39 * MERGED_TRUESIZE);
+    }
+
+    /// However large its packets, a buffer never lets in more payload than it has memory.
+    #[test]
+    fn the_window_is_never_above_the_buffer() {
+        for payload in [1, 88, 536, 1023, 1024, 1448, 2048, 2049, 4096, 8948, 46_000, 65_495] {
+            let (receiver, rcv) = receiver(payload);
+            let window = receiver.full_space(&rcv);
+            assert!(window < rcv.rcvbuf, "{payload}: {window} of {}", rcv.rcvbuf);
+        }
+    }
 }

@@ -53,6 +53,8 @@ pub struct LinuxReceiver {
     scaling: u64,
     /// Memory per payload in 2^-20, rounded up.
     memory_factor: u64,
+    /// Memory of data that waits, per payload, in 2^-20, without the metadata of each run's first packet.
+    held_factor: u64,
     /// The window last advertised.
     rcv_wnd: u64,
     rtt: ReceiveRtt,
@@ -124,6 +126,7 @@ impl LinuxReceiver {
             window_clamp: u64::MAX,
             scaling: memory::DEFAULT_SCALING,
             memory_factor: memory::DEFAULT_FACTOR,
+            held_factor: memory::DEFAULT_FACTOR,
             rcv_wnd: 0,
             rtt: ReceiveRtt::default(),
             space: CopySpace::default(),
@@ -181,8 +184,8 @@ impl LinuxReceiver {
         let payload = u64::from(arrival.payload);
         let len = if arrival.frames > 1 { payload.div_ceil(u64::from(arrival.frames)) } else { payload };
         if len >= self.rcv_mss {
-            if len != self.rcv_mss && self.config.scaling_ratio {
-                self.measure_scaling(rcv, arrival, len);
+            if len != self.rcv_mss {
+                self.measure_memory(rcv, arrival, len);
             }
             self.rcv_mss = len.min(self.advmss);
             self.pushed |= arrival.push && self.config.answers_full_push;
@@ -436,6 +439,10 @@ impl Receiver for LinuxReceiver {
     fn window(&mut self, rcv: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
         self.rcv_wnd = self.select_window(rcv);
         self.rcv_wnd
+    }
+
+    fn shrinks(&self, rcv: &ReceiveState) -> bool {
+        self.config.shrink_window && rcv.wscale > 0
     }
 
     fn on_ack_sent(&mut self, _r: &mut ReceiveState, pure: bool, cx: &mut Context<'_>) {
