@@ -50,6 +50,8 @@ pub fn cut(segment: &Segment, payload: u32, sent: u32, part: &mut Segment) {
 #[derive(Clone, Debug, Default)]
 pub struct TransmitRing {
     departures: VecDeque<(Nanos, u32, u32)>,
+    /// The next departure is awaited, and not known yet: a token bucket keeps what was sent.
+    pub awaited: bool,
 }
 
 impl TransmitRing {

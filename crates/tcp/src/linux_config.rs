@@ -73,6 +73,8 @@ pub struct Config {
     /// Era: the deferral of a partial burst looks at the next expected ACK (Linux 6.12), not at the head's age (Linux
     /// 6.8).
     pub defer_by_next_ack: bool,
+    /// Era: a burst that its socket buffer leaves short is filled from the next one (Linux 6.10).
+    pub grows_bursts: bool,
     /// Era: congestion control is told of an ACK once what it acknowledges is taken off the queue (Linux 6.16, and 6.12
     /// since 6.12.32); before, ahead of that.
     pub ack_event_after_cleaning: bool,
@@ -213,6 +215,7 @@ impl Config {
             rcv_rtt_seeks_minimum: false,
             hystart_rounds_at_any_window: false,
             defer_by_next_ack: false,
+            grows_bursts: false,
             ack_event_after_cleaning: false,
             limit_output_always: true,
             pushes_bursts: false,
@@ -290,6 +293,7 @@ impl Config {
             rcv_rtt_seeks_minimum: true,
             hystart_rounds_at_any_window: true,
             defer_by_next_ack: true,
+            grows_bursts: true,
             ack_event_after_cleaning: true,
             undo_counts_probe: true,
             takes_fin_into_closed_window: true,

@@ -1,7 +1,7 @@
 //! Between a host's network interface and its stack: transmit queues that stacks watch, ingress and egress.
 
 use contract::ids::{ConnectionId, HostId};
-use host::nic::{self, TransmitRing};
+use host::nic;
 use tcp::Endpoint;
 
 use super::Simulation;
@@ -34,8 +34,10 @@ impl Simulation {
         if !machine.waiting.contains(&connection) {
             machine.waiting.push(connection);
         }
-        if let Some(at) = self.network.rings[host.index()].as_ref().and_then(TransmitRing::next_departure) {
-            self.events.set_departure(host, at.max(self.now).min(self.events.departure(host)));
+        let Some(ring) = &mut self.network.rings[host.index()] else { return };
+        match ring.next_departure() {
+            Some(at) => self.events.set_departure(host, at.max(self.now).min(self.events.departure(host))),
+            None => ring.awaited = true,
         }
     }
 }

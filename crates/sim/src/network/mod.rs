@@ -275,6 +275,14 @@ impl Network {
                 events.set_occasional(Source::Pause, self.pauses.next().unwrap_or(NEVER));
             }
         }
+        if let Some(host) = meta.host
+            && let Some(ring) = &mut self.rings[host.index()]
+            && ring.awaited
+            && let Some(at) = ring.next_departure()
+        {
+            ring.awaited = false;
+            events.set_departure(host, at.min(events.departure(host)));
+        }
         self.forward_emitted(link, first, events);
     }
 }

@@ -1,8 +1,9 @@
 //! Milestones of applications are events: when, after how long, and how much their receiver had read by then.
 
-use crate::support::{MS, Outcome, carry_out, column, dumbbell};
+use crate::support::{MS, Outcome, carry_out, column, dumbbell, link_mut};
 use contract::scenario::App;
 use contract::table::ColumnData;
+use path::ShaperConfig;
 
 /// (time, payload read, value) of the events of kind `app`.
 fn milestones(outcome: &Outcome) -> Vec<(i64, i64, i64)> {
@@ -57,4 +58,21 @@ fn every_answered_request_is_one() {
     expected.sort_unstable();
     assert_eq!(found, expected);
     assert_eq!(found.len(), 4);
+}
+
+/// Linux's first ten segments leave as the interface lets its small queue drain, no matter whether that is a rate or a token
+/// bucket, in which they wait before they are on their way.
+#[test]
+fn a_small_queue_drains_through_a_token_bucket() {
+    let took = |shaper: Option<ShaperConfig>| {
+        let mut scenario = dumbbell("linux-6.12", "cubic", 50_000_000, 100 * MS, 50, 5);
+        scenario.flows[0].app = App::Bulk { bytes: Some(14_480), write_bytes: 65_536 };
+        let access = link_mut(&mut scenario, "a-r1");
+        access.rate_bps = shaper.is_none().then_some(1_000_000_000);
+        access.shaper = shaper;
+        milestones(&carry_out(&scenario, false))[0].2
+    };
+    let bucket = ShaperConfig::TokenBucket { rate_bps: 1_000_000_000, burst_bytes: 3028 };
+    let (by_rate, by_bucket) = (took(None), took(Some(bucket)));
+    assert!((by_rate - by_bucket).unsigned_abs() < MS, "{by_rate} {by_bucket}");
 }

@@ -1,6 +1,7 @@
 //! How much Linux lets leave at once and when: Nagle's algorithm, bursts and their deferral, TCP small queues, pacing.
 
 use super::scoreboard::{BURST_END, Id, LOST, PUSHED, RETRANS, SACKED};
+use super::write_queue::Head;
 use super::{LinuxSender, TRUESIZE, time_at};
 use crate::cc::linux::{CaState, INIT_CWND};
 use crate::clock::{MILLISECOND, Nanos};
@@ -12,6 +13,8 @@ use crate::sender::{Limit, SendState, Transmit};
 pub(super) struct Burst {
     /// Packets still to leave.
     pub(super) packets: u64,
+    /// Where it ends.
+    pub(super) end: u64,
     /// They were sent before.
     pub(super) resent: bool,
     /// Whether the last packet of the burst has PSH.
@@ -37,39 +40,44 @@ impl LinuxSender {
         in_flight: u32,
     ) -> Result<u64, Limit> {
         let mss = u64::from(self.core.mss);
-        let quota = u64::from(self.core.cwnd - in_flight);
-        let max = self.tso_segments(snd);
-        if payload <= mss {
-            if payload < mss && self.nagle_holds(snd, payload) {
+        let cwnd_room = u64::from(self.core.cwnd - in_flight) * mss;
+        let most = self.tso_segments(snd) * mss;
+        let allowed = cwnd_room.min(most);
+        let head = match self.is_modern() {
+            true => self.head_buffer(snd, allowed),
+            false => Head { len: payload, last: true },
+        };
+        let whole = if head.last { snd.unsent() } else { head.len };
+        if head.len <= mss {
+            if head.last && head.len < mss && self.nagle_holds(snd, head.len) {
                 return Err(limit_while_deferring(snd));
             }
-            return Ok(snd.unsent());
+            return Ok(whole);
         }
-        let cwnd_room = quota * mss;
-        let room = cwnd_room.min(window);
-        if self.defers_burst(snd, payload, max * mss, room) {
+        if self.defers_burst(snd, head, most, cwnd_room.min(window)) {
             if cwnd_room < window {
-                if cwnd_room <= payload {
+                if cwnd_room <= head.len {
                     self.output.cwnd_limited = true;
                     return Err(Limit::Cwnd);
                 }
-            } else if window <= payload {
+            } else if window <= head.len {
                 return Err(Limit::Rwnd);
             }
-            if !snd.fin {
+            if !(head.last && snd.fin) {
                 return Err(limit_while_deferring(snd));
             }
         }
-        let most = (max * mss).min(room);
-        if payload >= most {
-            // Whole segments only while more follows.
-            return Ok(if most >= mss { most - most % mss } else { most });
+        // What cwnd and the burst let go is whole segments; what the peer's window or the end of the buffer cuts may end
+        // with a part of one (tcp_mss_split_point).
+        let cut = head.len.min(window);
+        if allowed <= cut {
+            return Ok(allowed);
         }
-        let partial = payload % mss;
-        if partial > 0 && self.nagle_holds(snd, partial) {
-            return Ok(payload - partial);
+        let partial = cut % mss;
+        if partial > 0 && (!self.is_modern() && cut < head.len || self.nagle_holds(snd, partial)) {
+            return Ok(cut - partial);
         }
-        Ok(snd.unsent())
+        Ok(if cut == head.len { whole } else { cut })
     }
 
     /// Segments of one burst: a millisecond at the pacing rate, and up to 64 KB on short paths.
@@ -90,12 +98,12 @@ impl LinuxSender {
     }
 
     /// Whether a burst that windows cut short waits for the next ACK to be whole.
-    fn defers_burst(&mut self, snd: &SendState, payload: u64, burst: u64, room: u64) -> bool {
+    fn defers_burst(&mut self, snd: &SendState, head: Head, burst: u64, room: u64) -> bool {
         let mss = u64::from(self.core.mss);
         let cwnd_bytes = u64::from(self.core.cwnd) * mss;
         let enough = |divisor: u32| divisor > 0 && room >= snd.wnd.min(cwnd_bytes) / u64::from(divisor);
-        let wanted = burst.min(payload);
         if !self.is_modern() {
+            let wanted = burst.min(head.len);
             let waited = self.output.deferred_since.is_some_and(|since| self.core.jiffies > since + 1);
             if self.core.state != CaState::Open
                 || waited
@@ -110,7 +118,9 @@ impl LinuxSender {
         }
         if self.core.state >= CaState::Recovery
             || self.core.now > self.core.departure + MILLISECOND
-            || room >= wanted
+            || room >= burst
+            // In the middle of the queue it will not get longer.
+            || !head.last && room >= head.len
             || enough(self.config.tso_win_divisor)
         {
             return false;

@@ -18,6 +18,7 @@ mod send_buffer;
 mod tests;
 mod timer;
 mod timers;
+mod write_queue;
 
 use std::any::Any;
 

@@ -4,6 +4,7 @@ use super::LinuxSender;
 use super::burst::{Burst, limit_while_deferring};
 use super::scoreboard::{EVER_RETRANS, Id, LOST, NONE, PUSHED, Packet, RETRANS, SACKED};
 use super::timer::TimerKind;
+use super::write_queue::WriteQueue;
 use crate::cc::linux::{CaState, CwndEvent, INIT_CWND};
 use crate::clock::Nanos;
 use crate::context::Context;
@@ -50,6 +51,8 @@ pub(super) struct State {
     pub(super) host_has_queue: bool,
     /// Whether the last data sent did not fill the congestion window while the writer waits for room in the buffer.
     pub(super) starved: bool,
+    /// Buffers of unsent data.
+    pub(super) write_queue: WriteQueue,
     /// End of what the application had written when the sender last waited.
     pub(super) written_at_wait: u64,
 }
@@ -400,6 +403,31 @@ impl LinuxSender {
         if self.core.packets_out == 0 && snd.una + snd.wnd > snd.max {
             self.restart_after_idle();
         }
+        let mss = u64::from(self.core.mss);
+        let payload = snd.end - snd.max.min(snd.end);
+        let one = mss + u64::from(snd.fin && payload <= mss);
+        let within_burst = !snd.tso && self.output.burst.packets > 0 && !self.output.burst.resent;
+        let burst = if within_burst {
+            self.output.burst.end - snd.max
+        } else {
+            self.burst_length(snd, payload, one)?
+        };
+        let len = if snd.tso { burst } else { burst.min(one) };
+        let transmit = self.transmit_new(len, snd, cx);
+        if !within_burst {
+            // A FIN takes no packet of its own behind data.
+            self.begin_burst(burst.min(payload).div_ceil(mss).max(1), false);
+            self.output.burst.end = snd.max - len + burst;
+            if snd.tso {
+                self.output.burst.packets = 0;
+            }
+        }
+        Ok(self.end_burst(transmit, self.board.tail() - 1))
+    }
+
+    /// How much new data leaves as the next burst, or what forbids it. `one`: sequence space of one packet.
+    #[inline]
+    fn burst_length(&mut self, snd: &mut SendState, payload: u64, one: u64) -> Result<u64, Limit> {
         let in_flight = self.core.in_flight();
         if in_flight >= self.core.cwnd {
             self.output.cwnd_limited = true;
@@ -407,35 +435,21 @@ impl LinuxSender {
         }
         let mss = u64::from(self.core.mss);
         let window = (snd.una + snd.wnd).saturating_sub(snd.max);
-        let payload = snd.end - snd.max.min(snd.end);
         if payload.min(mss) > window {
             return Err(Limit::Rwnd);
         }
-        let within_burst = !snd.tso && self.output.burst.packets > 0 && !self.output.burst.resent;
-        let one = mss + u64::from(snd.fin && payload <= mss);
-        let burst = if within_burst {
-            unsent.min(one)
-        } else if snd.tso || self.is_modern() {
+        let burst = if snd.tso || self.is_modern() {
             self.tso_length(snd, payload, window, in_flight)?
         } else {
             if payload < mss && self.nagle_holds(snd, payload) {
                 return Err(limit_while_deferring(snd));
             }
-            unsent.min(one)
+            snd.unsent().min(one)
         };
-        if !within_burst && self.held_by_tsq(snd, 0) {
+        if self.held_by_tsq(snd, 0) {
             return Err(Limit::Cwnd);
         }
-        let len = if snd.tso { burst } else { burst.min(one) };
-        let transmit = self.transmit_new(len, snd, cx);
-        if !within_burst {
-            // A FIN takes no packet of its own behind data.
-            self.begin_burst(burst.min(payload).div_ceil(mss).max(1), false);
-            if snd.tso {
-                self.output.burst.packets = 0;
-            }
-        }
-        Ok(self.end_burst(transmit, self.board.tail() - 1))
+        Ok(burst)
     }
 
     /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined: else its result would be

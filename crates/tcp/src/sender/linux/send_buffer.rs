@@ -94,7 +94,7 @@ impl LinuxSender {
 
     /// New payload, in whole segments, that a call of the writer can send before it returns: what the windows, pacing and
     /// the host's queue let go.
-    fn may_leave_at_once(&self, snd: &SendState) -> u64 {
+    pub(super) fn may_leave_at_once(&self, snd: &SendState) -> u64 {
         let core = &self.core;
         let mss = u64::from(core.mss);
         let window = (snd.una + snd.wnd).saturating_sub(snd.max);
@@ -133,7 +133,7 @@ impl LinuxSender {
 
     /// Payload of a buffer the writer fills: no more than half of the largest window the peer ever offered
     /// (tcp_xmit_size_goal).
-    fn writers_buffer(&self, snd: &SendState) -> u64 {
+    pub(super) fn writers_buffer(&self, snd: &SendState) -> u64 {
         let mss = u64::from(self.core.mss);
         let most = BUFFER_MAX.min(snd.max_wnd / 2).max(mss);
         most - most % mss

@@ -589,3 +589,65 @@ fn a_burst_ends_with_push() {
         assert_eq!(ends.last(), Some(&(4, true)), "{again:?}");
     }
 }
+
+/// What one poll after the other sends, in segments, until the sender waits.
+fn bursts(bench: &mut Bench) -> Vec<u64> {
+    let mut lengths = Vec::new();
+    while let Poll::Send(transmit) = bench.with(|sender, snd, cx| sender.poll(snd, cx)) {
+        lengths.push(u64::from(transmit.len) / MSS);
+        bench.with(|sender, snd, cx| sender.on_tx_complete(snd, transmit.len, cx));
+    }
+    lengths
+}
+
+/// A sender that has sent 10 segments of 200. The buffer they left was filled again to 45, and more of 45 follow.
+fn ten_of_two_hundred(config: &Config, burst: u32) -> Bench {
+    let mut bench = Bench::new(config, "cubic");
+    bench.snd.tso = true;
+    bench.sender.core.gso = true;
+    bench.snd.tso_max = burst * MSS as u32;
+    bench.snd.end += 200 * MSS;
+    assert_eq!(bursts(&mut bench).iter().sum::<u64>(), 10);
+    bench.now += DELAY;
+    bench
+}
+
+/// A burst ends with its socket buffer; since 6.10 it takes in the next one.
+#[test]
+fn a_burst_ends_with_its_buffer() {
+    for (config, lengths) in [
+        (Config::linux_6_8(), vec![40, 5, 40, 5, 40, 5, 40, 5, 10]),
+        (Config::linux_6_12(), vec![40, 40, 40, 40, 30]),
+    ] {
+        let mut bench = ten_of_two_hundred(&config, 40);
+        bench.sender.core.cwnd = 4000;
+        bench.sender.core.ssthresh = 4000;
+        assert_eq!(bursts(&mut bench), lengths);
+    }
+}
+
+/// What is left of a buffer in the middle of the queue goes as soon as cwnd allows it. What begins the next one waits for
+/// a whole burst.
+#[test]
+fn the_rest_of_a_buffer_is_not_deferred() {
+    let mut bench = ten_of_two_hundred(&Config::linux_6_12(), 44);
+    let core = &mut bench.sender.core;
+    (core.cwnd, core.ssthresh, core.pacing) = (54, 54, true);
+    core.pacing_rate = 1 << 40;
+    assert_eq!(bursts(&mut bench), [44]);
+    bench.now += 100 * MICROSECOND;
+    bench.sender.core.cwnd = 55;
+    assert_eq!(bursts(&mut bench), [1]);
+    bench.sender.core.cwnd = 56;
+    assert!(bursts(&mut bench).is_empty());
+}
+
+/// The peer's window cuts a burst, not a segment: its last one may be short.
+#[test]
+fn a_burst_fills_the_window_with_a_part_of_a_segment() {
+    let mut bench = Bench::new(&Config::linux_6_12(), "cubic");
+    bench.snd.wnd = MSS + 700;
+    bench.snd.end += 100 * MSS;
+    bench.transmit(|_, _| None);
+    assert_eq!(bench.snd.max, FIRST + MSS + 700);
+}
