@@ -19,6 +19,7 @@ TITLES: dict[Kind, str] = {
     "gigabit": "1 Gbit/s, 41 ms",
     "lan": "Every n-th packet lost on a LAN",
     "linux": "Linux 6.18",
+    "kernel": "Linux in virtual time",
 }
 
 _WIDTH = {"drops": 7, "rtos": 5, "share": 12, "utilisation": 13, "retransmits": 13}
