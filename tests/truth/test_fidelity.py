@@ -40,7 +40,7 @@ SAMPLE = (
 
 @pytest.fixture(scope="module")
 def recordings() -> dict[str, Recording]:
-    return {recording.key: recording for recording in discover(RECORDINGS)}
+    return {recording.key: recording for recording in fidelity.found(RECORDINGS)}
 
 
 @pytest.fixture(scope="module")

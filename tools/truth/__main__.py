@@ -1,4 +1,4 @@
-"""`python -m tools.truth` in a clone of the repository: `claims`, `fidelity`, `replay`."""
+"""`python -m tools.truth` in a clone of the repository: `claims`, `fidelity`, `record`, `replay`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -132,6 +132,40 @@ def claims(
         say(f"written: {document}")
     if not suites and out is None:
         save(causes)
+
+
+@app.command()
+def record(
+    experiments: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="Experiments [all of groundtruth/linux-kernel/]."),
+    ] = None,
+    *,
+    kernel: Annotated[
+        str, typer.Option(metavar="NAME", help="The kernel, as `cwndlab run --kernel` takes it.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="Where tables and series go [beside each FILE]."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
+    ] = None,
+) -> None:
+    """Record experiments with a Linux kernel in virtual time, for the models to be compared with.
+
+    Writes of each FILE a table of metrics and a series of each cell, in place of those that are there.
+    """
+    from cwndlab.execution.executors import processors
+    from tools.truth import fidelity as models
+    from tools.truth.fidelity import kernel as recorder
+
+    files = experiments or sorted((models.GROUNDTRUTH / recorder.FOLDER).glob("*.yaml"))
+    if not files:
+        raise InputError(f"{models.GROUNDTRUTH / recorder.FOLDER}: no experiments")
+    for file in files:
+        written = recorder.record(file, kernel, out or file.parent, jobs or processors())
+        say(f"{file}: {len(written)} files written to {out or file.parent}")
 
 
 @app.command()

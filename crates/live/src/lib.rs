@@ -1,6 +1,8 @@
 //! Parts that touch this host's kernel. Only Linux has them; elsewhere [`run_script`] says so.
 
 #[cfg(target_os = "linux")]
+pub mod datagrams;
+#[cfg(target_os = "linux")]
 pub mod emulator;
 mod error;
 #[cfg(target_os = "linux")]

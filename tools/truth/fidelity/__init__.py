@@ -10,13 +10,14 @@ import yaml
 from cwndlab.errors import CwndlabError, InputError
 from cwndlab.execution.executor import Observer
 from cwndlab.execution.executors import processors
-from tools.truth.fidelity.compare import DRAWS, Metrics, Row, compare
+from tools.truth.fidelity import kernel
+from tools.truth.fidelity.compare import DRAWS, Row, compare
 from tools.truth.fidelity.measure import measure
-from tools.truth.fidelity.recordings import Module, Recording, discover
+from tools.truth.fidelity.recordings import Metrics, Recording, Run, discover
 from tools.truth.fidelity.scenario import covered
 from tools.truth.fidelity.vectors import REPOSITORY
 
-__all__ = ["ABSENT", "GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "notes", "run"]
+__all__ = ["ABSENT", "GROUNDTRUTH", "NOTES", "REPOSITORY", "evaluate", "found", "notes", "run"]
 
 GROUNDTRUTH = REPOSITORY / "groundtruth"
 """The recordings of the clone."""
@@ -33,7 +34,12 @@ def run(directory: Path, observer: Observer | None = None) -> list[Row]:
 
     Raises InputError where the directory or a recording in it cannot be used.
     """
-    return evaluate(discover(directory), observer)
+    return evaluate(found(directory), observer)
+
+
+def found(directory: Path) -> list[Recording]:
+    """Every recording of a directory, in the table's order; raises InputError as `run`."""
+    return [*discover(directory), *kernel.recordings(directory)]
 
 
 def evaluate(recordings: Sequence[Recording], observer: Observer | None = None) -> list[Row]:
@@ -92,12 +98,12 @@ def notes() -> Mapping[str, str]:
 
 
 def _runs(recording: Recording) -> bool:
-    return isinstance(recording.what, Module) or covered(recording.what)
+    return not isinstance(recording.what, Run) or covered(recording.what)
 
 
 def _work(recording: Recording) -> int:
     """Packets, roughly."""
-    if isinstance(recording.what, Module):
+    if not isinstance(recording.what, Run):
         return 1
     goodput = recording.metrics.get("goodput", recording.what.rate_bps / 1e6)
     return int(goodput * 1e6 * recording.what.duration_s / 12_000) + 1

@@ -2,12 +2,10 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.truth.fidelity.recordings import Kind, Recording
-
-Metrics = Mapping[str, float]
+from tools.truth.fidelity.recordings import Kind, Metrics, Recording
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,12 @@ BOUNDS: dict[Kind, dict[str, Bound]] = {
         "period": Bound(relative=0.05),
         "retransmits": Bound(relative=0.15),
     },
+    "kernel": {
+        "goodput": Bound(relative=0.03),
+        "retransmits": Bound(relative=0.15, absolute=3.0),
+        "recoveries": Bound(relative=0.15, absolute=3.0),
+        "cwnd": Bound(relative=0.10),
+    },
 }
 """What is compared of each kind of recording, and how far off it may be."""
 
@@ -65,6 +69,7 @@ DRAWS: dict[Kind, int] = {
     "gigabit": 3,
     "lan": 3,
     "linux": 5,
+    "kernel": 1,
 }
 """Runs of the model behind a row, each with draws of its own: losses, clock phases, initial sequence numbers,
 and of two flows the start of the second."""
@@ -86,6 +91,8 @@ UNITS = {
     "drops": "packets",
     "rtos": "",
     "retransmits": "packets",
+    "recoveries": "",
+    "cwnd": "bytes",
     "utilisation": "",
     "share": "",
 }

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.contract.summary import Summary
-from tools.truth.fidelity.linux import WARM_UP_S, Metrics, mean_period
-from tools.truth.fidelity.recordings import Module, Recording, Run
+from tools.truth.fidelity import kernel
+from tools.truth.fidelity.linux import WARM_UP_S, mean_period
+from tools.truth.fidelity.recordings import Cell, Metrics, Module, Recording, Run
 from tools.truth.fidelity.scenario import scenario
 
 LINUX_LOOK_NS = 130_000_000
@@ -36,6 +37,8 @@ def measure(recording: Recording, draw: int) -> Metrics:
     """
     if isinstance(recording.what, Module):
         return {"equal": recording.what.equal, "worst": recording.what.worst}
+    if isinstance(recording.what, Cell):
+        return kernel.measure(recording.what)
     run = recording.what
     tables = _play(run, recording.kind, draw)
     if recording.kind == "linux":

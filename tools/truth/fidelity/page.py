@@ -20,6 +20,7 @@ TITLES: dict[Kind, str] = {
     "gigabit": "1 Gbit/s, 41 ms",
     "lan": "Every n-th packet lost on a LAN",
     "linux": "Linux 6.18",
+    "kernel": "Linux in virtual time",
 }
 
 STANDS_BEHIND = {

@@ -17,10 +17,14 @@ from cwndlab.errors import InputError
 from tools.truth.fidelity.linux import linux_metrics
 from tools.truth.fidelity.vectors import scores
 
-Kind = Literal["module", "bulk", "noise", "cdg", "share", "rest", "gigabit", "lan", "linux"]
+Kind = Literal["module", "bulk", "noise", "cdg", "share", "rest", "gigabit", "lan", "linux", "kernel"]
 """What is compared: a congestion-control module's every event; one flow over a drop-tail queue; one flow
 under random loss or marks; a flow of CDG; the first of two flows; a flow that rests, or whose path does;
-one or two senders at 1 Gbit/s; a flow on a LAN that loses every n-th packet; Linux."""
+one or two senders at 1 Gbit/s; a flow on a LAN that loses every n-th packet; Linux in real time; Linux in
+virtual time."""
+
+Metrics = Mapping[str, float]
+"""What was measured, by the names of `compare.BOUNDS`."""
 
 BUFFER_BYTES = 4 << 20
 """Socket buffers of the FreeBSD recordings."""
@@ -92,6 +96,17 @@ class Module:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A flow in a cell of an experiment that a kernel carried out."""
+
+    file: Path
+    """The experiment."""
+    runs: tuple[int, ...]
+    """The cell's repeats, by their place in the plan."""
+    flow: str
+
+
+@dataclass(frozen=True)
 class Recording:
     """One row of the table."""
 
@@ -103,9 +118,8 @@ class Recording:
     label: str
     proxy: bool
     """The recorded system is not the modelled one but its nearest relative: bounds are doubled."""
-    what: Run | Module
-    metrics: Mapping[str, float]
-    """What was measured, by the names of `compare.BOUNDS`."""
+    what: Run | Module | Cell
+    metrics: Metrics
 
     @property
     def stack(self) -> str:

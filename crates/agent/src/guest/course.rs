@@ -126,7 +126,7 @@ impl Course {
     /// Lets the run go by; returns what passed each link in the measurement window.
     fn pass(&self, clock: &Clock) -> Result<BTreeMap<String, Counters>> {
         let plan = &self.plan;
-        let mut queues = open(plan, &self.nodes)?;
+        let mut queues = open(plan, &self.nodes, |_| true)?;
         let mut sockets: BTreeMap<usize, Netlink> = BTreeMap::new();
         for message in plan.changes.iter().flat_map(|change| &change.messages) {
             if let Entry::Vacant(place) = sockets.entry(message.node) {
@@ -199,10 +199,10 @@ fn begin(node: &Node, order: Prepare) -> Result<Agent> {
     })
 }
 
-/// Ways to ask about the links, by node.
-fn open(plan: &Plan, nodes: &[Node]) -> Result<Vec<Queues>> {
+/// Ways to ask about the links that are wanted, by node.
+fn open(plan: &Plan, nodes: &[Node], wanted: impl Fn(&Link) -> bool) -> Result<Vec<Queues>> {
     let mut by_node: BTreeMap<usize, Vec<(usize, Link)>> = BTreeMap::new();
-    for (number, link) in plan.links.iter().enumerate() {
+    for (number, link) in plan.links.iter().enumerate().filter(|(_, link)| wanted(link)) {
         by_node.entry(link.node).or_default().push((number, link.clone()));
     }
     let opened = by_node.into_iter().map(|(node, links)| nodes[node].inside(move || Queues::open(links)));
@@ -238,10 +238,10 @@ struct Looks {
 struct Look {
     zero: u64,
     end: u64,
-    /// Ways to ask about links, with the time between two looks and the names of links, where they are recorded.
+    /// Ways to ask about recorded links, with the time between two looks and the names of all links.
     queues: Vec<Queues>,
     interval: u64,
-    names: Vec<Option<String>>,
+    names: Vec<String>,
     packets: Option<Drops>,
     seen: Seen,
 }
@@ -253,9 +253,8 @@ impl Looks {
             let sampler = Stepped::new(&config.to_string(), zero).map_err(Error::Sampler)?;
             sampled.push((name.clone(), sampler));
         }
-        let names: Vec<Option<String>> =
-            plan.links.iter().map(|link| link.observe.then(|| link.name.clone())).collect();
-        let any = plan.queue_interval_ns > 0 && names.iter().any(Option::is_some);
+        let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
+        let any = plan.queue_interval_ns > 0 && plan.links.iter().any(|link| link.observe);
         let (taps, packets) = match &plan.taps {
             Some(told) => {
                 // In a thread of its own, which stays at the node that it was at last.
@@ -271,7 +270,7 @@ impl Looks {
         let look = Look {
             zero,
             end: plan.duration_ns,
-            queues: if any { open(plan, nodes)? } else { Vec::new() },
+            queues: if any { open(plan, nodes, |link| link.observe)? } else { Vec::new() },
             interval: if any { plan.queue_interval_ns } else { u64::MAX },
             names,
             packets,
@@ -320,7 +319,7 @@ impl Look {
         }
         if at.is_multiple_of(self.interval) {
             for (link, counters) in look(&mut self.queues)? {
-                self.seen.queue.extend(self.names[link].clone().map(|name| (at, name, counters)));
+                self.seen.queue.push((at, self.names[link].clone(), counters));
             }
         }
         Ok(())

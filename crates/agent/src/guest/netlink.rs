@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
+use live::datagrams::Datagrams;
+
 use crate::error::{Error, Result};
 
 use super::plan::Message;
@@ -12,6 +14,9 @@ pub(super) const HEADER: usize = 16;
 /// SOL_NETLINK, and its options that have errors explained in words.
 const SOL_NETLINK: libc::c_int = 270;
 const EXPLAINED: [libc::c_int; 2] = [10, 11];
+/// Answers that are taken in by one system call, and bytes of one at most.
+const TAKEN: usize = 32;
+const LONGEST: usize = 1 << 13;
 /// NLMSGERR_ATTR_MSG.
 const WORDS: u16 = 1;
 /// Flags of an answer: the request is not repeated, and attributes follow (NLM_F_CAPPED, NLM_F_ACK_TLVS).
@@ -22,7 +27,7 @@ const ATTRIBUTES: u16 = 0x200;
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
-    buffer: Vec<u8>,
+    came: Datagrams,
 }
 
 impl Netlink {
@@ -60,7 +65,7 @@ impl Netlink {
                 )
             };
         }
-        Ok(Netlink { socket, buffer: vec![0; 1 << 16] })
+        Ok(Netlink { socket, came: Datagrams::new(TAKEN, LONGEST) })
     }
 
     /// Carries a message of the plan out.
@@ -92,7 +97,7 @@ impl Netlink {
         }
         let mut left = answers;
         while left > 0 {
-            left = left.saturating_sub(self.receive(0, each)?);
+            left = left.saturating_sub(self.receive(left, 0, each)?.0);
         }
         Ok(())
     }
@@ -103,8 +108,9 @@ impl Netlink {
     /// Errors of the kernel, also that messages found no room.
     pub(super) fn arrived(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         loop {
-            match self.receive(libc::MSG_DONTWAIT, each) {
-                Ok(_) => (),
+            match self.receive(TAKEN, libc::MSG_DONTWAIT, each) {
+                Ok((_, true)) => (),
+                Ok((_, false)) => return Ok(()),
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(why) => return Err(why),
             }
@@ -138,28 +144,31 @@ impl Netlink {
         Ok(())
     }
 
-    /// Hands on the messages that have come, and returns the number of answers.
-    fn receive(&mut self, flags: libc::c_int, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        // SAFETY: the buffer has the length given.
-        let length = unsafe {
-            libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), flags)
-        };
-        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-        let (mut rest, mut count) = (&self.buffer[..length], 0);
-        while rest.len() >= HEADER {
-            let size = u32_at(rest, 0) as usize;
-            if size < HEADER || size > rest.len() {
-                return Err(io::Error::other("an answer of the kernel that is cut short"));
+    /// Hands on the messages of so many answers at most; returns the number of messages, and whether more may have come.
+    fn receive(
+        &mut self,
+        most: usize,
+        flags: libc::c_int,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> io::Result<(usize, bool)> {
+        let more = self.came.receive(&self.socket, most, flags)?;
+        let mut count = 0;
+        for mut rest in self.came.iter() {
+            while rest.len() >= HEADER {
+                let size = u32_at(rest, 0) as usize;
+                if size < HEADER || size > rest.len() {
+                    return Err(io::Error::other("an answer of the kernel that is cut short"));
+                }
+                let (kind, flags, body) = (u16_at(rest, 4), u16_at(rest, 6), &rest[HEADER..size]);
+                match libc::c_int::from(kind) {
+                    libc::NLMSG_ERROR if body.len() >= 4 => acknowledged(flags, body)?,
+                    _ => each(body),
+                }
+                count += 1;
+                rest = &rest[size.next_multiple_of(4).min(rest.len())..];
             }
-            let (kind, flags, body) = (u16_at(rest, 4), u16_at(rest, 6), &rest[HEADER..size]);
-            match libc::c_int::from(kind) {
-                libc::NLMSG_ERROR if body.len() >= 4 => acknowledged(flags, body)?,
-                _ => each(body),
-            }
-            count += 1;
-            rest = &rest[size.next_multiple_of(4).min(rest.len())..];
         }
-        Ok(count)
+        Ok((count, more))
     }
 }
 

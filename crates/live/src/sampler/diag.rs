@@ -5,6 +5,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 
+use crate::datagrams::Datagrams;
 use crate::sys::{self, check, own};
 
 /// SOCK_DIAG_BY_FAMILY.
@@ -25,6 +26,9 @@ const STATES: u32 = 0xfff & !(1 << 0 | 1 << 6 | 1 << 7 | 1 << 10);
 const HEADER: usize = 16;
 const REQUEST: usize = 56;
 const ANSWER: usize = 72;
+/// Answers that are fetched together, and bytes of one at most.
+pub(super) const FETCHED: usize = 64;
+const LONGEST: usize = 1 << 12;
 /// Bytes of struct inet_diag_sockid.
 const IDENTITY: usize = 48;
 
@@ -71,6 +75,8 @@ pub(super) struct Diag {
     name: Option<String>,
     socket: OwnedFd,
     buffer: Vec<u8>,
+    /// Room for answers to `note`.
+    noted: Option<Datagrams>,
 }
 
 impl Diag {
@@ -90,7 +96,7 @@ impl Diag {
         };
         let thread = thread::Builder::new().name("sampler".into()).spawn(work)?;
         let socket = thread.join().unwrap_or_else(|_| Err(io::Error::other("opening sock_diag panicked")))?;
-        Ok(Diag { name, socket, buffer: vec![0; 1 << 16] })
+        Ok(Diag { name, socket, buffer: vec![0; 1 << 16], noted: None })
     }
 
     pub(super) fn name(&self) -> Option<&String> {
@@ -112,26 +118,44 @@ impl Diag {
         self.send(identity, 0)?;
         let mut found = None;
         match self.receive(&mut |socket| found = Some(socket)) {
-            // None there, or another with its addresses.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESTALE)) => Ok(None),
+            Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
             Ok(_) => Ok(found),
         }
     }
 
+    /// Has the kernel note now what there is to tell of connections, at most [`FETCHED`] that are not fetched yet.
+    pub(super) fn note(&self, identities: &[Identity]) -> io::Result<()> {
+        let requests: Vec<_> = identities.iter().map(|identity| request(identity, 0)).collect();
+        self.write(requests.as_flattened())
+    }
+
+    /// Fetches so many answers to [`Diag::note`], in its order, into `found`: None for a connection that was no more.
+    pub(super) fn fetch(&mut self, count: usize, found: &mut Vec<Option<Found>>) -> io::Result<()> {
+        let came = self.noted.get_or_insert_with(|| Datagrams::new(FETCHED, LONGEST));
+        let end = found.len() + count;
+        while found.len() < end {
+            came.receive(&self.socket, end - found.len(), 0)?;
+            for datagram in came.iter() {
+                found.push(None);
+                let place = found.len() - 1;
+                match read(datagram, &mut |socket| found[place] = Some(socket)) {
+                    Err(error) if !is_gone(&error) => return Err(error),
+                    _ => (),
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn send(&self, identity: &Identity, flags: libc::c_int) -> io::Result<()> {
-        let mut request = [0; HEADER + REQUEST];
-        request[0..4].copy_from_slice(&((HEADER + REQUEST) as u32).to_ne_bytes());
-        request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        request[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
-        let body = &mut request[HEADER..];
-        body[0] = identity.family;
-        body[1] = libc::IPPROTO_TCP as u8;
-        body[2] = EXTENSIONS;
-        body[4..8].copy_from_slice(&STATES.to_ne_bytes());
-        body[8..].copy_from_slice(&identity.bytes);
-        // SAFETY: the request has the length given.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+        self.write(&request(identity, flags))
+    }
+
+    fn write(&self, requests: &[u8]) -> io::Result<()> {
+        // SAFETY: the requests have the length given.
+        let sent =
+            unsafe { libc::send(self.socket.as_raw_fd(), requests.as_ptr().cast(), requests.len(), 0) };
         check(sent as libc::c_int).map(drop)
     }
 
@@ -142,32 +166,55 @@ impl Diag {
             libc::recv(self.socket.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
         };
         let length = check(length as libc::c_int)? as usize;
-        let mut rest = &self.buffer[..length];
-        let mut more = false;
-        while rest.len() >= HEADER {
-            let size = u32_at(rest, 0) as usize;
-            if size < HEADER || size > rest.len() {
-                return Err(io::Error::other("sock_diag: an answer that is cut short"));
-            }
-            let (kind, flags, body) = (u16_at(rest, 4), u16_at(rest, 6), &rest[HEADER..size]);
-            more = libc::c_int::from(flags) & libc::NLM_F_MULTI != 0;
-            match libc::c_int::from(kind) {
-                libc::NLMSG_DONE => return Ok(false),
-                libc::NLMSG_ERROR if body.len() >= 4 => {
-                    let error = u32_at(body, 0) as i32;
-                    return Err(io::Error::from_raw_os_error(-error));
-                }
-                _ if kind == SOCK_DIAG_BY_FAMILY => {
-                    if let Some(found) = parse(body) {
-                        each(found);
-                    }
-                }
-                _ => (),
-            }
-            rest = &rest[aligned(size).min(rest.len())..];
-        }
-        Ok(more)
+        read(&self.buffer[..length], each)
     }
+}
+
+fn request(identity: &Identity, flags: libc::c_int) -> [u8; HEADER + REQUEST] {
+    let mut request = [0; HEADER + REQUEST];
+    request[0..4].copy_from_slice(&((HEADER + REQUEST) as u32).to_ne_bytes());
+    request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    request[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+    let body = &mut request[HEADER..];
+    body[0] = identity.family;
+    body[1] = libc::IPPROTO_TCP as u8;
+    body[2] = EXTENSIONS;
+    body[4..8].copy_from_slice(&STATES.to_ne_bytes());
+    body[8..].copy_from_slice(&identity.bytes);
+    request
+}
+
+/// Whether there is no such connection, or another with its addresses.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESTALE))
+}
+
+/// Reads one piece of an answer; whether more will come.
+fn read(mut rest: &[u8], each: &mut dyn FnMut(Found)) -> io::Result<bool> {
+    let mut more = false;
+    while rest.len() >= HEADER {
+        let size = u32_at(rest, 0) as usize;
+        if size < HEADER || size > rest.len() {
+            return Err(io::Error::other("sock_diag: an answer that is cut short"));
+        }
+        let (kind, flags, body) = (u16_at(rest, 4), u16_at(rest, 6), &rest[HEADER..size]);
+        more = libc::c_int::from(flags) & libc::NLM_F_MULTI != 0;
+        match libc::c_int::from(kind) {
+            libc::NLMSG_DONE => return Ok(false),
+            libc::NLMSG_ERROR if body.len() >= 4 => {
+                let error = u32_at(body, 0) as i32;
+                return Err(io::Error::from_raw_os_error(-error));
+            }
+            _ if kind == SOCK_DIAG_BY_FAMILY => {
+                if let Some(found) = parse(body) {
+                    each(found);
+                }
+            }
+            _ => (),
+        }
+        rest = &rest[aligned(size).min(rest.len())..];
+    }
+    Ok(more)
 }
 
 /// A socket from the body of an answer. None if the kernel tells nothing of it.

@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::ConfigError;
 use crate::sys::{self, Waker};
 use counters::Counters;
-use diag::{Diag, Found, Identity};
+use diag::{Diag, FETCHED, Found, Identity};
 use table::Table;
 
 /// Least time that a walk counts as, in ns: where processing takes no time, as in a guest in virtual time, walks
@@ -236,6 +236,18 @@ struct Place {
     walk: Nanos,
     /// Time when the last walk began.
     walked: Nanos,
+    /// Rows whose sockets the kernel has noted and not told, in the order of its answers.
+    noted: Vec<Noted>,
+}
+
+/// A row without what the kernel tells.
+struct Noted {
+    /// Time of the run; None before it.
+    t: Option<Nanos>,
+    identity: Identity,
+    flow: u32,
+    rtt: Option<Nanos>,
+    recoveries: Option<u64>,
 }
 
 /// A socket that a walk has found.
@@ -272,7 +284,14 @@ impl Worker {
         let place = |name: Option<String>| -> io::Result<Place> {
             let counters = config.counts_recoveries(name.as_ref()).then(|| Counters::open(name.clone()));
             let counters = counters.transpose()?;
-            Ok(Place { diag: Diag::open(name)?, counters, known: Vec::new(), walk: 0, walked: 0 })
+            Ok(Place {
+                diag: Diag::open(name)?,
+                counters,
+                known: Vec::new(),
+                walk: 0,
+                walked: 0,
+                noted: Vec::new(),
+            })
         };
         Ok(Worker {
             places: names.into_iter().map(place).collect::<io::Result<_>>()?,
@@ -323,6 +342,12 @@ impl Worker {
             let before = self.now();
             let place = &mut self.places[index];
             let walks = before >= place.walked + place.walk * place.share(&self.config);
+            if self.told.is_some() && !walks {
+                self.note(index, before);
+                continue;
+            }
+            self.fetch();
+            let place = &mut self.places[index];
             let result = if walks { walk(place, &self.config) } else { ask(place) };
             let found = match result {
                 Ok(found) => found,
@@ -331,11 +356,7 @@ impl Worker {
                     continue;
                 }
             };
-            let counted = self.places[index].counters.as_mut().map_or(Ok(None), Counters::recoveries);
-            let recoveries = counted.unwrap_or_else(|error| {
-                self.report(&error);
-                None
-            });
+            let recoveries = self.recoveries(index);
             let after = if walks { self.now() } else { before };
             let place = &mut self.places[index];
             if walks {
@@ -351,6 +372,59 @@ impl Worker {
         }
     }
 
+    fn recoveries(&mut self, index: usize) -> Option<u64> {
+        let counted = self.places[index].counters.as_mut().map_or(Ok(None), Counters::recoveries);
+        counted.unwrap_or_else(|error| {
+            self.report(&error);
+            None
+        })
+    }
+
+    /// Has the kernel note the known sockets of a place; what it tells of them is fetched later, for many samples at once.
+    fn note(&mut self, index: usize, now: Nanos) {
+        let known = self.places[index].known.clone();
+        for known in known.chunks(FETCHED) {
+            if self.places[index].noted.len() + known.len() > FETCHED {
+                self.fetch();
+            }
+            let identities: Vec<_> = known.iter().map(|known| known.identity).collect();
+            if let Err(error) = self.places[index].diag.note(&identities) {
+                self.report(&error);
+                return;
+            }
+            let recoveries = self.recoveries(index);
+            let t = now.checked_sub(self.zero);
+            let noted = known.iter().map(|&Known { identity, flow, .. }| {
+                let rtt = self.round_trips.get(flow as usize).copied().flatten();
+                Noted { t, identity, flow, rtt, recoveries }
+            });
+            self.places[index].noted.extend(noted);
+        }
+    }
+
+    /// Writes the rows of what was noted, those of all places.
+    fn fetch(&mut self) {
+        let mut found = Vec::new();
+        for index in 0..self.places.len() {
+            found.clear();
+            let place = &mut self.places[index];
+            let noted = std::mem::take(&mut place.noted);
+            let fetched = place.diag.fetch(noted.len(), &mut found);
+            for (noted, socket) in noted.iter().zip(&found) {
+                match (noted.t, socket) {
+                    (Some(t), Some(socket)) => {
+                        self.table.push(t, noted.flow, socket, noted.rtt, noted.recoveries);
+                    }
+                    (None, Some(_)) => (),
+                    (_, None) => place.known.retain(|known| known.identity != noted.identity),
+                }
+            }
+            if let Err(error) = fetched {
+                self.report(&error);
+            }
+        }
+    }
+
     #[cold]
     fn report(&mut self, error: &io::Error) {
         let line = error.to_string();
@@ -360,6 +434,7 @@ impl Worker {
     }
 
     fn finish(mut self) -> (Vec<(&'static str, Batch)>, String) {
+        self.fetch();
         let report = json!({
             "samples": self.samples,
             "missed": self.missed,
@@ -405,4 +480,81 @@ fn ask(place: &mut Place) -> io::Result<Vec<(Found, u32)>> {
     }
     place.known = left;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use contract::table::ColumnData;
+
+    use super::*;
+
+    const MILLISECOND: Nanos = 1_000_000;
+
+    fn column(batch: &Batch, name: &str) -> Vec<u64> {
+        match &batch.columns.iter().find(|column| column.name == name).expect("a column").data {
+            ColumnData::U64(values) => values.clone(),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn samples_that_are_fetched_together_tell_what_was_at_their_times() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut near = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+        let (mut far, _) = listener.accept().expect("the same");
+        let ports = [near.local_addr(), near.peer_addr()].map(|address| address.expect("connected").port());
+        let config = json!({
+            "run_id": 7,
+            "interval_ns": MILLISECOND,
+            "flows": ["f"],
+            "sockets": [{"flow": "f", "netns": null, "local_port": ports[0], "remote_port": ports[1]}],
+            "recoveries": true,
+        });
+        let mut sampler = Stepped::new(&config.to_string(), 1000 * MILLISECOND).expect("a sampler");
+        for time in 0..80 {
+            sampler.sample(time * MILLISECOND, &[Some(time)]);
+            if time == 20 {
+                near.write_all(&[0; 100]).expect("room");
+                far.read_exact(&mut [0; 100]).expect("what was written");
+                thread::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+        // One walk, and of the 79 samples after it those that are not fetched yet.
+        assert_eq!(sampler.0.places[0].noted.len(), 79 - FETCHED);
+        let (batches, report) = sampler.finish();
+        assert!(report.contains("\"errors\":[]"), "{report}");
+        let (_, batch) = &batches[0];
+        let times: Vec<u64> = (0..80).map(|time| time * MILLISECOND).collect();
+        assert_eq!(column(batch, "t_ns"), times);
+        assert_eq!(column(batch, "rtt_ns"), (0..80).collect::<Vec<u64>>());
+        let delivered = column(batch, "delivered_bytes");
+        assert_eq!(delivered[20] + 100, delivered[21], "{delivered:?}");
+    }
+
+    #[test]
+    fn a_socket_that_is_gone_has_no_further_rows() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+        let port = near.local_addr().expect("connected").port();
+        let config = json!({
+            "run_id": 7,
+            "interval_ns": MILLISECOND,
+            "flows": ["f"],
+            "sockets": [{"flow": "f", "netns": null, "local_port": port, "remote_port": null}],
+            "recoveries": false,
+        });
+        let mut sampler = Stepped::new(&config.to_string(), 0).expect("a sampler");
+        (0..3).for_each(|time| sampler.sample(time * MILLISECOND, &[]));
+        // The kernel forgets a connection that is reset.
+        drop(listener);
+        drop(near);
+        thread::sleep(std::time::Duration::from_millis(100));
+        (3..6).for_each(|time| sampler.sample(time * MILLISECOND, &[]));
+        let (batches, report) = sampler.finish();
+        assert!(report.contains("\"errors\":[]"), "{report}");
+        assert_eq!(batches[0].1.rows, 3);
+    }
 }

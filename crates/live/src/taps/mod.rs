@@ -133,7 +133,6 @@ pub struct Taps {
     tallies: Tallies,
     /// CLOCK_REALTIME at the start of the run.
     zero: Nanos,
-    missed: u64,
     events: Vec<Passed>,
 }
 
@@ -162,7 +161,7 @@ impl Taps {
             Ok(Open { told: told.clone(), pcap: pcap::Writer::new(file, LinkType::RAW, told.snaplen)? })
         };
         let captures = config.captures.iter().map(open).collect::<io::Result<_>>()?;
-        Ok(Taps { nodes, captures, tallies: Tallies::new(config), zero, missed: 0, events: Vec::new() })
+        Ok(Taps { nodes, captures, tallies: Tallies::new(config), zero, events: Vec::new() })
     }
 
     /// Takes in what has passed since the last look, and what was dropped.
@@ -192,7 +191,6 @@ impl Taps {
                     _ => Ok(()),
                 }
             })?;
-            self.missed += node.missed();
         }
         let read = |told: &Dropped| Some((told.at, Stage::Dropped, 0, node::dropped(&told.frame)?));
         self.events.extend(dropped.iter().filter_map(read));
@@ -216,7 +214,8 @@ impl Taps {
 
     /// Ends the taps; `end` is the end of the run in ns of its time.
     pub fn finish(self, end: Nanos) -> Seen {
+        let missed = self.nodes.iter().map(Node::missed).sum();
         let (batches, flows) = self.tallies.finish(end);
-        Seen { batches, flows, missed: self.missed }
+        Seen { batches, flows, missed }
     }
 }

@@ -141,7 +141,7 @@ impl Node {
         Ok(())
     }
 
-    /// Packets that found no place since the last call.
+    /// Packets that found no place since the last call. It takes a system call.
     pub(super) fn missed(&self) -> u64 {
         self.ring.drops()
     }

@@ -1,0 +1,95 @@
+"""Recordings of Linux in virtual time: how they are made and read, and how near the model is."""
+
+import csv
+import gzip
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cwndlab.errors import InputError
+from tools.truth import fidelity
+from tools.truth.fidelity import kernel
+from tools.truth.fidelity.compare import Row
+from tools.truth.fidelity.recordings import Recording
+
+MODEL = """\
+experiment: short
+duration: 6s
+hosts: {a: {stack: linux-6.12, cc: reno}, b: {stack: linux-6.12}}
+network:
+  dumbbell:
+    left: [a]
+    right: [b]
+    bottleneck: {rate: 2mbit, delay: 10ms, queue: {kind: pfifo, limit: 20p}}
+flows: [{name: f, from: a, to: b}]
+record: {tcp: 10ms}
+repeat: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return fidelity.evaluate(list(kernel.recordings(fidelity.GROUNDTRUTH)))
+
+
+def written(folder: Path, goodput: tuple[float, float], name: str = "short") -> Path:
+    """A directory with a table of two repeats; returns it."""
+    place = folder / kernel.FOLDER
+    place.mkdir(exist_ok=True)
+    (place / "short.yaml").write_text(MODEL, encoding="utf-8")
+    lines = ["run,repeat,kernel,flow,goodput,retransmits,recoveries,cwnd"]
+    lines += [f"{run},{run},6.12.117,f,{each},9,2,30000" for run, each in enumerate(goodput)]
+    (place / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_repeats_of_a_cell_are_one_recording(tmp_path: Path) -> None:
+    (found,) = kernel.recordings(written(tmp_path, (1.5, 1.7)))
+    assert found.metrics == {"goodput": pytest.approx(1.6), "retransmits": 9, "recoveries": 2, "cwnd": 30000}
+    assert (found.group, found.kind) == ("linux-6.12, short", "kernel")
+
+
+def test_a_flow_is_held_against_the_model_of_the_same_file(tmp_path: Path) -> None:
+    (found,) = kernel.recordings(written(tmp_path, (1.5, 1.7)))
+    (row,) = fidelity.evaluate([found])
+    ours = {check.name: check.ours for check in row.checks}
+    assert set(ours) == {"goodput", "retransmits", "recoveries", "cwnd"}
+    assert 1.8 < ours["goodput"] < 1.94
+    assert [check.within for check in row.checks if check.name == "goodput"] == [False]
+    same = Recording(found.key, found.kind, found.group, found.label, found.proxy, found.what, ours)
+    assert fidelity.evaluate([same])[0].within
+
+
+def test_a_table_needs_its_experiment_and_its_columns(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"other\.csv: no experiment other\.yaml beside it"):
+        list(kernel.recordings(written(tmp_path, (1.5, 1.7), name="other")))
+    (tmp_path / kernel.FOLDER / "other.csv").unlink()
+    table = written(tmp_path, (1.5, 1.7)) / kernel.FOLDER / "short.csv"
+    table.write_text(table.read_text(encoding="utf-8").replace("cwnd", "window"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"short\.csv: run 0: 'cwnd'"):
+        list(kernel.recordings(tmp_path))
+
+
+def test_every_recording_is_whole_and_small() -> None:
+    folder = fidelity.GROUNDTRUTH / kernel.FOLDER
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 2 << 20
+    for experiment in folder.glob("*.yaml"):
+        table = list(csv.DictReader(experiment.with_suffix(".csv").read_text("utf-8").splitlines()))
+        for row in table:
+            if row["repeat"] == "0":
+                series = folder / f"{experiment.stem}-{row['run']}.csv.gz"
+                lines = gzip.decompress(series.read_bytes()).decode().splitlines()[1:]
+                times = [int(line.split(",")[0]) for line in lines]
+                late = sorted({at for at in times if at >= kernel.DENSE_NS})
+                early = sorted({at for at in times if at < kernel.DENSE_NS})
+                for step, rows in ((kernel.DENSE_STEP_NS, early), (kernel.STEP_NS, late)):
+                    assert {after - before for before, after in pairwise(rows)} == {step}
+
+
+@pytest.mark.slow
+def test_the_model_is_within_bounds_but_where_a_note_says_what_is_open(rows: list[Row]) -> None:
+    outside = {row.recording.key for row in rows if not row.within}
+    noted = {key for key in fidelity.notes() if key.startswith("kernel ")}
+    assert all(row.error is None for row in rows)
+    assert outside == noted, "a row that is within its bounds now needs no note, and one that left them does"
