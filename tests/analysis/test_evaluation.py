@@ -101,13 +101,13 @@ def cell(criterion: Criterion, proposed: list[float], cubic: list[float], reno: 
         ([6.0, 6.2, 6.1, 6.1], Verdict.NOT_MET),
         ([5.0, 8.0, 6.0, 7.2], Verdict.OPEN),
         ([6.4, 6.4, 6.4, 6.4], Verdict.MET),  # as much as the bound, exactly
-        ([9.0, 9.0, 9.0], Verdict.FAILED),  # one of four draws is lost
+        ([9.0, 9.0, 9.0], Verdict.NO_VALUE),  # one of four draws is lost
     ],
 )
 def test_a_bound_is_a_multiple_of_the_worse_one(proposed: list[float], verdict: Verdict) -> None:
     found = cell(FLOOR, proposed, [10.0] * 4, [8.0] * 4)
     assert found.verdict is verdict
-    if verdict is not Verdict.FAILED:
+    if verdict is not Verdict.NO_VALUE:
         assert found.bound == pytest.approx(6.4)
 
 
@@ -122,6 +122,24 @@ def test_slack_and_direction() -> None:
     assert cell(ceiling, [0.001] * 4, [0.0] * 4, [1.0] * 4).verdict is Verdict.MET
     assert cell(ceiling, [0.002] * 4, [0.0] * 4, [1.0] * 4).verdict is Verdict.NOT_MET
     assert cell(Criterion("1", "asks", "e", at_most=10), [9.0] * 4, [], []).verdict is Verdict.MET
+
+
+def test_the_headline_counts_every_row() -> None:
+    side, stack = review.single("builtin:cubic", stack="linux-6.18")
+    verdicts = [
+        Verdict.MET,
+        Verdict.MET,
+        Verdict.NOT_MET,
+        Verdict.OPEN,
+        Verdict.NO_VALUE,
+        Verdict.NOT_COVERED,
+    ]
+    rows = [evaluation.Row(FLOOR, verdict) for verdict in verdicts]
+    found = evaluation.Evaluation(RFC9743, side, stack, rows, [], 30, 10)
+    assert evaluation_words.headline(found) == (
+        "2 of 5 bounds are met, 1 is not (section 1), 1 is open, 1 is without a value; "
+        "1 question is not covered."
+    )
 
 
 def judged(given: str, out, chosen: list[Criterion], repeats: int = 3, suite: str = RFC9743):

@@ -14,7 +14,7 @@ MARKS = {
     Verdict.MET: "✓ met",
     Verdict.NOT_MET: "✗ not met",
     Verdict.OPEN: "? open",
-    Verdict.FAILED: "! failed",
+    Verdict.NO_VALUE: "! no value",
 }
 
 

@@ -41,12 +41,12 @@ class Verdict(StrEnum):
     NOT_MET = "not met"
     OPEN = "open"
     """The interval has the bound in it, or there is none."""
-    FAILED = "failed"
-    """A run that the criterion needs failed."""
+    NO_VALUE = "no value"
+    """A run that the criterion needs failed, or does not have the metric."""
     NOT_COVERED = "not covered"
 
 
-GRAVITY = (Verdict.FAILED, Verdict.NOT_MET, Verdict.OPEN, Verdict.MET)
+GRAVITY = (Verdict.NO_VALUE, Verdict.NOT_MET, Verdict.OPEN, Verdict.MET)
 """Verdicts on the cells of a criterion, the one that counts first."""
 
 
@@ -197,10 +197,10 @@ def judged_cell(
     for name in (PROPOSED, *INCUMBENTS.values()):
         if name in needed and len(values[name]) < repeats:
             note = f"{name} has a value in {len(values[name])} of {repeats} runs"
-            return Row(criterion, Verdict.FAILED, shown, cell=cell, margin=-np.inf, note=note)
+            return Row(criterion, Verdict.NO_VALUE, shown, cell=cell, margin=-np.inf, note=note)
     if criterion.of is not None and against is None:
         note = "there is nothing to compare with"
-        return Row(criterion, Verdict.FAILED, shown, cell=cell, margin=-np.inf, note=note)
+        return Row(criterion, Verdict.NO_VALUE, shown, cell=cell, margin=-np.inf, note=note)
     order = sorted(values[PROPOSED])
     proposed = np.array([values[PROPOSED][repeat] for repeat in order])
     upwards = criterion.at_least is not None

@@ -40,11 +40,20 @@ def headline(found: Evaluation) -> str:
         sections = dict.fromkeys(
             row.criterion.section for row in found.rows if row.verdict is Verdict.NOT_MET
         )
-        parts.append(f"{missed} are not (sections {', '.join(sections)})")
+        parts.append(
+            f"{_so_many(missed)} not (section{'s' if len(sections) > 1 else ''} {', '.join(sections)})"
+        )
     if left:
-        parts.append(f"{left} are open")
+        parts.append(f"{_so_many(left)} open")
+    if lacking := found.count(Verdict.NO_VALUE):
+        parts.append(f"{_so_many(lacking)} without a value")
     bare = found.count(Verdict.NOT_COVERED)
-    return f"{', '.join(parts)}; {bare} questions are not covered."
+    questions = "question is" if bare == 1 else "questions are"
+    return f"{', '.join(parts)}; {bare} {questions} not covered."
+
+
+def _so_many(count: int) -> str:
+    return f"{count} {'is' if count == 1 else 'are'}"
 
 
 def text(found: Evaluation) -> str:
@@ -176,7 +185,7 @@ def cases(found: Evaluation) -> Sequence[Case]:
     """Make a test case of each criterion: what is open or not covered is skipped."""
     kinds: dict[Verdict, End | None] = {
         Verdict.NOT_MET: "failure",
-        Verdict.FAILED: "error",
+        Verdict.NO_VALUE: "error",
         Verdict.MET: None,
     }
     return [
