@@ -590,7 +590,7 @@ fn a_burst_ends_with_push() {
     }
 }
 
-/// What one poll after the other sends, in segments, until the sender waits.
+/// Lengths in segments of what the sender hands over until it waits.
 fn bursts(bench: &mut Bench) -> Vec<u64> {
     let mut lengths = Vec::new();
     while let Poll::Send(transmit) = bench.with(|sender, snd, cx| sender.poll(snd, cx)) {
@@ -626,7 +626,7 @@ fn a_burst_ends_with_its_buffer() {
     }
 }
 
-/// What is left of a buffer in the middle of the queue goes as soon as cwnd allows it. What begins the next one waits for
+/// A rest of a buffer in the middle of the queue goes as soon as cwnd allows it. What begins the next one waits for
 /// a whole burst.
 #[test]
 fn the_rest_of_a_buffer_is_not_deferred() {
