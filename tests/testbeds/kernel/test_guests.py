@@ -17,8 +17,10 @@ import pytest
 
 import cwndlab
 from cwndlab.errors import RunError
+from cwndlab.execution.merge import merge
 from cwndlab.testbeds.kernel import guest, inventory, store
 from cwndlab.testbeds.kernel.store import Kernel
+from dask_cluster import DaskCluster
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -141,6 +143,27 @@ def test_any_number_of_jobs_writes_the_same_bytes_twice(kernel: Kernel, tmp_path
     assert found[1:] == [found[0]] * 3
     repeats = [data for name, data in found[0].items() if name.endswith("/tcp.parquet")]
     assert len(set(repeats)) == len(repeats), "repeats draw by the guest's seed"
+
+
+def test_shards_and_the_workers_of_a_cluster_write_the_same_bytes(kernel: Kernel, tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="Dask is an extra")
+    short = CELLS.replace("4s", "1s")
+    run(kernel, short, tmp_path / "whole", "--jobs", "1")
+    whole = digests(tmp_path / "whole")
+    assert len(whole) >= 4
+    shards = [tmp_path / "one", tmp_path / "two"]
+    for number, shard in enumerate(shards, 1):
+        run(kernel, short, shard, "--shard", f"{number}/2")
+    merge(shards, tmp_path / "merged")
+    assert digests(tmp_path / "merged") == whole
+    (tmp_path / "dask").mkdir()
+    cluster = DaskCluster(tmp_path / "dask", workers=1)
+    try:
+        cluster.wait_for_workers()
+        run(kernel, short, tmp_path / "cluster", "--cluster", str(cluster.file))
+    finally:
+        cluster.close()
+    assert digests(tmp_path / "cluster") == whole
 
 
 def test_a_kernel_that_fails_is_the_runs_error_with_its_console(kernel: Kernel) -> None:

@@ -115,7 +115,7 @@ class Cluster:
     def _check_workers(self) -> None:
         site = self._arrivals.site
         told = self._answered(
-            lambda: self._client.run(versions, site.testbed, self._parcels, on_error="return"),
+            lambda: self._client.run(versions, site.testbed, site.lab, self._parcels, on_error="return"),
             COMPILE_S if self._parcels else ANSWER_S,
         )
         for worker, found in told.items():
@@ -198,20 +198,20 @@ class _Sent:
     failures: int = 0
 
 
-def versions(testbed: str, sent: tuple[Parcel, ...], dask_worker: Worker) -> dict[str, str]:
+def versions(testbed: str, lab: Path | None, sent: tuple[Parcel, ...], dask_worker: Worker) -> dict[str, str]:
     """Versions with which a worker would carry runs out. Raises InputError where the worker may not or
     cannot.
 
     Dask knows the last parameter by its name.
     """
     modules = _modules(sent, dask_worker)
-    return {"cwndlab": software.version(), **testbeds.find(testbed, None, modules).versions()}
+    return {"cwndlab": software.version(), **testbeds.find(testbed, lab, modules).versions()}
 
 
 def carry_out_task(task: Task, site: Site, sent: tuple[Parcel, ...]) -> dict[str, dict[str, bytes]]:
     """Carry a task out at a worker, in a directory of the worker's own, and return the files of the parts."""
     worker = get_worker()
-    _compare(site, versions(site.testbed, sent, worker), worker.address)
+    _compare(site, versions(site.testbed, site.lab, sent, worker), worker.address)
     with tempfile.TemporaryDirectory(prefix="cwndlab-", dir=worker.local_directory) as own:
         here = replace(site, runs=Path(own), modules=_modules(sent, worker))
         if here.modules:
