@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 import pyarrow as pa
+import yaml
 
 import cwndlab
 from cwndlab import _native
@@ -107,12 +108,18 @@ def _recording(file: Path, first: int, flow: str, rows: list[dict[str, str]]) ->
         recorded = {name: statistics.fmean(float(row[name]) for row in rows) for name in names}
     except (KeyError, ValueError) as error:
         raise InputError(f"{file.with_suffix('.csv')}: run {first}: {error}") from None
-    label = " ".join([*(value for key, value in rows[0].items() if key not in fixed), flow])
+    label = " ".join([*(_words(value) for key, value in rows[0].items() if key not in fixed), flow])
     runs = tuple(int(row["run"]) for row in rows)
-    group = f"linux-{'.'.join(rows[0][KERNEL].split('.')[:2])}, {file.stem}"
-    return Recording(
-        f"kernel {file.stem} {first} {flow}", "kernel", group, label, False, Cell(file, runs, flow), recorded
-    )
+    stack = f"linux-{'.'.join(rows[0][KERNEL].split('.')[:2])}"
+    cell = Cell(file, runs, flow, stack)
+    key, group = f"kernel {file.stem} {first} {flow}", f"{stack}, {file.stem}"
+    return Recording(key, "kernel", group, label, False, cell, recorded)
+
+
+def _words(value: str) -> str:
+    """A cell's value as a few words: `pfifo 50p` of `{kind: pfifo, limit: 50p}`."""
+    read = yaml.safe_load(value)
+    return " ".join(map(str, read.values())) if isinstance(read, dict) else value
 
 
 def measure(cell: Cell) -> Metrics:

@@ -30,6 +30,7 @@ STANDS_BEHIND = {
     "freebsd-13/rack": "FreeBSD 13.0's code with timers of whole ticks and one more, which no FreeBSD has",
     "freebsd-15-current": "code of main's modules; that of FreeBSD 13.0, as a proxy",
     "freebsd-15-d49540": "code of main's CUBIC with the patch",
+    "linux-6.12": "a kernel of 6.12.117 in virtual time",
     "linux-6.18": "a kernel between network namespaces in real time, with a machine's noise",
 }
 """What was recorded of each stack that has rows."""

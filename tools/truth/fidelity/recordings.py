@@ -104,6 +104,7 @@ class Cell:
     runs: tuple[int, ...]
     """The cell's repeats, by their place in the plan."""
     flow: str
+    stack: str
 
 
 @dataclass(frozen=True)
