@@ -31,7 +31,7 @@ pub struct EcnSegment {
     pub payload: u32,
 }
 
-/// What a congestion control wants of the answer to a segment on a connection with ECN.
+/// Wishes of a congestion control for the answer to a segment on a connection with ECN.
 #[derive(Clone, Copy, Debug)]
 pub struct EcnAnswer {
     /// The segment is acknowledged at once.

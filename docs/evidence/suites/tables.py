@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = TABLES[asked.table]
     try:
         lines = table.make(*(ResultSet(directory) for directory in asked.results))
-    except (CwndlabError, TypeError, ValueError) as error:
+    except (CwndlabError, KeyError, TypeError, ValueError) as error:
         print(f"tables.py: {asked.table}: {error}; it is made of {table.takes}", file=sys.stderr)
         return 2
     if asked.print:
@@ -501,7 +501,7 @@ def pause_trunk(results: ResultSet) -> list[str]:
     rows = []
     for run in runs_of([results], "pause-frames"):
         goodputs = [f"{run[name]['goodput_mbps']:.3g}" for name in ("a", "b", "victim")]
-        lost = [f"{100 * run[name]['drop_rate']:.2g} %" for name in ("a", "b", "victim")]
+        lost = [f"{100 * run[name]['drop_rate']:.3g} %" for name in ("a", "b", "victim")]
         pause = PAUSE[str(run["a"]["network.switch_of.s1.pause"])]
         rows.append([pause, *goodputs, f"{run['probe']['rtt_p50_ms']:.2g} ms", ", ".join(lost)])
     names = ["`a`, Mbit/s", "`b`, Mbit/s", "`victim`, Mbit/s"]

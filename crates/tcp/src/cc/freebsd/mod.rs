@@ -291,7 +291,7 @@ impl CcVar {
         self.fast_recovery || self.cong_recovery
     }
 
-    /// What the ECN fields of a segment say, for `ecnpkt_handler`.
+    /// Takes in what the ECN fields of a segment say, for `ecnpkt_handler`.
     pub(crate) fn note_ecn(&mut self, segment: EcnSegment) {
         if segment.capable {
             self.ip_ce = segment.ce;
@@ -302,7 +302,7 @@ impl CcVar {
         self.ack_now = false;
     }
 
-    /// What `ecnpkt_handler` wants of the answer.
+    /// Says what `ecnpkt_handler` wants of the answer.
     pub(crate) fn ecn_answer(&self) -> EcnAnswer {
         EcnAnswer { ack_now: self.ack_now, echoes_ce: self.echoes_ce }
     }
