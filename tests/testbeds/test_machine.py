@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import pytest
@@ -11,6 +12,9 @@ from pyroute2.netlink.exceptions import NetlinkError
 import cwndlab as api
 from cwndlab.errors import InputError
 from cwndlab.execution import estimate
+from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.scenario import defaults
+from cwndlab.experiment.schema import Host
 from cwndlab.testbeds.live.linux import kernel as kernel_of_linux
 from cwndlab.testbeds.netns import machine, namespaces
 
@@ -110,6 +114,25 @@ def test_another_version_of_linux_than_the_simulators_is_warned_about(kernel: Ca
     kernel("reno", "cubic", release="6.1.0-25-amd64", wmem="4096\t16384\t4194304")
     (run,) = api.load(UNNAMED, (), "netns").plan().runs
     assert "stack linux is linux-6.1 on this machine, and linux-6.18 on testbed sim" in run.warnings
+
+
+@pytest.mark.parametrize(
+    ("stack", "said"),
+    [
+        ("linux-6.12", []),
+        ("linux-6.8", ["stack linux-6.8 is linux-6.12 on this machine, and linux-6.8 on testbed sim"]),
+        ("linux", ["stack linux is linux-6.12 on this machine, and linux-6.18 on testbed sim"]),
+    ],
+)
+def test_a_kernel_is_compared_with_the_model_that_the_file_names(stack: str, said: list[str]) -> None:
+    sysctls = {"net.ipv4.tcp_ecn": "2", CHOSEN: "cubic"}
+    known = kernel_of_linux.known(kernel_of_linux.Kernel("6.12.117", ("cubic",), ("cubic",), sysctls), 1000)
+    linuxes = [name for name in catalogue().stack_names() if name.startswith("linux")]
+    hosts = {"a": Host(stack=stack)}
+    assert (
+        list(defaults.warnings({}, hosts, replace(known, newest=dict.fromkeys(linuxes, "linux-6.12"))))
+        == said
+    )
 
 
 def test_a_kernel_without_the_default_is_refused_where_a_host_names_none(kernel: Callable[..., None]) -> None:

@@ -33,13 +33,12 @@ class Sysctl:
 class Machine:
     """Differences of a real machine from the model that the simulator takes for the same file.
 
-    ``model`` is that model's name, ``cc`` the machine's own default congestion control, which no experiment
-    means, and ``sysctls`` the model's defaults of those that differ.
+    ``model`` is that model's name where the file names none, ``cc`` the machine's own default congestion
+    control, which no experiment means.
     """
 
     model: str
     cc: str
-    sysctls: Mapping[str, int]
     called: str = "this machine"
     """Name of the machine in a sentence."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cwndlab.experiment import catalogue as catalogues
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.schema import Host
 
@@ -35,13 +36,18 @@ def warnings(
         here = catalogue.stack(host.stack)
         if here is None or here.machine is None:
             continue
-        model = here.machine.model
-        if host.stack in catalogue.newest and model != here.name:
-            yield f"stack {host.stack} is {here.name} on {here.machine.called}, and {model} on testbed sim"
-        for sysctl, modelled in here.machine.sysctls.items():
-            if sysctl not in host.sysctl and here.real_name(sysctl) not in host.sysctl:
-                value = here.sysctls[sysctl].default
-                yield f"{sysctl} is {value} on {here.machine.called}, and {modelled} in the model {model}"
+        engine = catalogues.catalogue()
+        model = engine.stack(host.stack) or engine.stacks[here.machine.model]
+        if host.stack in catalogue.newest and model.name != here.name:
+            real = f"{here.name} on {here.machine.called}"
+            yield f"stack {host.stack} is {real}, and {model.name} on testbed sim"
+        for name, modelled in model.sysctls.items():
+            found = here.sysctls.get(name)
+            if found is None or found.default == modelled.default:
+                continue
+            if name not in host.sysctl and here.real_name(name) not in host.sysctl:
+                values = f"{found.default} on {here.machine.called}, and {modelled.default}"
+                yield f"{name} is {values} in the model {model.name}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -136,11 +136,6 @@ def known(here: Kernel) -> Catalogue:
     }
     # Those of a module that is not loaded yet are as the model has them.
     later = {name: own for name, own in model.sysctls.items() if name not in sysctls and here.has(name)}
-    otherwise = {
-        name: modelled.default
-        for name, modelled in model.sysctls.items()
-        if name in sysctls and sysctls[name].default != modelled.default
-    }
     default = "cubic" if major >= CUBIC_SINCE else "newreno"
     stack = Stack(
         name=here.stack,
@@ -152,7 +147,7 @@ def known(here: Kernel) -> Catalogue:
         hz=here.hz,
         ecn={"0": "off", "1": "on"}.get(here.sysctls.get(ECN, "2"), "accept"),
         sysctls={**sysctls, **later},
-        machine=Machine(model.name, here.sysctls.get(CHOSEN, default), otherwise),
+        machine=Machine(model.name, here.sysctls.get(CHOSEN, default)),
     )
     stacks = {name: replace(stack, name=name) for name in here.stacks if name != FAMILY}
     return replace(engine, stacks=stacks, newest={FAMILY: here.stack})

@@ -81,11 +81,6 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
     engine = catalogue.catalogue()
     model = engine.stacks[engine.newest["linux"]]
     sysctls = {name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)}
-    otherwise = {
-        name: modelled.default
-        for name, modelled in model.sysctls.items()
-        if name in sysctls and sysctls[name].default != modelled.default
-    }
     stack = Stack(
         name=here.stack,
         family="linux",
@@ -96,7 +91,7 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
         hz=ticks_per_second,
         ecn={"0": "off", "1": "on"}.get(here.sysctls["net.ipv4.tcp_ecn"], "accept"),
         sysctls=sysctls,
-        machine=Machine(model.name, here.sysctls["net.ipv4.tcp_congestion_control"], otherwise),
+        machine=Machine(model.name, here.sysctls["net.ipv4.tcp_congestion_control"]),
     )
     return replace(engine, stacks={stack.name: stack}, newest={"linux": stack.name})
 
