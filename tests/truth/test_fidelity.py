@@ -160,7 +160,9 @@ def test_no_directory_and_bad_files_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such directory"):
         discover(tmp_path / "nothing")
     with pytest.raises(InputError, match="no recordings"):
-        discover(tmp_path)
+        fidelity.found(tmp_path)
+    shutil.copytree(RECORDINGS / "linux-kernel", tmp_path / "linux-kernel")
+    assert {each.kind for each in fidelity.found(tmp_path)} == {"kernel"}
     shutil.copytree(RECORDINGS / "linux-6.18", tmp_path / "linux-6.18")
     (tmp_path / "linux-6.18" / "c10q50.csv.gz").write_bytes(b"no gzip")
     with pytest.raises(InputError, match="c10q50"):

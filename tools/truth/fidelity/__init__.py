@@ -39,7 +39,12 @@ def run(directory: Path, observer: Observer | None = None) -> list[Row]:
 
 def found(directory: Path) -> list[Recording]:
     """Every recording of a directory, in the table's order; raises InputError as `run`."""
-    return [*discover(directory), *kernel.recordings(directory)]
+    every = [*discover(directory), *kernel.recordings(directory)]
+    if not every:
+        raise InputError(
+            f"{directory}: no recordings; expected freebsd/, linux-6.18/ or {kernel.FOLDER}/ in it"
+        )
+    return every
 
 
 def evaluate(recordings: Sequence[Recording], observer: Observer | None = None) -> list[Row]:

@@ -131,13 +131,11 @@ class Recording:
 def discover(directory: Path) -> list[Recording]:
     """Every recording of `directory` that a profile covers, in the table's order.
 
-    Raises InputError, with one line, for a directory without recordings or a file that cannot be understood.
+    Raises InputError, with one line, for what is no directory or a file that cannot be understood.
     """
     if not directory.is_dir():
         raise InputError(f"{directory}: no such directory of recordings")
     found = [*_modules(directory), *_stacks(directory), *_lan(directory), *_linux(directory)]
-    if not found:
-        raise InputError(f"{directory}: no recordings; expected freebsd/ or linux-6.18/ in it")
     order = list(get_args(Kind))
     return sorted(found, key=lambda each: (order.index(each.kind), each.group, each.proxy))
 
