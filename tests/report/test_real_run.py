@@ -67,7 +67,8 @@ def test_drawn_rates_add_up_to_the_bytes_counted(results: ResultSet, kind: str, 
     # Windows run to the last sample at most, so the last of them may be missing.
     counted = results.series(0, "f1").filter(pl.col("t_s") <= 0.5 * len(rates))[column][-1]
     assert len(rates) >= 23
-    assert np.sum(rates) * 0.5 * 1e6 / 8 == pytest.approx(counted)
+    # The last window may end in the middle of a packet.
+    assert np.sum(rates) * 0.5 * 1e6 / 8 == pytest.approx(counted, abs=1514)
 
 
 @pytest.mark.slow

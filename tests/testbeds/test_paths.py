@@ -146,7 +146,7 @@ def test_a_paused_switch_pauses_those_behind_it():
         )
         for value in ("false", "true")
     )
-    assert sum(flow["drops"] for flow in dropping.summary["flows"]) > 20
+    assert sum(flow["drops"] for flow in dropping.summary["flows"]) > 0
     # What the second switch cannot take stays in the first, which passes it on to the hosts: nothing is lost.
     assert sum(flow["drops"] for flow in pausing.summary["flows"]) == 0
     # The price: the trunk stands still for the victim, too, whose own way is free.

@@ -35,6 +35,9 @@ newer_cong_signal(struct cc_var *ccv, ccsignal_t type)
 		break;
 	case CC_NDUPACK:
 	case CC_ECN:
+		/* The stack tells of every echo. */
+		if (type == CC_ECN && IN_CONGRECOVERY(CCV(ccv, t_flags)))
+			break;
 		if (flight == 0 || flight > sent + CCV(ccv, snd_cwnd) || flight < sent / 4)
 			panic("what is in flight is not known");
 		CCV(ccv, snd_ssthresh) = max(flight / 2, 2 * mss);

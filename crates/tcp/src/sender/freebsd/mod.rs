@@ -220,13 +220,13 @@ impl FreeBsdSender {
     #[inline(never)]
     fn on_ecn_echo(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let answered = self.tuning.ecn_recovery_by_prr && ack.ack >= self.ccv.recover;
+        self.ccv.pipe = self.pipe(snd);
         if self.ccv.cong_recovery && !answered {
             return self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
         }
         self.ccv.cong_recovery = false;
         self.ccv.recover = snd.max + u64::from(self.tuning.ecn_recovery_by_prr);
         self.cwr = true;
-        self.ccv.pipe = self.pipe(snd);
         self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
         cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }

@@ -276,6 +276,20 @@ impl RackSender {
         (snd.max - una + self.map.retransmitted).saturating_sub(self.map.sacked.covered() + lost)
     }
 
+    /// An echo of congestion experienced. Of those in a window one begins a reaction; modules that count marks are told of all.
+    #[inline(never)]
+    fn on_ecn_echo(&mut self, snd: &SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        self.ccv.pipe = self.pipe(snd, snd.una);
+        if self.ccv.cong_recovery && ack.ack < self.ccv.recover {
+            return self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
+        }
+        self.ccv.cong_recovery = false;
+        self.ccv.recover = snd.max + 1;
+        self.cwr = true;
+        self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
+        cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
+    }
+
     /// Bytes in flight as the window counts them: retransmissions are not.
     fn flight(&self, snd: &SendState) -> u64 {
         (snd.max - snd.una).saturating_sub(self.map.sacked.covered())
@@ -331,15 +345,8 @@ impl Sender for RackSender {
         self.ccv.bytes_this_ack = ack.ack.saturating_sub(snd.una);
         self.awaits_ack = false;
         self.undo_timeout(snd, ack, cx);
-        if ack.ece && (!self.ccv.cong_recovery || ack.ack >= self.ccv.recover) {
-            self.ccv.cong_recovery = false;
-            self.ccv.recover = snd.max + 1;
-            self.cwr = true;
-            self.ccv.pipe = self.pipe(snd, snd.una);
-            self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
-            cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
-        } else if ack.ece {
-            self.cc.cong_signal(&mut self.ccv, Signal::Ecn);
+        if ack.ece {
+            self.on_ecn_echo(snd, ack, cx);
         }
         let advances = ack.ack > snd.una;
         let counts = ack.sack.is_empty() && ack.dsack.is_none() || self.rack.sacks_count_as_duplicates;
