@@ -274,7 +274,8 @@ impl State {
         } else {
             self.probability
         };
-        self.accumulated = if probability == 0 { 0 } else { self.accumulated + probability };
+        // In 64 bits, as Linux has it: above 850 % every packet is marked, which does not begin the count anew.
+        self.accumulated = if probability == 0 { 0 } else { self.accumulated.wrapping_add(probability) };
         if self.accumulated < percent(85) {
             return false;
         }
@@ -331,5 +332,33 @@ impl State {
             self.rate = 0;
         }
         self.delay_old = self.delay;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_core::SeedableRng as _;
+
+    use super::*;
+
+    #[test]
+    fn packets_that_are_marked_for_ever_leave_the_count_in_64_bits() {
+        let ms = 1_000_000;
+        let params = Params {
+            target: 15 * ms,
+            tupdate: 15 * ms,
+            alpha: 2,
+            beta: 20,
+            bytemode: false,
+            estimates: false,
+            mtu: 1500,
+        };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let (probability, accumulated) = (ONE / 10, percent(850));
+        let mut state = State { probability, accumulated, delay: 30 * ms, burst: 0, ..State::default() };
+        let early = |_: u32| state.drops_early(&params, 30_000, 1500, &mut random);
+        // 25,600 % are 2^64: each of some 2,475 packets is marked, then the sum begins anew.
+        let marked = (0..2_600).map(early).take_while(|&early| early).count();
+        assert_eq!(marked, 2_475);
     }
 }
