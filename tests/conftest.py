@@ -1,4 +1,4 @@
-"""What all tests share: programs can be ended as from a terminal, and compiled modules are kept."""
+"""Set-up of all tests: programs can be ended as from a terminal, and compiled modules are kept."""
 
 import os
 import signal

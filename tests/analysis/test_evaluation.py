@@ -11,6 +11,7 @@ from cwndlab import load
 from cwndlab.analysis import review
 from cwndlab.analysis.review import evaluation, evaluation_words
 from cwndlab.analysis.review.evaluation import PROPOSED, Verdict, judged_cell
+from cwndlab.cli import evaluation as command
 from cwndlab.cli.application import main
 from cwndlab.errors import InputError
 from cwndlab.experiment.suites import evaluations
@@ -79,9 +80,7 @@ def test_the_page_has_every_criterion() -> None:
 
 
 def test_suites_of_the_command_are_those_there_are() -> None:
-    from cwndlab.cli.evaluation import SUITES as named  # noqa: N811
-
-    assert set(named) == set(SUITES)
+    assert set(command.SUITES) == set(SUITES)
 
 
 FLOOR = Criterion("1", "asks", "e", None, "goodput_mbps", at_least=0.8, of="worse")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +14,9 @@ from cwndlab.formats.external_sort import StoredTable
 from patience import PATIENCE
 
 
-def of(size: int, **columns: object) -> recorded.Recorded:
+def of(size: int, **columns: Any) -> recorded.Recorded:
     """Read rows in batches of a size."""
-    table = base.rows("tcp", **columns)  # type: ignore[arg-type]
+    table = base.rows("tcp", **columns)
     batches = table.combine_chunks().to_batches(max_chunksize=size)
     return recorded.of_table(StoredTable(table.schema, table.num_rows, 0, lambda: iter(batches)))
 

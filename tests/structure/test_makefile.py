@@ -49,7 +49,7 @@ def test_packages_that_cargo_is_asked_for_are_there() -> None:
 
 
 def test_what_is_made_wrong_on_purpose_is_there() -> None:
-    """Of a source that has moved `make soak-mutants` would try nothing."""
+    """`make soak-mutants` would try nothing of a source that has moved."""
     python = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
     rust = tomllib.loads((ROOT / ".cargo/mutants.toml").read_text())
     names = [

@@ -166,7 +166,7 @@ def test_phases_are_in_the_delays_of_links_and_of_changes() -> None:
 
 
 def phases(made: Any) -> dict[str, int]:
-    """What links have of delay beside their own, where that is anything."""
+    """Delays that links have beside their own, of those that have any."""
     before = delays(made)
     return {
         name: delay - before[name] for name, delay in delays(in_phase(made)).items() if delay > before[name]

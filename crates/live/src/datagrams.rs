@@ -23,7 +23,7 @@ impl Datagrams {
     /// `flags` say otherwise (recvmmsg(2)). Returns whether there may be more.
     ///
     /// # Errors
-    /// As recvmmsg(2), or a datagram that is longer than there is room for.
+    /// Errors are those of recvmmsg(2), and a datagram that is longer than there is room for.
     pub fn receive(&mut self, socket: &impl AsFd, most: usize, flags: libc::c_int) -> io::Result<bool> {
         self.lengths.clear();
         let piece =

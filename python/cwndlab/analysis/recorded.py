@@ -97,7 +97,7 @@ class _Levels:
         counts = [pl.col(name).count().alias(f"n_{name}") for name in _COLUMNS]
         found = rows.group_by("flow", second).agg(*sums, *counts)
         self._open = _summed([self._open, found], "flow", "second")
-        ended = pl.col("second") < int(self._open["second"].max())  # type: ignore[arg-type]
+        ended = pl.col("second") < self._open.select(pl.max("second")).item()
         self._close(self._open.filter(ended))
         self._open = self._open.filter(~ended)
 

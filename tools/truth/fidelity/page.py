@@ -33,7 +33,7 @@ STANDS_BEHIND = {
     "linux-6.12": "a kernel of 6.12.117 in virtual time",
     "linux-6.18": "a kernel between network namespaces in real time, with a machine's noise",
 }
-"""What was recorded of each stack that has rows."""
+"""Recorded systems by the stack that is compared with them."""
 
 _DRAWN: tuple[Kind, ...] = ("noise", "cdg", "share")
 """Kinds whose recording drew by chance: no run of ours can be the same to the packet."""

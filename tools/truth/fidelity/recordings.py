@@ -24,7 +24,7 @@ one or two senders at 1 Gbit/s; a flow on a LAN that loses every n-th packet; Li
 virtual time."""
 
 Metrics = Mapping[str, float]
-"""What was measured, by the names of `compare.BOUNDS`."""
+"""Measured values by the names of `compare.BOUNDS`."""
 
 BUFFER_BYTES = 4 << 20
 """Socket buffers of the FreeBSD recordings."""
