@@ -60,25 +60,25 @@ def test_drops_that_the_path_counted_are_its_own() -> None:
     assert drops("ping", 8, 4, 2, rule, drops=1) == 1
 
 
+def transitions(states: list[str], **columns: Any) -> list[tuple[int, str]]:
+    """What is seen of a sender in rows 100 ns apart; columns that are not told are empty."""
+    scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
+    empty = dict.fromkeys(("recoveries", "timeouts", "cwnd_bytes", "ssthresh_bytes"))
+    sent = pl.DataFrame(
+        {"t_ns": range(0, 100 * len(states), 100), "state": states, "flow": "f", **empty, **columns},
+        schema_overrides=dict.fromkeys(empty, pl.UInt64),
+    )
+    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
+    observed.starts = {"f": 0}
+    return list(summary._Flow(observed, scenario["flows"][0]).transitions())
+
+
 @pytest.mark.parametrize("counts", [[0, 0, 1, 3, 3, 4], [None] * 6])
 def test_recoveries_that_follow_each_other_are_counted_where_the_kernel_counts(
     counts: list[int | None],
 ) -> None:
     states = ["slow-start", "avoidance", "recovery", "recovery", "avoidance", "avoidance"]
-    scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
-    sent = pl.DataFrame(
-        {
-            "t_ns": range(0, 600, 100),
-            "state": states,
-            "recoveries": counts,
-            "flow": ["f"] * 6,
-            "timeouts": None,
-        },
-        schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
-    )
-    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
-    observed.starts = {"f": 0}
-    seen = list(summary._Flow(observed, scenario["flows"][0]).transitions())
+    seen = transitions(states, recoveries=counts)
     began = [at for at, kind in seen if kind == "recovery-in"]
     # Two more within one sample, and one too short for the samples of the state.
     assert began == ([200] if counts[0] is None else [200, 300, 300, 500])
@@ -90,23 +90,17 @@ def test_timeouts_that_follow_each_other_are_counted_where_the_kernel_counts(
     counts: list[int | None],
 ) -> None:
     states = ["slow-start", "loss", "loss", "loss", "avoidance", "avoidance"]
-    scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
-    sent = pl.DataFrame(
-        {
-            "t_ns": range(0, 600, 100),
-            "state": states,
-            "recoveries": None,
-            "flow": ["f"] * 6,
-            "timeouts": counts,
-        },
-        schema_overrides={"recoveries": pl.UInt64, "timeouts": pl.UInt32},
-    )
-    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
-    observed.starts = {"f": 0}
-    flow = summary._Flow(observed, scenario["flows"][0])
-    expired = [at for at, kind in flow.transitions() if kind == "rto"]
+    expired = [at for at, kind in transitions(states, timeouts=counts) if kind == "rto"]
     # Two more that are backed off, and one too short for the samples of the state.
     assert expired == ([100] if counts[0] is None else [100, 300, 300, 500])
+
+
+def test_packets_out_of_order_do_not_end_slow_start() -> None:
+    states = ["slow-start", "disorder", "disorder", "slow-start", "disorder", "avoidance"]
+    ssthresh = [None, None, 30_000, 30_000, 30_000, 30_000]
+    window = [10_000, 12_000, 14_000, 29_000, 30_000, 31_000]
+    seen = transitions(states, cwnd_bytes=window, ssthresh_bytes=ssthresh)
+    assert seen == [(400, "slow-start-exit")]
 
 
 def limited(rwnd_ms: int, delivered_mbit: float, path: str = "rate: 10mbit") -> Any:

@@ -267,16 +267,21 @@ class _Flow:
         """Yield the times at which the sender was first seen beyond slow start, in and out of recovery, and
         in the loss state.
 
+        Packets out of order do not end slow start: in disorder, ssthresh tells.
+
         Where the kernel counted the entries to recovery, or the timeouts, those that follow each other in one
         sample are seen.
         """
         if not self._sent.height or self._flow["app"]["kind"] == "background":
             return
-        rows = self._sent.select("t_ns", pl.col("state").cast(pl.String), "recoveries", "timeouts")
+        state = pl.col("state").cast(pl.String)
+        below = (pl.col("cwnd_bytes") < pl.col("ssthresh_bytes")).fill_null(True)
+        slow_start = (state == "slow-start") | ((state == "disorder") & below)
+        rows = self._sent.select("t_ns", state, "recoveries", "timeouts", slow_start.alias("slow"))
         before, recovering, counted, started = None, False, rows["recoveries"][0], True
         expired = rows["timeouts"][0]
-        for at, state, count, timeouts in rows.iter_rows():
-            if started and state != "slow-start":
+        for at, state, count, timeouts, slow in rows.iter_rows():
+            if started and not slow:
                 yield at, "slow-start-exit"
                 started = False
             entries = int(state == "recovery" and not recovering) if count is None else count - (counted or 0)
