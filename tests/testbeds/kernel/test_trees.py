@@ -94,6 +94,12 @@ def test_a_patch_that_does_not_apply_is_told(tree: Path, tmp_path: Path) -> None
     assert (tree / "net/ipv4/tcp_cubic.c").read_text() == "int beta = 2;\n"
 
 
+def test_a_tree_that_leaves_out_what_runs_need_is_told(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("allnoconfig:\n\tgrep -v SYSCTL $(KCONFIG_ALLCONFIG) > .config\n")
+    with pytest.raises(InputError, match="this tree knows no CONFIG_SYSCTL=y"):
+        build._make(tmp_path, lambda done, of: None, 1)
+
+
 def test_the_compilers_errors_have_their_places(tmp_path: Path) -> None:
     said = (
         f"{tmp_path}/net/ipv4/tcp_cubic.c:42:7: error: 'x' undeclared\nmake: *** [Makefile:1: net] Error 2\n"

@@ -36,6 +36,14 @@ TOOLS = {
     "perl": "perl",
 }
 """Programs that building a kernel calls, with their Debian packages."""
+NEEDED = (
+    "CONFIG_UML_TIME_TRAVEL_SUPPORT=y",
+    "CONFIG_HOSTFS=y",
+    "CONFIG_SYSCTL=y",
+    "CONFIG_VETH=y",
+    "CONFIG_NET_NS=y",
+)
+"""Options without which a kernel carries out no run."""
 STEPS = 1100
 """About how many lines `make` prints for a whole kernel, by which the time left is told."""
 ERRORS = 20
@@ -118,9 +126,8 @@ def adopt(program: Path) -> Kernel:
     what runs need."""
     config = showconfig(program)
     text = "\n".join(config)
-    for option in ("CONFIG_UML_TIME_TRAVEL_SUPPORT=y", "CONFIG_HOSTFS=y", "CONFIG_VETH=y", "CONFIG_NET_NS=y"):
-        if option not in config:
-            raise InputError(f"--kernel {program}: it was built without {option} (cwndlab kernel config)")
+    if lacking := [option for option in NEEDED if option not in config]:
+        raise InputError(f"--kernel {program}: it was built without {lacking[0]} (cwndlab kernel config)")
     if "CONFIG_STATIC_LINK=y" in config:
         raise InputError(f"--kernel {program}: CONFIG_STATIC_LINK=y: its random numbers cannot be seeded")
     data = program.read_bytes()
@@ -235,6 +242,9 @@ def _make(work: Path, progress: Progress, jobs: int) -> None:
         environment.pop(name, None)
     if not (work / ".config").is_file() or _differs(work):
         _told(["make", "ARCH=um", "allnoconfig"], work, environment)
+        config = (work / ".config").read_text(encoding="utf-8").splitlines()
+        if lacking := [option for option in NEEDED if option not in config]:
+            raise InputError(f"this tree knows no {lacking[0]}, which testbed kernel needs")
         shutil.copy(CONFIG, work / ".cwndlab-config")
     log = work / ".cwndlab-log"
     steps = 0 if (work / "linux").is_file() else STEPS
