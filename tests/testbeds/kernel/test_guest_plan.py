@@ -55,6 +55,22 @@ def test_hosts_hand_down_more_than_a_packet_and_nobody_cuts_behind_the_queue() -
     assert {(cut["node"] in (0, 1), cut["gso"]) for cut in cuts} == {(True, True), (False, False)}
 
 
+def test_a_delay_that_varies_is_at_a_node_behind_the_queue() -> None:
+    jitter = "network.dumbbell.bottleneck.jitter={sd: 1ms, kind: uniform, reorder: true}"
+    fast, late = "{at: 1s, set: {delay: 5ms}}", "{at: 500ms, set: {down: true}}"
+    schedule = f"network.dumbbell.bottleneck.schedule=[{fast}, {late}]"
+    found = told(jitter, schedule, "record={pcap: [{at: bottleneck, snaplen: 100}]}")
+    assert found["nodes"] == 4 + 2
+    (queue,) = (link for link in found["links"] if link["name"] == "bottleneck")
+    (seen,) = (tap for tap in found["taps"]["queues"] if tap["node"] == queue["node"])
+    assert seen["delays"] == [(0, 0)], "the queue's delay is all that is between its ends"
+    (captured,) = found["taps"]["captures"]
+    assert captured["node"] == queue["node"]
+    outage, slower = ({message["node"] for message in change["messages"]} for change in found["changes"])
+    assert outage == {queue["node"]}
+    assert slower.isdisjoint(outage)
+
+
 def writes(found: dict[str, Any], name: str) -> dict[int | None, str]:
     path = "/proc/sys/" + name.replace(".", "/")
     return {

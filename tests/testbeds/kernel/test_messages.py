@@ -126,6 +126,33 @@ def test_every_queue_of_a_file_has_its_parameters(kind: str) -> None:
     assert len(told) == len(known)
 
 
+def test_dualpi2_is_told_in_the_kernels_units_and_sizes() -> None:
+    *_, message = qdiscs.messages(link(queue="dualpi2"), 3)
+    told = dict(_attributes(options(message)))
+    # Gains in 256ths of a Hz: the kernel's own defaults are 41 and 819 (RFC 9332: 0.16 and 3.2 Hz).
+    assert [int.from_bytes(told[number], "little") for number in (5, 6)] == [41, 819]
+    assert {number: len(told[number]) for number in (10, 11, 13)} == {10: 1, 11: 1, 13: 1}
+
+
+def test_a_delay_that_varies_comes_behind_the_queue() -> None:
+    jitter = "{sd: 1ms, kind: uniform, reorder: true}"
+    whole = link(jitter=jitter, loss="{random: 1%}")
+    queue, wire = qdiscs.divided(whole)
+    assert wire is not None
+    assert [message.get_attr("TCA_KIND") for message in sent(queue)] == ["netem", "htb", "htb", "pfifo"]
+    (lossy, *_), (delaying,) = qdiscs.messages(queue, 3), qdiscs.messages(wire, 3)
+    told = [dict(_attributes(options(message)[24:])) for message in (lossy, delaying)]
+    (losing, held), (lost, late) = (
+        (struct.unpack("=I", options(message)[8:12])[0], struct.unpack("=q", parts[10])[0])
+        for message, parts in zip((lossy, delaying), told, strict=True)
+    )
+    assert (losing > 0, held) == (True, 0)
+    assert (lost, late) == (0, whole["delay_ns"])
+    assert qdiscs.divided(link())[1] is None
+    only_late = {**whole, "rate_bps": None}
+    assert qdiscs.divided(only_late) == (only_late, None)
+
+
 def test_reds_weight_is_what_tc_derives() -> None:
     # As iproute2 6.1 sends these.
     asked = {"limit": "400KB", "min": "30KB", "max": "90KB", "avpkt": "1000B", "burst": "55p"}

@@ -70,6 +70,8 @@ class _Plan:
         self._changing = {change["link"] for change in scenario["schedule"]}
         self._hosts = {host["name"]: host for host in scenario["hosts"]}
         self._ways: list[_Way] = []
+        self._wired: list[tuple[Link, Port]] = []
+        """Delay and jitter of links behind their queues, and the interfaces at which they are."""
         self._wires: dict[str, Cable] = {}
         for number, cable in enumerate(self._layout.cables):
             self._ways += self._divided(number, cable)
@@ -109,21 +111,35 @@ class _Plan:
 
     def _divided(self, number: int, cable: Cable) -> list[_Way]:
         """A cable, in two where a host's link is more than a wire: queue disciplines are then at a node of
-        their own, which packets reach one by one, however the host hands them down."""
+        their own, which packets reach one by one, however the host hands them down. In three where a delay
+        varies behind a queue.
+        """
         forward, reverse = _link(cable.forward), _link(cable.reverse)
+        (forward, far_wire), (reverse, near_wire) = (_divided(link) for link in (forward, reverse))
         shaped = [
             link is not None
             and port.node in self._hosts
             and bool(qdiscs.needs(link, changing=link["name"] in self._changing))
             for link, port in ((forward, cable.near), (reverse, cable.far))
         ]
-        if not any(shaped):
+        wired = far_wire is not None or near_wire is not None
+        if not any(shaped) and not wired:
             return [_Way(cable.near, cable.far, forward, reverse, cable.mtu)]
-        name = f"cable {number}"
-        self._wires[name] = cable
+        names = [f"cable {number}", *([f"cable {number} behind"] if wired else [])]
+        self._wires.update(dict.fromkeys(names, cable))
+        first, last = Port(names[0], "a"), Port(names[-1], "b")
+        self._wired += [
+            (link, port) for link, port in ((near_wire, first), (far_wire, last)) if link is not None
+        ]
+        if not wired:
+            return [
+                _Way(cable.near, first, None, reverse, cable.mtu),
+                _Way(last, cable.far, forward, None, cable.mtu),
+            ]
         return [
-            _Way(cable.near, Port(name, "a"), None, reverse, cable.mtu),
-            _Way(Port(name, "b"), cable.far, forward, None, cable.mtu),
+            _Way(cable.near, first, None, None, cable.mtu),
+            _Way(Port(names[0], "b"), Port(names[1], "a"), forward, reverse, cable.mtu),
+            _Way(last, cable.far, None, None, cable.mtu),
         ]
 
     def _settings(self) -> Iterator[dict[str, Any]]:
@@ -200,23 +216,29 @@ class _Plan:
     def _changes(self) -> list[dict[str, Any]]:
         """List the changes of links in mid-run, in order of time."""
         links = {link["name"]: (link, port) for link, port in self._shaped()}
+        wires = {link["name"]: (link, port) for link, port in self._wired}
         down: set[str] = set()
         found: dict[int, list[Any]] = {}
         for change in sorted(self._scenario["schedule"], key=lambda change: change["at_ns"]):
-            before, port = links[change["link"]]
-            after = qdiscs.changed(before, change)
-            links[change["link"]] = after, port
+            name = change["link"]
             if change["down"] is not None:
-                (down.add if change["down"] else down.discard)(change["link"])
-            is_down = change["link"] in down
-            for message in qdiscs.change_messages(after, change, self._index[port], down=is_down):
-                step = self._send(port.node, f"change of link {change['link']}", message)
-                found.setdefault(change["at_ns"], []).append(step["netlink"])
+                (down.add if change["down"] else down.discard)(name)
+            queued, delayed = qdiscs.divided_change(change) if name in wires else (change, None)
+            for parts, part in ((links, queued), (wires, delayed)):
+                if part is None:
+                    continue
+                before, port = parts[name]
+                after = qdiscs.changed(before, part)
+                parts[name] = after, port
+                is_down = name in down and parts is links
+                for message in qdiscs.change_messages(after, part, self._index[port], down=is_down):
+                    step = self._send(port.node, f"change of link {name}", message)
+                    found.setdefault(change["at_ns"], []).append(step["netlink"])
         end = self._scenario["duration_ns"]
         return [{"at_ns": at, "messages": messages} for at, messages in found.items() if at < end]
 
     def _links(self) -> Iterator[dict[str, Any]]:
-        for link, port in self._shaped():
+        for link, port in (*self._shaped(), *self._wired):
             changing = link["name"] in self._changing
             for message in qdiscs.messages(link, self._index[port], changing=changing):
                 yield self._send(port.node, f"link {link['name']}", message)
@@ -283,8 +305,10 @@ class _Plan:
         """The delay of a link besides its queue, from each time on. None where it differs by packet."""
         delay = None if link["jitter"] is not None else link["delay_ns"]
         yield 0, delay
+        if delay is None or link["name"] in {wire["name"] for wire, _ in self._wired}:
+            return
         for change in sorted(self._scenario["schedule"], key=lambda change: change["at_ns"]):
-            if change["link"] == link["name"] and change["delay_ns"] is not None and delay is not None:
+            if change["link"] == link["name"] and change["delay_ns"] is not None:
                 yield change["at_ns"], change["delay_ns"]
 
     def _captured(self) -> Iterator[tuple[Port, bool, int]]:
@@ -293,7 +317,7 @@ class _Plan:
 
         That is at a host as on that machine, elsewhere behind the link's queue.
         """
-        points = capture_points(self._scenario)
+        points, ports = capture_points(self._scenario), {link["name"]: port for link, port in self._shaped()}
         for name, snaplen in points.items():
             for cable in self._layout.cables:
                 for link, near, far in (
@@ -302,7 +326,8 @@ class _Plan:
                 ):
                     if link is not None and link["name"] == name:
                         at_end = far.node in self._hosts and near.node not in self._hosts
-                        yield (far, False, snaplen) if at_end else (near, True, snaplen)
+                        at = near if near.node in self._hosts else ports.get(name, near)
+                        yield (far, False, snaplen) if at_end else (at, True, snaplen)
 
     def _orders(self) -> list[Any]:
         scenario, ends = self._scenario, self._layout.flows
@@ -328,6 +353,10 @@ class _Plan:
                 found = tcp_info.socket(flow, self._layout.flows[flow["name"]], None, role)
                 sockets.append({**found, "netns": self._nodes[host]})
         return tcp_info.config(self._run_id, self._scenario, sockets, role)
+
+
+def _divided(link: Link | None) -> tuple[Link | None, Link | None]:
+    return (None, None) if link is None else qdiscs.divided(link)
 
 
 def _link(link: Mapping[str, Any] | None) -> Link | None:

@@ -1,8 +1,10 @@
 """Links of a Scenario as queue disciplines of a kernel: their messages, and what cannot be.
 
-    netem (delay, jitter, loss, duplicates, damage) ── htb with one class (rate), or tbf ── the link's queue
+    netem (delay, loss, duplicates, damage) ── htb with one class (rate), or tbf ── the link's queue
+    at the next node, of a link with jitter: netem (delay, jitter)
 
-What a link has not is left out. Loss and delay come before the queue, as at netns with `emulator: kernel`.
+What a link has not is left out. A fixed delay comes before the queue, which changes nothing; one that varies
+comes behind it, as packets reach a queue otherwise out of order and at other times.
 """
 
 from __future__ import annotations
@@ -70,6 +72,27 @@ def needs(link: Link, *, changing: bool = False) -> list[str]:
     if kinds[-1:] in (["htb"], ["tbf"]):
         kinds.append(link["queue"]["kind"])
     return kinds
+
+
+def divided(link: Link) -> tuple[Link, Link | None]:
+    """A link up to where its packets have left the queue, and beyond: a link of delay and jitter. None beyond
+    where the delay is fixed or nothing waits.
+    """
+    if link["jitter"] is None or not set(needs(link)) - {"netem"}:
+        return link, None
+    queue: Any = {**link, "delay_ns": 0, "jitter": None}
+    wire: Any = {
+        **{**link, "loss": None, "duplicate_ppb": 0, "corrupt_ppb": 0},
+        **{"rate_bps": None, "shaper": None, "queue": {"kind": "pfifo", "limit_packets": NETEM_LIMIT}},
+    }
+    return queue, wire
+
+
+def divided_change(change: Change) -> tuple[Change, Change | None]:
+    """What of a change is of a divided link's queue, and what of its wire. None where nothing is."""
+    none: Any = {**change, **dict.fromkeys(("rate_bps", "loss", "queue", "down"))}
+    queue: Any = {**change, "delay_ns": None}
+    return queue, none if change["delay_ns"] is not None else None
 
 
 def refusal(link: Link) -> str | None:
@@ -224,14 +247,24 @@ _FIELDS: Mapping[str, Mapping[str, int]] = {
         **{"dq_rate_estimator": 12},
     },
     "cake": {"bandwidth_bps": 2, "flow_mode": 5, "rtt_ns": 7, "memlimit_bytes": 10},
+    "dualpi2": {
+        **{"limit_packets": 1, "target_ns": 3, "tupdate_ns": 4, "alpha_ppb": 5, "beta_ppb": 6},
+        **{"step_thresh_ns": 8, "coupling_factor": 10, "drop_on_overload": 11, "classic_protection": 13},
+    },
 }
 """Attributes of each discipline that are its fields in a Scenario (linux/pkt_sched.h)."""
 
 
 def _told(field: str, value: Any) -> bytes | int | None:
-    """A field as the kernel takes it: times in microseconds, rates in bytes per second."""
+    """A field as the kernel takes it: times in microseconds, rates in bytes per second, gains in 256ths of a
+    Hz.
+    """
     if value is None:
         return None
+    if field in ("coupling_factor", "drop_on_overload", "classic_protection"):
+        return bytes([value])
+    if field in ("alpha_ppb", "beta_ppb"):
+        return round(value * 256 / 10**9)
     if field == "bandwidth_bps":
         return struct.pack("=Q", value // 8)
     if field == "flow_mode":
