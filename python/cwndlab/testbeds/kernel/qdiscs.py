@@ -264,7 +264,7 @@ def _told(field: str, value: Any) -> bytes | int | None:
     if field in ("coupling_factor", "drop_on_overload", "classic_protection"):
         return bytes([value])
     if field in ("alpha_ppb", "beta_ppb"):
-        return round(value * 256 / 10**9)
+        return int((value * 256 + 5 * 10**8) // 10**9)
     if field == "bandwidth_bps":
         return struct.pack("=Q", value // 8)
     if field == "flow_mode":
