@@ -142,6 +142,13 @@ def test_a_full_disk_ends_the_sweep_and_leaves_no_half_part(run_with, tmp_path):
     assert ResultSet(tmp_path / "out").summary["status"].to_list() == ["missing"] * 4
 
 
+def test_an_interruption_keeps_the_runs_that_a_kernel_has_finished(run_with, tmp_path):
+    broken = MadeUpTestbed({2: KeyboardInterrupt()})
+    broken.name = testbeds.GUEST
+    with pytest.raises(StoppedError, match="interrupted; 2 of 4 runs are kept"):
+        run_with(broken)
+
+
 def test_an_interruption_keeps_the_plan_and_no_half_part(run_with, tmp_path):
     with pytest.raises(StoppedError, match="interrupted; 0 of 4 runs are kept"):
         run_with(MadeUpTestbed({2: KeyboardInterrupt()}))

@@ -70,11 +70,11 @@ def run(
     plan = check(experiment, testbed, observer, lab)
     versions = {"cwndlab": software.version(), **bed.versions()}
     header = _header(experiment, plan, bed.name, versions, shard)
-    in_order = testbeds.facts(bed.name).takes_real_time
-    cut = store.cut(plan.runs, alone=in_order)
+    facts = testbeds.facts(bed.name)
+    cut = store.cut(plan.runs, alone=facts.runs_kernel)
     if shard is not None:
         cut, resume = shard.of(cut), True
-    sequence = run_order.arrange(experiment.spec, plan) if in_order else None
+    sequence = run_order.arrange(experiment.spec, plan) if facts.takes_real_time else None
     directory = directories.choose(
         plan.experiment,
         None if out is None else Path(out),

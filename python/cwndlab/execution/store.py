@@ -40,7 +40,7 @@ while a sweep of thousands of short runs still makes only tens of parts."""
 def cut(runs: Sequence[PlannedRun], *, alone: bool = False) -> list[Part]:
     """Cut a plan into parts, by the plan alone: any number of workers writes the same files.
 
-    `alone`: each run is a part, as where it takes real time.
+    `alone`: each run is a part, as where a kernel takes seconds for it, which are lost if it is stopped.
     """
     groups: list[list[PlannedRun]] = []
     packets = 0
