@@ -103,6 +103,26 @@ def test_packets_out_of_order_do_not_end_slow_start() -> None:
     assert seen == [(400, "slow-start-exit")]
 
 
+@pytest.mark.parametrize(
+    ("app", "ended_s", "active_s"), [("bulk", None, 0.9), ("{kind: fixed, size: 1MB}", 0.8, 0.8)]
+)
+def test_a_flow_is_active_from_its_handshake_until_its_transfer_is_complete(
+    app: str, ended_s: float | None, active_s: float
+) -> None:
+    scenario = load(TEXT.replace("APP", app), ["measure={from: 0s, to: 1s}"]).plan().runs[0].scenario
+    rows = {"t_ns": [SECOND // 2], "flow": "f", "min_rtt_ns": [SECOND // 10], "state": "avoidance"}
+    empty = ("recoveries", "timeouts", "cwnd_bytes", "ssthresh_bytes")
+    sent = pl.DataFrame({**rows, **dict.fromkeys(empty)}, schema_overrides=dict.fromkeys(empty, pl.UInt64))
+    observed = summary.Observed(scenario, sent, pl.DataFrame(), PathReport([], [], {}))
+    observed.starts = {"f": 0}
+    ended = None if ended_s is None else round(ended_s * SECOND)
+    observed.reports = {
+        ("f", "from"): end("from", opened_ns=0),
+        ("f", "to"): end("to", ended_ns=ended, read=1_000_000),
+    }
+    assert summary._Flow(observed, scenario["flows"][0])._active_ns() == round(active_s * SECOND)
+
+
 def limited(rwnd_ms: int, delivered_mbit: float, path: str = "rate: 10mbit") -> Any:
     """What limited a flow of two seconds that had data all the time, of which the window held it so much."""
     text = TEXT.replace("APP", "bulk").replace("rate: 10mbit", path)

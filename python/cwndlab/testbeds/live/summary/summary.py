@@ -411,15 +411,23 @@ class _Flow:
         return _distribution([] if own is None else [own])
 
     def _active_ns(self) -> int:
-        """Time of the window in which the flow was active, in ns: as in the simulator, a connection stays
-        open to the end.
+        """Time of the window in which the flow was active, in ns, as in the simulator: from the end of the
+        handshake to the end, as a connection stays open; of a transfer that is complete, no longer than
+        that took.
         """
-        opened = self.opened_ns()
-        if opened is None:
+        asked = self.opened_ns()
+        if asked is None:
             return 0
-        stops = self._is_stream or self._flow["app"]["kind"] == "background"
-        end: int = self._flow["stop_ns"] if stops and self._flow["stop_ns"] is not None else self._end
-        return max(0, min(end, self._to) - max(opened, self._from))
+        if self._is_stream or self._flow["app"]["kind"] == "background":
+            stop = self._flow["stop_ns"]
+            return self._within(asked, self._end if stop is None else stop)
+        handshake = next((value for value in _values(self._sent, "min_rtt_ns") if value), 0)
+        active, took = self._within(asked + handshake, self._end), self._completion_ns()
+        return active if took is None else min(active, self._within(asked, asked + took))
+
+    def _within(self, begin: int, end: int) -> int:
+        """Time from `begin` to `end` that is in the window, in ns."""
+        return max(0, min(end, self._to) - max(begin, self._from))
 
     def _limited_ns(self) -> Limited:
         scenario = self._observed.scenario
