@@ -126,6 +126,7 @@ def test_an_overrun_of_the_private_block_is_found(tmp_path, number):
         ("Forks", FORKED),
         ("Closes", CLOSED),
         ("Prints", None),
+        ("Threads", None),
     ],
 )
 @pytest.mark.slow

@@ -30,6 +30,9 @@ from cwndlab.testbeds.base import CancelledError
 MESSAGE_BYTES = 1 << 20
 """Longest message of a worker."""
 
+END_S = 5.0
+"""Seconds that a worker has to end once it has nothing to do."""
+
 STOP_S = 10.0
 """Seconds that workers have to drop their parts; they look every few tens of milliseconds."""
 
@@ -182,7 +185,7 @@ class Processes:
 
     def _ended(self, worker: "_Worker", trouble: str | None) -> None:
         self._working.remove(worker)
-        worker.process.join()
+        worker.end()
         while not worker.silent and self._log.take(worker.output, self._at(worker)):
             pass
         worker.forget()
@@ -237,18 +240,24 @@ class _Worker:
 
     def cause(self) -> str:
         """Reason why the worker does not answer any more; ends the worker."""
-        self.process.join(timeout=5)
-        if self.process.exitcode is None:  # it has closed its side
-            self.process.kill()
-            self.process.join()
+        code = self.end()
+        if code is None:  # it has closed its side
             return watchdog.CAUSES[watchdog.CLOSED]
         if self.garbled:
             return watchdog.WRITTEN
         if self.watch.overdue:
             return watchdog.OVERDUE
-        code = self.process.exitcode
         died = f"signal {-code}" if code < 0 else f"exit code {code}"
         return watchdog.CAUSES.get(code, f"the worker died ({died})")
+
+    def end(self) -> int | None:
+        """Exit code of the process; None: it had to be killed, as threads of code from outside may go on."""
+        self.process.join(timeout=END_S)
+        code = self.process.exitcode
+        if code is None:
+            self.process.kill()
+            self.process.join()
+        return code
 
     def forget(self) -> None:
         """Close what was to it, and remove what it wrote of itself."""
