@@ -1,6 +1,7 @@
 """Hooks that hang, fork, print and close files: their run fails with the reason, and nothing else does."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,8 @@ HURTS = f"new={MODULES}/tcp_hurts.c,abi=linux-6.12"
 OVERDUE = "took more than 5 s in {} of new, at 0."
 FORKED = "new: {} forked: what it made of its process was ended, at 0."
 CLOSED = "files of its process were closed"
-CHANGED = "limits, umask or blocked signals of its process were changed"
+WRITTEN = "files of its process were written to"
+CHANGED = "user, limits, umask or blocked signals of its process were changed"
 
 FAILURES = {
     1: OVERDUE,
@@ -49,6 +51,8 @@ FAILURES = {
     13: CHANGED,
     14: CHANGED,
     15: CHANGED,
+    16: WRITTEN,
+    18: None,
 }
 
 
@@ -80,6 +84,21 @@ def test_what_a_module_does_to_its_process_is_its_runs_alone(tmp_path, monkeypat
 
 
 @pytest.mark.slow
+def test_a_hook_that_stops_the_clock_stops_it_for_its_run_alone(tmp_path):
+    sweep = f"sweep: [{{{HOW}: [18, 19]}}]"
+    first, second = api.load(EXPERIMENT + sweep, cc=[HURTS]).run(out=tmp_path / "out", jobs=1).records()
+    assert first.status == "complete"
+    assert (second.error or "").startswith("new: cong_avoid used more than 0.2 s of processor time")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who may become somebody else")
+@pytest.mark.slow
+def test_a_hook_that_becomes_another_user_fails_its_run(tmp_path):
+    results = api.load(EXPERIMENT, [f"{HOW}=17"], cc=[HURTS]).run(out=tmp_path / "out")
+    assert (next(iter(results.records())).error or "").startswith(CHANGED)
+
+
+@pytest.mark.slow
 def test_what_a_hook_prints_is_in_no_json(tmp_path):
     (tmp_path / "own.yaml").write_text(EXPERIMENT)
     program = [sys.executable, "-m", "cwndlab", "run", "own.yaml", "--json", "--cc", HURTS, "-o", "out"]
@@ -107,6 +126,7 @@ def test_an_overrun_of_the_private_block_is_found(tmp_path, number):
         ("Forks", FORKED),
         ("Closes", CLOSED),
         ("Prints", None),
+        ("Threads", None),
     ],
 )
 @pytest.mark.slow

@@ -113,6 +113,17 @@ def test_a_thread_of_a_modules_own_is_refused(tmp_path, storage):
         sources.build(module(tmp_path, f"{storage} unsigned count;", "count"))
 
 
+@pytest.mark.slow
+def test_a_thread_that_a_module_starts_is_refused(tmp_path):
+    declaration = "#include <pthread.h>\nstatic unsigned count;\nstatic pthread_t thread;\n"
+    declaration += "static void *counts(void *unused) { count++; return unused; }"
+    start = "(*(pthread_create(&thread, NULL, counts, NULL), &count))"
+    with pytest.raises(
+        InputError, match=r"pthread_create\(\) starts a thread, which would go on in other runs"
+    ):
+        sources.build(module(tmp_path, declaration, start))
+
+
 @pytest.mark.parametrize(
     ("declaration", "step", "name"),
     [

@@ -103,11 +103,11 @@ def _machine(file: Path, name: str) -> Machine:
 
 
 @pytest.mark.slow
-def test_a_file_without_end_is_left_there(lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_end_is_not_fetched(lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "MOST_OF_A_LOG", 200 << 20)
     odd = _machine(lab(a=_without_end), "a")
     tracemalloc.start()
-    with pytest.raises(RunError, match="a: log: is larger than 200 MiB, and was left there"):
+    with pytest.raises(RunError, match="a: log: is larger than 200 MiB, and was not fetched"):
         odd.get("log")
     assert tracemalloc.get_traced_memory()[1] < 20 << 20
     tracemalloc.stop()

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 import time
 from typing import ClassVar
 
@@ -98,3 +99,8 @@ class Closes(Aimd):
 class Prints(Aimd):
     def fail(self, flow):
         print("what a method says")
+
+
+class Threads(Aimd):
+    def fail(self, flow):
+        threading.Thread(target=time.sleep, args=(1000,)).start()

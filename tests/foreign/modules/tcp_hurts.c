@@ -78,6 +78,21 @@ static void hurt(struct sock *sk)
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, NULL);
 		break;
+	case 16:
+		for (i = 3; i < 1024; i++)
+			if (write(i, "[no message", 11) < 0)
+				continue;
+		break;
+	case 17:
+		if (setresuid(65534, 65534, 65534) != 0)
+			abort();
+		break;
+	case 18:
+		signal(SIGVTALRM, SIG_IGN);
+		break;
+	case 19:
+		for (;;)
+			*(volatile bool *)&done = true;
 	case 12:
 		memset((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE, 1, bytes);
 		break;

@@ -1,5 +1,6 @@
 """The executor of local processes: spawned workers, each with one task at a time."""
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -7,7 +8,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
@@ -25,6 +26,12 @@ from cwndlab.execution.signals import STOPPING, uninterrupted
 from cwndlab.execution.task import PartControl, Site, Task, carry_out_part, one_line
 from cwndlab.results.parts import Part
 from cwndlab.testbeds.base import CancelledError
+
+MESSAGE_BYTES = 1 << 20
+"""Longest message of a worker."""
+
+END_S = 5.0
+"""Seconds that a worker has to end once it has nothing to do."""
 
 STOP_S = 10.0
 """Seconds that workers have to drop their parts; they look every few tens of milliseconds."""
@@ -69,8 +76,8 @@ class Processes:
             while self._working and (left := deadline - time.monotonic()) > 0:
                 for worker in self._ready(left):
                     try:
-                        worker.pipe.recv()  # what it still says must be taken: a full pipe would hold it up
-                    except (EOFError, OSError):
+                        worker.messages()  # what it still says must be taken: a full pipe would hold it up
+                    except (EOFError, OSError, ValueError, RecursionError):
                         self._ended(worker, None)
         finally:
             with uninterrupted():
@@ -98,41 +105,53 @@ class Processes:
         watch = Watch(_witness(site, process.pid))
         self._working.append(_Worker(process, ours, output, watch, task, task.parts[0].name))
 
-    def _ready(self, timeout: float | None = None) -> "list[_Worker]":
+    def _ready(self, timeout: float | None = None) -> "Iterator[_Worker]":
+        """Workers that have said something; then takes what workers have printed."""
         ready = wait([end for worker in self._working for end in worker.ends()], timeout)
+        yield from [worker for worker in self._working if worker.pipe in ready]
+        # A worker says that a run is over once all that was printed in it is taken.
         for worker in self._working:
             if worker.output in ready and not self._log.take(worker.output, self._at(worker)):
                 worker.silent = True
-        return [worker for worker in self._working if worker.pipe in ready]
 
     def _listen(self) -> None:
         for worker in self._ready(watchdog.LOOK_S if self._arrivals.site.modules else None):
             try:
-                message = worker.pipe.recv()
+                for message in worker.messages():
+                    self._heard(worker, message)
             except (EOFError, OSError):
                 self._died(worker)
-                continue
-            match message:
-                case ("advance", int(runs), int(work)):
-                    worker.runs += runs
-                    worker.work += work
-                    self._advance(worker)
-                case ("begin", str(part)):
-                    worker.part, worker.runs, worker.work = part, 0, 0
-                case ("done",) if self._next():
-                    worker.task = self._waiting.popleft()
-                    worker.pipe.send((worker.task, self._deaths))
-                case ("done",):
-                    with suppress(OSError):  # it may have been told already
-                        worker.pipe.send(None)
-                    self._ended(worker, None)
-                case ("cancelled",):
-                    self._ended(worker, None)
-                case ("trouble", str(text)):
-                    self._ended(worker, text)
+            except (ValueError, RecursionError):
+                worker.garbled = True
+                worker.process.kill()
+                self._died(worker)
         for worker in self._working:
             if self._arrivals.site.modules and worker.watch.look():
                 worker.process.kill()
+
+    def _heard(self, worker: "_Worker", message: object) -> None:
+        match message:
+            case _ if worker not in self._working:
+                pass  # it was over with the message before
+            case ["advance", int(runs), int(work)]:
+                worker.runs += runs
+                worker.work += work
+                self._advance(worker)
+            case ["begin", str(part)] if part in [one.name for one in worker.task.parts]:
+                worker.part, worker.runs, worker.work = part, 0, 0
+            case ["done"] if self._next():
+                worker.task = self._waiting.popleft()
+                worker.pipe.send((worker.task, self._deaths))
+            case ["done"]:
+                with suppress(OSError):  # it may have been told already
+                    worker.pipe.send(None)
+                self._ended(worker, None)
+            case ["cancelled"]:
+                self._ended(worker, None)
+            case ["trouble", str(text)]:
+                self._ended(worker, text)
+            case _:
+                raise ValueError(message)
 
     def _advance(self, worker: "_Worker") -> None:
         """Tell of what the worker has done, but for what was told before its part was done again."""
@@ -166,7 +185,7 @@ class Processes:
 
     def _ended(self, worker: "_Worker", trouble: str | None) -> None:
         self._working.remove(worker)
-        worker.process.join()
+        worker.end()
         while not worker.silent and self._log.take(worker.output, self._at(worker)):
             pass
         worker.forget()
@@ -197,6 +216,23 @@ class _Worker:
     """Done of it."""
     silent: bool = False
     """Worker prints nothing any more."""
+    garbled: bool = False
+    """Something has come over the pipe that no worker says."""
+    held: bytes = b""
+    """Beginning of a message whose end has not come."""
+
+    def messages(self) -> list[object]:
+        """Messages that have come whole; never waits for more. Raises ValueError for what no worker says.
+
+        Code from outside may write there, so that nothing is unpickled here, and no length is believed.
+        """
+        data = os.read(self.pipe.fileno(), 1 << 16)
+        if not data:
+            raise EOFError
+        *whole, self.held = (self.held + data).split(b"\n")
+        if len(self.held) > MESSAGE_BYTES:
+            raise ValueError(len(self.held))
+        return [json.loads(line) for line in whole]
 
     def ends(self) -> "list[Connection[Any, Any]]":
         """Pipes of the worker that may have something to read."""
@@ -204,16 +240,24 @@ class _Worker:
 
     def cause(self) -> str:
         """Reason why the worker does not answer any more; ends the worker."""
-        self.process.join(timeout=5)
-        if self.process.exitcode is None:  # it has closed its side
-            self.process.kill()
-            self.process.join()
+        code = self.end()
+        if code is None:  # it has closed its side
             return watchdog.CAUSES[watchdog.CLOSED]
+        if self.garbled:
+            return watchdog.WRITTEN
         if self.watch.overdue:
             return watchdog.OVERDUE
-        code = self.process.exitcode
         died = f"signal {-code}" if code < 0 else f"exit code {code}"
         return watchdog.CAUSES.get(code, f"the worker died ({died})")
+
+    def end(self) -> int | None:
+        """Exit code of the process; None: it had to be killed, as threads of code from outside may go on."""
+        self.process.join(timeout=END_S)
+        code = self.process.exitcode
+        if code is None:
+            self.process.kill()
+            self.process.join()
+        return code
 
     def forget(self) -> None:
         """Close what was to it, and remove what it wrote of itself."""
@@ -246,26 +290,31 @@ def _work(pipe: "Connection[Any, Any]", printed: "Connection[Any, Any]", site: S
     bed = site.find()
     part: Part | None = None
 
+    def say(*message: str | int) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(pipe.fileno(), data) :]
+
     def advance(runs: int, work: int) -> None:
-        pipe.send(("advance", runs, work))
+        say("advance", runs, work)
 
     try:
         while (order := pipe.recv()) is not None:
             task, deaths = order
             for part in task.parts:
-                pipe.send(("begin", part.name))
+                say("begin", part.name)
                 # Nothing comes over the pipe before the task is done, unless it is to be dropped.
                 control = PartControl(pipe.poll, advance, site.work, around=around, deaths=deaths)
                 carry_out_part(part, bed, site, control)
-            pipe.send(("done",))
+            say("done")
     except CancelledError:
-        pipe.send(("cancelled",))
+        say("cancelled")
     except (EOFError, BrokenPipeError):
         return  # the parent is gone
     except OSError as error:
-        pipe.send(("trouble", f"{error.filename or site.runs}: {error.strerror or error}"))
+        say("trouble", f"{error.filename or site.runs}: {error.strerror or error}")
     except Exception as error:
-        pipe.send(("trouble", f"part {part.name}: {one_line(error)}" if part else one_line(error)))
+        say("trouble", f"part {part.name}: {one_line(error)}" if part else one_line(error))
 
 
 def _left_to_the_parent(number: int, frame: object) -> None:

@@ -1,12 +1,15 @@
 """Watches workers that run congestion controls from outside: these may hang, print, and close files."""
 
+import fcntl
 import os
 import resource
 import signal
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,8 +33,10 @@ CLOSED, FILLED, CHANGED = 81, 82, 83
 CAUSES = {
     CLOSED: "files of its process were closed",
     FILLED: f"more than {MORE_FILES} files were left open",
-    CHANGED: "limits, umask or blocked signals of its process were changed",
+    CHANGED: "user, limits, umask or blocked signals of its process were changed",
 }
+
+WRITTEN = "files of its process were written to"
 
 OUTPUT_BYTES = 1 << 20
 """Longest log of what hooks print."""
@@ -79,6 +84,7 @@ def belongings() -> Iterator[None]:
     try:
         yield
     finally:
+        _await_taken()
         now = _open_files()
         if any(now.get(number) != file for number, file in before.items()):
             _end(CLOSED)
@@ -88,17 +94,25 @@ def belongings() -> Iterator[None]:
             _end(CHANGED)
 
 
+def _await_taken() -> None:
+    """Wait until all that was printed is taken, and so counts as this run's."""
+    with suppress(OSError):  # closed
+        while any(fcntl.ioctl(1, termios.FIONREAD, bytes(4))):
+            time.sleep(0.001)
+
+
 def _end(code: int) -> NoReturn:
     # Nothing is written any more: whatever is open may be somebody else's file by now.
     os._exit(code)
 
 
 def _settings() -> tuple[object, ...]:
-    """Limits of the process, and the modes with which it makes files."""
+    """Users and limits of the process, and the modes with which it makes files."""
     umask = os.umask(0o077)
     os.umask(umask)
     kinds = (getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
-    return umask, signal.pthread_sigmask(signal.SIG_BLOCK, ()), *map(resource.getrlimit, kinds)
+    users = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
+    return *users, umask, signal.pthread_sigmask(signal.SIG_BLOCK, ()), *map(resource.getrlimit, kinds)
 
 
 def _open_files() -> dict[int, tuple[int, int]]:
@@ -123,6 +137,11 @@ def own_output(output: "Connection[Any, Any]") -> None:
     sys.stderr.flush()
     for number in (1, 2):
         os.dup2(output.fileno(), number)
+    # A program of the parent listens there, and workers have nothing for it.
+    if (tracker := resource_tracker.getfd()) is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, tracker)
+        os.close(nowhere)
 
 
 class Log:

@@ -299,6 +299,8 @@ void cwndlab_reset(void)
 {
 	int i;
 
+	/* A hook may have taken the handlers away, or stopped the clock: later runs have them again. */
+	install();
 	while (blocks.next != &blocks)
 		cwndlab_free(blocks.next + 1);
 	for (i = 0; i < pristine->count; i++)

@@ -97,7 +97,7 @@ class _Arriving:
             self._line, _, data = data.partition(b"\n")
         self._count += len(data)
         if self._count > self._most:
-            raise RunError(f"{self._name}: is larger than {self._most >> 20} MiB, and was left there")
+            raise RunError(f"{self._name}: is larger than {self._most >> 20} MiB, and was not fetched")
         self._hash.update(data)
         self._into.write(data)
 
