@@ -12,6 +12,7 @@ import pytest
 
 from command_line import SMALL
 from cwndlab.cli import groups
+from cwndlab.experiment.suites import evaluations
 
 pytestmark = pytest.mark.slow
 
@@ -206,7 +207,16 @@ def test_suites_are_listed_by_name(cwndlab):
     assert max(map(len, lines)) <= 80
     names = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert names == sorted(names)
-    assert {"teacup-140502A", "cubic-patch", "tri-point"} <= set(names)
+    assert {"teacup-140502A", "cubic-patch", "tri-point", *evaluations.SUITES} <= set(names)
+
+
+def test_a_suite_that_judges_is_no_experiment_and_says_its_command(cwndlab):
+    for name in evaluations.SUITES:
+        told = f"compare --cc --suite {name}"
+        assert told in " ".join(cwndlab("data", "suites").out.split())
+        refused = cwndlab("run", name)
+        assert refused.code == 2
+        assert told in refused.err
 
 
 def test_schema_is_json_schema(cwndlab):

@@ -75,6 +75,22 @@ def iperf(n: int) -> str:
     return f"[  3] {n}.0-{n + 1}.0 sec  {rest}\n"
 
 
+def qlog(n: int) -> str:
+    """What a QUIC stack logs: a packet sent, an ACK, a window, in turn."""
+    packet, kind = divmod(n - 1, 3)
+    if n == 0:
+        trace = {"vantage_point": {"type": "server"}, "common_fields": {"ODCID": "c0ffee"}}
+        return json.dumps({"qlog_version": "0.3", "qlog_format": "NDJSON", "trace": trace}) + "\n"
+    header = {"packet_type": "1RTT", "packet_number": packet}
+    ack = {"frame_type": "ack", "acked_ranges": [[0, max(packet - 50, 0)]]}
+    name, data = (
+        ("transport:packet_sent", {"header": header, "raw": {"length": 1200}}),
+        ("transport:packet_received", {"header": header, "frames": [ack]}),
+        ("recovery:metrics_updated", {"congestion_window": 12_000 + packet % 999, "latest_rtt": 40 + n % 9}),
+    )[kind]
+    return json.dumps({"time": n / 10, "name": name, "data": data}) + "\n"
+
+
 def at(n: int, rate: int) -> str:
     """The time of record n, of so many in a second."""
     return f"{logs.START + n // rate}.{n % rate * 10**6 // rate:06}"
@@ -86,7 +102,7 @@ def again(n: int) -> str:
 
 
 LINES: dict[str, Callable[[int], str]] = {
-    made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf, again)
+    made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf, qlog, again)
 }
 
 

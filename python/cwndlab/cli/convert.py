@@ -86,7 +86,9 @@ def export(
     form: Annotated[
         str,
         typer.Option(
-            "--format", metavar="csv|parquet|flent|siftr", help="What to write; xplot with cwndlab-teacup."
+            "--format",
+            metavar="csv|parquet|flent|siftr|qlog|qlog-0.3",
+            help="What to write; xplot with cwndlab-teacup.",
         ),
     ] = "csv",
     out: Annotated[

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from cwndlab.analysis.review.sides import Side
     from cwndlab.experiment.catalogue import Stack
 
-SUITES = ("rfc9743", "bbr-cases")
-"""The suites of criteria."""
-
 
 def evaluate(
     suite: str,

@@ -66,10 +66,11 @@ def review(
     """
     from cwndlab.analysis import review as judge
     from cwndlab.execution.executors import processors
+    from cwndlab.experiment.suites import evaluations
     from cwndlab.report import review_page
     from cwndlab.results import files
 
-    if suite in evaluation.SUITES:
+    if suite in evaluations.SUITES:
         if old is None or any((new, patch, kernel)):
             raise InputError(f"review: --suite {suite} judges OLD alone, without NEW, --patch and --kernel")
         side = judge.single(old, stack=stack, private=private)

@@ -10,14 +10,17 @@ from cwndlab.results.texttable import wrapped
 
 
 def suites() -> None:
-    """List the built-in experiments."""
+    """List the built-in experiments, and the suites that judge a congestion control."""
     from cwndlab.experiment import suites as built_in
+    from cwndlab.experiment.suites import evaluations
 
-    there = built_in.suites()
-    beside = max(len(suite.name) for suite in there) + 2
-    for suite in there:
-        head = suite.name.ljust(beside)
-        print(wrapped(head + suite.title, width(), others=" " * beside))
+    titles = {suite.name: suite.title for suite in built_in.suites()}
+    titles |= {
+        name: f"{about.title} ({evaluations.command(name)})" for name, about in evaluations.SUITES.items()
+    }
+    beside = max(map(len, titles)) + 2
+    for name in sorted(titles):
+        print(wrapped(name.ljust(beside) + titles[name], width(), others=" " * beside))
 
 
 def show(

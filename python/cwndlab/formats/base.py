@@ -36,6 +36,7 @@ FORMATS: tuple[str, ...] = (
     "loadlatency",
     "siftr",
     "siftr2",
+    "qlog",
     "flent",
     "iperf3",
     "ss",

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from cwndlab.errors import CwndlabError, InputError, unknown
 from cwndlab.experiment import extensions
-from cwndlab.formats import flent, siftr_log
+from cwndlab.formats import flent, qlog_export, siftr_log
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.files import replace
 from cwndlab.results.resultset import ResultSet
@@ -111,5 +111,7 @@ FORMATS: Mapping[str, Writer] = {
     "parquet": _parquet,
     "flent": flent.write,
     "siftr": siftr_log.write,
+    "qlog": qlog_export.write,
+    "qlog-0.3": qlog_export.write_0_3,
 }
 """Writers by the word for their format; others join by the entry point `cwndlab.exporters`."""

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from cwndlab.errors import InputError, nearest
+from cwndlab.experiment.suites import evaluations
 
 _FOLDER = Path(str(files(__package__)))
 
@@ -111,6 +112,9 @@ def suites() -> list[Suite]:
 
 def suite(name: str) -> Suite:
     """Return the suite of that name; raises `InputError` naming the suites there are."""
+    if name in evaluations.SUITES:
+        judged = evaluations.command(name)
+        raise InputError(f"{name} is no experiment: it judges a congestion control, with {judged} OLD")
     known = {entry.name: entry for entry in suites()}
     if name not in known:
         hint = nearest(name, known)

@@ -72,6 +72,11 @@ class Criterion:
         return next(bound for bound in (self.at_least, self.at_most) if bound is not None)
 
 
+def command(suite: str) -> str:
+    """Return the command that judges by a suite, up to the congestion control that is judged."""
+    return f"cwndlab compare --cc --suite {suite}"
+
+
 def folder(suite: str) -> Path:
     """Return the folder with the files of a suite."""
     return Path(str(files(__package__))) / suite
