@@ -17,6 +17,7 @@ mod packet;
 mod socket;
 mod summary;
 mod topology;
+mod transport;
 
 pub use catalogue::catalogue;
 pub use draws::{phases, starts};

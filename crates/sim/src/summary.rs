@@ -117,7 +117,7 @@ fn limited(before: &Divided, after: &Divided) -> Limited {
 fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {
     match endpoint {
         // Whether a flow without a connection has anything to do is a matter of time only.
-        None if matches!(run.app, FlowApp::Datagrams(_) | FlowApp::Background(_)) && run.start < duration => {
+        None if matches!(run.app, FlowApp::Datagrams | FlowApp::Background(_)) && run.start < duration => {
             Status::Complete
         }
         None => Status::NotStarted,
@@ -132,7 +132,7 @@ fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {
 /// complete, or between start and stop.
 fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
     match run.app {
-        FlowApp::Datagrams(_) | FlowApp::Background(_) => {
+        FlowApp::Datagrams | FlowApp::Background(_) => {
             let end = run.stop.unwrap_or(scenario.duration_ns).min(scenario.measure.to_ns);
             end.saturating_sub(run.start.max(scenario.measure.from_ns))
         }

@@ -10,6 +10,7 @@ use wire::Segment;
 use super::{Simulation, setup};
 use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
+use crate::transport::Transport;
 
 impl Simulation {
     /// The next packet reaches the far end of `link`.
@@ -27,7 +28,7 @@ impl Simulation {
         prefetcher.on_arrival(network, connections, flows, link);
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection;
-        if packet.corrupt || connections[connection.index()].is_none() {
+        if packet.corrupt || connections[connection.index()].tcp().is_none() {
             return false;
         }
         let flow = &mut flows[connection.flow().index()];
@@ -35,7 +36,7 @@ impl Simulation {
         if let Some(ring) = ring {
             complete_departures(ring, connections, *now);
         }
-        let Some(endpoint) = &mut connections[connection.index()] else { return false };
+        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return false };
         endpoint.on_segment(*now, &packet.segment);
         network.drop_front(link, events);
         if connection.is_opening() {
@@ -78,11 +79,11 @@ impl Simulation {
     #[inline]
     pub(super) fn deliver(&mut self) {
         let connection = self.arrived.connection;
-        if let Some(endpoint) = &mut self.connections[connection.index()] {
+        if let Some(endpoint) = self.connections[connection.index()].tcp_mut() {
             endpoint.on_segment(self.now, &self.arrived.segment);
             self.service_after_segment(connection);
         } else {
-            self.deliver_unconnected(connection);
+            self.deliver_other(connection);
         }
     }
 
@@ -94,12 +95,14 @@ impl Simulation {
         }
     }
 
-    /// A datagram, or a SYN for a socket that listens.
+    /// A datagram, or a segment for a socket that listens.
     #[cold]
-    fn deliver_unconnected(&mut self, connection: ConnectionId) {
+    fn deliver_other(&mut self, connection: ConnectionId) {
         let packet = self.arrived;
-        if !self.take_datagram(&packet) && !connection.is_opening() {
-            self.listen(connection, packet.dst, &packet.segment);
+        match &self.connections[connection.index()] {
+            Transport::Closed if connection.is_opening() => {}
+            Transport::Closed => self.listen(connection, packet.dst, &packet.segment),
+            _ => self.take_datagram(&packet),
         }
     }
 
@@ -141,7 +144,7 @@ impl Simulation {
             endpoint.disable_fast_paths();
         }
         endpoint.set_no_delay(matches!(self.flows[connection.flow().index()].app, FlowApp::Pinger(_)));
-        self.connections[connection.index()] = Some(endpoint);
+        self.connections[connection.index()] = Transport::Tcp(endpoint);
     }
 
     /// Calls `work` with what a new connection of `host` needs to know.
@@ -181,7 +184,7 @@ impl Simulation {
     pub(super) fn run_timer(&mut self, connection: ConnectionId) {
         let host = self.host_of(connection);
         self.complete_departures(host);
-        if let Some(endpoint) = &mut self.connections[connection.index()] {
+        if let Some(endpoint) = self.connections[connection.index()].tcp_mut() {
             endpoint.on_timer(self.now);
             // The source has fired; service sets it to what is next.
             self.events.set_timer(connection, NEVER);
@@ -202,9 +205,9 @@ impl Simulation {
 
 /// Tells endpoints what has left their interface by `now`.
 #[inline]
-fn complete_departures(ring: &mut TransmitRing, connections: &mut [Option<Endpoint>], now: Nanos) {
+fn complete_departures(ring: &mut TransmitRing, connections: &mut [Transport], now: Nanos) {
     while let Some((connection, bytes)) = ring.pop_departed(now) {
-        if let Some(endpoint) = &mut connections[connection as usize] {
+        if let Some(endpoint) = connections[connection as usize].tcp_mut() {
             endpoint.on_tx_complete(now, bytes);
         }
     }

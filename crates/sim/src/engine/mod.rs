@@ -31,6 +31,7 @@ use crate::host_edge::{Egress, Ingress};
 use crate::limits::Capacity;
 use crate::network::Network;
 use crate::packet::Packet;
+use crate::transport::Transport;
 use prefetch::Prefetcher;
 use recording::Recording;
 
@@ -69,7 +70,7 @@ pub struct Simulation {
     flows: Vec<FlowRun>,
     groups: Vec<IncastGroup>,
     /// Connections by [`ConnectionId`].
-    connections: Vec<Option<Endpoint>>,
+    connections: Vec<Transport>,
     recording: Recording,
     /// Something other than a stack sees packets at some host: a capture, impairments, receive aggregation.
     intercepted: bool,
@@ -139,7 +140,7 @@ impl Simulation {
     /// Returns what TCP_INFO would say of a flow's sender at the present time. None before the sender has opened a
     /// connection, and for flows without one.
     pub fn observe(&mut self, flow: FlowId) -> Option<TcpInfo> {
-        let sender = self.connections.get_mut(flow.opening().index())?.as_mut()?;
+        let sender = self.connections.get_mut(flow.opening().index())?.tcp_mut()?;
         Some(sender.info(self.now))
     }
 
@@ -197,7 +198,7 @@ impl Simulation {
     }
 
     pub(crate) fn connection(&self, connection: ConnectionId) -> Option<&Endpoint> {
-        self.connections[connection.index()].as_ref()
+        self.connections[connection.index()].tcp()
     }
 }
 
@@ -261,7 +262,7 @@ impl Simulation {
         let connection = packet.connection;
         let flow = &self.flows[connection.flow().index()];
         let goes_on = matches!(&flow.app, FlowApp::Bulk(bulk) if bulk.is_open()) && !flow.needs_report;
-        goes_on && self.connections[connection.index()].is_some()
+        goes_on && self.connections[connection.index()].tcp().is_some()
     }
 
     #[inline(never)]

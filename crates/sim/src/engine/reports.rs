@@ -26,7 +26,7 @@ impl Simulation {
     pub(super) fn report_events(&mut self, connection: ConnectionId) {
         let flow = connection.flow();
         let (rank, named) = (self.rank(flow), self.named(flow));
-        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return };
         let tally = &mut self.flows[flow.index()].tally;
         for event in endpoint.events().drain() {
             if !connection.is_opening() {
@@ -95,7 +95,7 @@ impl Simulation {
         let ends = self.flows[connection.flow().index()].ends[connection.side() as usize];
         let egress = self.scenario.place_hop(ends.src, 0);
         let interface = self.network.topology.first_link(ends.src, ends.dst);
-        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return };
         if report.hop != interface.0 && report.hop != egress {
             return;
         }

@@ -91,7 +91,7 @@ impl Simulation {
         let intercepted = !scenario.record.pcap.is_empty()
             || hosts.iter().any(|host| host.ingress.is_some() || host.egress.is_some());
         // Of other applications both ends have their turns at the same events.
-        let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams(_));
+        let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams);
         let run_ahead = if intercepted || recording.per_ack || !flows.iter().all(apart) {
             vec![None; scenario.links.len()]
         } else {
@@ -117,7 +117,7 @@ impl Simulation {
             events,
             network,
             capacity: Capacity::new(&scenario),
-            connections: flows.iter().flat_map(|_| [None, None]).collect(),
+            connections: applications::transports(&scenario),
             hosts,
             prefetcher: Prefetcher::new(scenario.links.len(), flows.len()),
             flows,
