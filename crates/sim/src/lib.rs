@@ -10,6 +10,7 @@ mod error;
 mod event_queue;
 mod flow;
 mod host_edge;
+mod host_stack;
 mod limits;
 mod load;
 mod network;
@@ -23,6 +24,7 @@ pub use catalogue::catalogue;
 pub use draws::{phases, starts};
 pub use engine::Simulation;
 pub use error::{Error, FlowError, HostError};
+pub use transport::SenderState;
 
 use std::sync::Arc;
 

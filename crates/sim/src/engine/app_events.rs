@@ -51,6 +51,7 @@ impl Simulation {
                     if let Some(endpoint) = self.connections[flow.opening().index()].tcp_mut() {
                         bulk.close(&mut Plain { endpoint, now: self.now });
                     }
+                    self.close_guest(flow);
                 }
                 modelled => {
                     if let Some((ends, _)) = modelled.ends_mut() {

@@ -10,6 +10,7 @@ use wire::Segment;
 use super::{Simulation, setup};
 use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
+use crate::host_stack::HostStack;
 use crate::transport::Transport;
 
 impl Simulation {
@@ -102,6 +103,7 @@ impl Simulation {
         match &self.connections[connection.index()] {
             Transport::Closed if connection.is_opening() => {}
             Transport::Closed => self.listen(connection, packet.dst, &packet.segment),
+            Transport::Guest(_) => self.take_guest_datagram(&packet),
             _ => self.take_datagram(&packet),
         }
     }
@@ -113,6 +115,7 @@ impl Simulation {
         let answer = self.with_config(host, connection, options, None, |profile, config, now| {
             Listener::new(profile).on_segment(now, segment, config)
         });
+        let Some(answer) = answer else { return };
         match answer {
             SynOutcome::Connection(endpoint) => {
                 self.add_connection(host, connection, *endpoint);
@@ -126,6 +129,9 @@ impl Simulation {
     /// Opens a flow's connection.
     pub(super) fn connect(&mut self, flow: FlowId) {
         let host = self.flows[flow.index()].from;
+        if let HostStack::Guest(stack) = self.hosts[host.index()].stack {
+            return self.connect_guests(flow, stack);
+        }
         let spec = &self.scenario.flows[flow.index()];
         let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
         let cc = super::setup::registered(spec);
@@ -133,7 +139,9 @@ impl Simulation {
         let endpoint = self.with_config(host, connection, socket, Some(&cc), |profile, config, now| {
             Endpoint::connect(profile, config, now)
         });
-        self.add_connection(host, connection, endpoint);
+        if let Some(endpoint) = endpoint {
+            self.add_connection(host, connection, endpoint);
+        }
     }
 
     fn add_connection(&mut self, host: HostId, connection: ConnectionId, mut endpoint: Endpoint) {
@@ -147,7 +155,7 @@ impl Simulation {
         self.connections[connection.index()] = Transport::Tcp(endpoint);
     }
 
-    /// Calls `work` with what a new connection of `host` needs to know.
+    /// Calls `work` with what a new connection of `host` needs to know. None: the host has no TCP.
     fn with_config<T>(
         &self,
         host: HostId,
@@ -155,7 +163,7 @@ impl Simulation {
         socket: SocketOptions,
         cc: Option<&str>,
         work: impl FnOnce(&dyn Profile, &Config<'_>, Nanos) -> T,
-    ) -> T {
+    ) -> Option<T> {
         let machine = &self.hosts[host.index()];
         let flow = connection.flow().index();
         let side = if connection.is_opening() { "open" } else { "accept" };
@@ -165,7 +173,7 @@ impl Simulation {
             uses => format!("{name}/{uses}"),
         };
         let mut random = path::stream(self.scenario.seed, self.scenario.repeat, side, &name);
-        let profile = &*machine.profile;
+        let profile = machine.stack.kernel()?;
         let config = Config {
             clock: machine.clock,
             mss: machine.mss,
@@ -177,7 +185,7 @@ impl Simulation {
             timestamp_offset: machine.timestamp_offset,
             random: setup::draw(&mut random),
         };
-        work(profile, &config, self.now)
+        Some(work(profile, &config, self.now))
     }
 
     /// A connection's timer fires.
@@ -189,6 +197,8 @@ impl Simulation {
             // The source has fired; service sets it to what is next.
             self.events.set_timer(connection, NEVER);
             self.service(connection);
+        } else {
+            self.run_guest_timer(connection);
         }
         self.prefetcher.on_timer(&self.events, &self.connections);
     }

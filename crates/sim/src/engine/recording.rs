@@ -54,31 +54,35 @@ impl Simulation {
         if self.flows[flow.index()].parent.is_some() {
             return;
         }
-        let Some(endpoint) = self.connections[flow.opening().index()].tcp_mut() else { return };
-        if matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived) {
-            return;
-        }
-        let info = endpoint.info(self.now);
+        let sender = &mut self.connections[flow.opening().index()];
+        let is_open = match sender {
+            Transport::Tcp(endpoint) => {
+                !matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived)
+            }
+            Transport::Guest(end) => end.guest.is_open(),
+            _ => false,
+        };
+        let Some(info) = sender.sender(self.now).filter(|_| is_open) else { return };
         let receiver = self.connections[flow.accepting().index()].tcp();
         let run = &self.flows[flow.index()];
         self.recording.recorder.tcp(&TcpRow {
             t: self.now,
             flow: flow.0,
-            cwnd: info.sender.cwnd,
-            ssthresh: info.sender.ssthresh,
-            srtt: info.sender.srtt,
+            cwnd: info.cwnd,
+            ssthresh: info.ssthresh,
+            srtt: info.srtt,
             rtt: run.rtt,
-            inflight: info.sender.inflight,
+            inflight: info.inflight,
             delivered,
             arrived: Some(run.wire),
             retransmits: info.retransmits,
-            pacing_bps: info.sender.pacing_bps,
-            rto: Some(info.sender.rto),
-            send_window: Some(info.snd_wnd),
+            pacing_bps: info.pacing_bps,
+            rto: info.rto,
+            send_window: info.window,
             receive_window: receiver.map(Endpoint::receive_window),
-            send_buffer: Some(info.send_buffer),
+            send_buffer: info.buffer,
             receive_buffer: receiver.map(Endpoint::receive_buffer),
-            phase: info.sender.phase,
+            phase: info.phase,
         });
     }
 
@@ -195,8 +199,15 @@ impl Simulation {
     /// Totals of a flow's present connection.
     pub(super) fn snapshot(&mut self, flow: FlowId) -> Snapshot {
         let read = self.read_by(flow);
-        if let Transport::Source(source) = &self.connections[flow.opening().index()] {
-            return Snapshot { read, segments: source.sent, ..Snapshot::default() };
+        match &self.connections[flow.opening().index()] {
+            Transport::Source(source) => {
+                return Snapshot { read, segments: source.sent, ..Snapshot::default() };
+            }
+            Transport::Guest(end) => {
+                let (segments, retransmits) = (end.datagrams.count(), end.guest.observe().lost);
+                return Snapshot { read, segments, retransmits, ..Snapshot::default() };
+            }
+            _ => {}
         }
         self.end_round(flow);
         let sender = self.connections[flow.opening().index()].tcp_mut();

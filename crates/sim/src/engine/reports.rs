@@ -84,6 +84,7 @@ impl Simulation {
                 && report.payload > 0
             {
                 self.tell_sender(&report, why, sender);
+                self.forget_bytes(report.connection, report.offset);
             }
         }
         self.network.reports.packets = reports;
@@ -132,7 +133,9 @@ impl Simulation {
     #[cold]
     pub(super) fn report_corrupt(&mut self, link: LinkId) {
         let fate = Fate::Dropped(DropReason::Corrupt);
-        self.record_fate(&PacketReport::new(self.now, link.0, &self.arrived, fate));
+        let report = PacketReport::new(self.now, link.0, &self.arrived, fate);
+        self.record_fate(&report);
+        self.forget_bytes(report.connection, report.offset);
     }
 
     fn report_queues(&mut self) {

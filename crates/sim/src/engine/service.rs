@@ -18,6 +18,8 @@ use crate::socket::Plain;
 enum Stop {
     /// Nothing more is to be done.
     Idle,
+    /// The connection is not TCP, or there is none.
+    NoTcp,
     /// Nothing more is to be done but for [`Simulation::report_endpoint`].
     Report,
     /// Something that was just sent was lost at once.
@@ -36,6 +38,7 @@ impl Simulation {
         loop {
             match self.send_and_run_app(connection, polling) {
                 Stop::Idle => return,
+                Stop::NoTcp => return self.service_guest(connection),
                 Stop::Report => return self.report_endpoint(connection),
                 Stop::Lost => {
                     polling = false;
@@ -113,7 +116,7 @@ impl Simulation {
             connections, network, events, flows, scratch, packet_count, now, intercepted, ..
         } = self;
         let now = *now;
-        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return Stop::Idle };
+        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return Stop::NoTcp };
         let flow = &mut flows[connection.flow().index()];
         loop {
             if polling || endpoint.may_transmit() {
