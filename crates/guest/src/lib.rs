@@ -34,7 +34,7 @@ pub fn find(name: &str) -> Option<&'static GuestStack> {
     STACKS.iter().find(|stack| stack.name == name)
 }
 
-/// What a new end of a connection is told.
+/// Settings of a new end of a connection.
 pub struct Setup<'a> {
     /// Whether the end opens the connection.
     pub opening: bool,

@@ -201,7 +201,7 @@ pub enum HostError {
         stack: &'static str,
         /// Key of the host.
         key: &'static str,
-        /// What was found and what is expected.
+        /// Value that was found, and what is expected.
         why: String,
     },
     /// Stack that cannot be set up so.

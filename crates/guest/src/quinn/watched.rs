@@ -11,7 +11,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use crate::{EventKind, GuestEvent};
 
-/// What was noted of a connection. It belongs to one thread at a time; quinn wants what could be shared.
+/// Notes on a connection. They belong to one thread at a time; quinn wants what could be shared.
 #[derive(Default)]
 pub(super) struct Seen {
     in_flight: AtomicU64,

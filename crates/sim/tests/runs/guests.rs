@@ -23,7 +23,7 @@ fn alone(bytes: Option<u64>, seconds: u64) -> Scenario {
     scenario
 }
 
-/// The same, with a flow of a kernel's TCP from another host to a third at the same bottleneck.
+/// A flow of quinn without end, and one of a kernel's TCP between two other hosts at the same bottleneck.
 fn beside(stack: &str, seconds: u64) -> Scenario {
     let mut scenario = alone(None, seconds);
     attach(&mut scenario, host("c", stack), "r1", 10_000_000_000);
