@@ -28,16 +28,18 @@ pub struct Catalogue {
     pub load_scenarios: Vec<[u32; 2]>,
 }
 
-/// The TCP of an operating system.
+/// The TCP of an operating system, or a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Stack {
     /// Name of the stack, such as `freebsd-9.2`.
     pub name: &'static str,
-    /// `freebsd`, `linux` or `windows`.
+    /// `freebsd`, `linux` or `windows`; of a guest, its own name without the version.
     pub family: &'static str,
     /// No recording of the real system stands behind it.
     pub inferred: bool,
+    /// Transport protocol of somebody else in user space, carried out in virtual time by the engine alone.
+    pub guest: bool,
     /// The congestion control of flows that name none.
     pub default_cc: &'static str,
     /// Congestion controls by the system's own names.

@@ -41,8 +41,8 @@ pub struct FlowSummary {
     pub drops: Option<u64>,
     /// Packets marked.
     pub ce_marks: Option<u64>,
-    /// Timeouts.
-    pub rtos: u64,
+    /// Timeouts. Null where the sender does not tell.
+    pub rtos: Option<u64>,
     /// Entries into fast recovery.
     pub fast_recoveries: u64,
     /// Times in the run of entries into fast recovery.
@@ -166,6 +166,12 @@ pub struct Limited {
     pub host: Option<u64>,
     /// The pacing rate.
     pub pacing: Option<u64>,
+}
+
+impl Limited {
+    /// Times of a system that tells nothing.
+    pub const UNKNOWN: Limited =
+        Limited { cwnd: None, rwnd: None, sndbuf: None, app: None, path: None, host: None, pacing: None };
 }
 
 /// A buffer of a socket at the end of the window.

@@ -279,18 +279,18 @@ impl Simulation {
         };
         let Some(info) = run.observe(FlowId(number as u32)) else { return Ok(None) };
         let seen = PyDict::new(py);
-        seen.set_item("state", info.sender.phase.as_str())?;
-        seen.set_item("cwnd_bytes", info.sender.cwnd)?;
-        seen.set_item("ssthresh_bytes", info.sender.ssthresh)?;
-        seen.set_item("srtt_ns", info.sender.srtt)?;
-        seen.set_item("rto_ns", info.sender.rto)?;
-        seen.set_item("inflight_bytes", info.sender.inflight)?;
-        seen.set_item("acknowledged_bytes", info.bytes_acked)?;
-        seen.set_item("sent_segments", info.data_segments_out)?;
+        seen.set_item("state", info.phase.as_str())?;
+        seen.set_item("cwnd_bytes", info.cwnd)?;
+        seen.set_item("ssthresh_bytes", info.ssthresh)?;
+        seen.set_item("srtt_ns", info.srtt)?;
+        seen.set_item("rto_ns", info.rto)?;
+        seen.set_item("inflight_bytes", info.inflight)?;
+        seen.set_item("acknowledged_bytes", info.acknowledged)?;
+        seen.set_item("sent_segments", info.sent)?;
         seen.set_item("retransmits", info.retransmits)?;
-        seen.set_item("pacing_bps", info.sender.pacing_bps)?;
-        seen.set_item("send_window_bytes", info.snd_wnd)?;
-        seen.set_item("send_buffer_bytes", info.send_buffer)?;
+        seen.set_item("pacing_bps", info.pacing_bps)?;
+        seen.set_item("send_window_bytes", info.window)?;
+        seen.set_item("send_buffer_bytes", info.buffer)?;
         Ok(Some(seen))
     }
 

@@ -8,6 +8,7 @@ use contract::scenario::{App, Flow, Scenario};
 use path::Nanos;
 
 use crate::flow::{Background, FlowApp, Pair, Snapshot};
+use crate::transport::{DatagramSink, DatagramSource, Transport};
 
 /// An incast: the flows that are asked together.
 pub(crate) struct IncastGroup {
@@ -66,6 +67,24 @@ pub(crate) fn incast_groups(scenario: &Scenario) -> Vec<IncastGroup> {
     groups
 }
 
+/// Both ends of each flow as they are before it starts, by the numbers of connections.
+pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
+    let ends = |flow: &Flow| match traffic(scenario, flow) {
+        Traffic::Datagrams(datagrams) => {
+            let sink = DatagramSink { echoes: datagrams.is_echoed(), bytes: 0 };
+            [Transport::Source(DatagramSource { datagrams, sent: 0 }), Transport::Sink(sink)]
+        }
+        _ => [Transport::Closed, Transport::Closed],
+    };
+    scenario.flows.iter().flat_map(ends).collect()
+}
+
+fn traffic(scenario: &Scenario, flow: &Flow) -> Traffic {
+    let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &flow.name);
+    let stop = flow.stop_ns.unwrap_or(Nanos::MAX).min(scenario.duration_ns);
+    flow.app.traffic(stop, &streams)
+}
+
 /// The application of flow `id`, which is opened at `start`.
 pub(crate) fn build(
     scenario: &Scenario,
@@ -74,17 +93,14 @@ pub(crate) fn build(
     parents: &[Option<FlowId>],
     groups: &[IncastGroup],
 ) -> FlowApp {
-    let flow = &scenario.flows[id.index()];
-    let streams = |purpose: &str| path::stream(scenario.seed, scenario.repeat, purpose, &flow.name);
-    let stop = flow.stop_ns.unwrap_or(Nanos::MAX).min(scenario.duration_ns);
-    match flow.app.traffic(stop, &streams) {
+    match traffic(scenario, &scenario.flows[id.index()]) {
         Traffic::Bulk(bulk) => FlowApp::Bulk(bulk),
         Traffic::Connection { opening, accepting, .. } => FlowApp::Modelled(Pair::new(opening, accepting)),
         Traffic::Incast { client, .. } => {
             let group = groups.iter().position(|g| g.members.contains(&id)).unwrap_or(0);
             FlowApp::Incast(Box::new(Pair::new(Server::default(), client)), group as u32)
         }
-        Traffic::Datagrams(source) => FlowApp::Datagrams(source),
+        Traffic::Datagrams(_) => FlowApp::Datagrams,
         Traffic::Pinger(pinger) => FlowApp::Pinger(Box::new(Pair::new(pinger, Server::with_stamps()))),
         Traffic::Load(bulk) => FlowApp::Load(Box::new(Pair::new(bulk, Arrivals::new(start)))),
         Traffic::Background(draws, _) => {

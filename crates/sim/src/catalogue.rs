@@ -1,7 +1,10 @@
 //! Catalogue of what the engine knows, as JSON: the one place from which Python takes every name.
 
+use std::collections::BTreeMap;
+
 use contract::catalogue::{Catalogue, Stack, Sysctl};
 use contract::scenario::{App, Ecn};
+use guest::GuestStack;
 use params::cc::CcParams;
 use tcp::profile;
 use tcp::stack::{EcnMode, Profile};
@@ -10,14 +13,38 @@ use tcp::stack::{EcnMode, Profile};
 pub fn catalogue() -> String {
     let stacks = profile::all();
     contract::to_json(&Catalogue {
-        stacks: stacks.iter().map(|profile| stack(&**profile)).collect(),
-        newest: stacks.iter().map(|profile| (profile.spec().family.as_str(), profile.spec().name)).collect(),
+        stacks: stacks
+            .iter()
+            .map(|profile| stack(&**profile))
+            .chain(guest::STACKS.iter().map(of_guest))
+            .collect(),
+        newest: stacks
+            .iter()
+            .map(|profile| (profile.spec().family.as_str(), profile.spec().name))
+            .chain(guest::STACKS.iter().map(|stack| (stack.family, stack.name)))
+            .collect(),
         queues: path::catalogue(),
         losses: vec!["random", "nth", "gilbert", "list"],
         apps: App::KINDS.to_vec(),
         cc_params: CcParams::KINDS.to_vec(),
         load_scenarios: measure::SCENARIOS.map(|mix| [mix.uploads, mix.downloads]).to_vec(),
     })
+}
+
+/// A guest: no model of something, so that nothing about it is inferred.
+fn of_guest(stack: &GuestStack) -> Stack {
+    Stack {
+        name: stack.name,
+        family: stack.family,
+        inferred: false,
+        guest: true,
+        default_cc: stack.cc[0],
+        cc: stack.cc,
+        cc_alias: BTreeMap::new(),
+        hz: 1000,
+        ecn: Ecn::On,
+        sysctls: Vec::new(),
+    }
 }
 
 fn stack(profile: &dyn Profile) -> Stack {
@@ -33,6 +60,7 @@ fn stack(profile: &dyn Profile) -> Stack {
         name: spec.name,
         family: spec.family.as_str(),
         inferred: spec.inferred,
+        guest: false,
         default_cc: spec.cc[0],
         cc: spec.cc,
         cc_alias: spec.cc_alias.iter().copied().collect(),

@@ -1,5 +1,7 @@
 //! Whether a scenario makes sense to the engine: every refusal is one line.
 
+mod guests;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,15 +13,13 @@ use tcp::profile;
 use tcp::stack::Profile;
 
 use crate::error::{Error, FlowError, HostError};
+use crate::host_stack::HostStack;
 
 /// Checks everything that parsing cannot, and sets up each host's stack; `modules` are not loaded, only known of.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(crate) fn check(
-    scenario: &Scenario,
-    modules: &[Arc<dyn Foreign>],
-) -> Result<Vec<Box<dyn Profile>>, Error> {
+pub(crate) fn check(scenario: &Scenario, modules: &[Arc<dyn Foreign>]) -> Result<Vec<HostStack>, Error> {
     if scenario.version != VERSION {
         return Err(Error::Version(scenario.version));
     }
@@ -46,9 +46,10 @@ pub(crate) fn check(
         }
         check_flow(scenario, modules, flow).map_err(|why| why.of(flow))?;
     }
-    let profile =
-        |host: &Host| host_profile(host, modules).map_err(|why| Error::Host { host: host.name.clone(), why });
-    scenario.hosts.iter().map(profile).collect()
+    guests::check_duplication(scenario)?;
+    let stack =
+        |host: &Host| host_stack(host, modules).map_err(|why| Error::Host { host: host.name.clone(), why });
+    scenario.hosts.iter().map(stack).collect()
 }
 
 fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) -> Result<(), FlowError> {
@@ -66,6 +67,13 @@ fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) ->
     let Some(host) = scenario.hosts.iter().find(|h| h.name == flow.from) else {
         return Err(FlowError::NoHost(flow.from.clone()));
     };
+    let has_guest = [&flow.from, &flow.to].into_iter().any(|name| {
+        let host = scenario.hosts.iter().find(|host| host.name == *name);
+        host.is_some_and(|host| guest::find(&host.stack).is_some())
+    });
+    if has_guest {
+        return guests::check_flow(scenario, flow);
+    }
     // A stack that is not known is refused with its host.
     let Some(profile) = profile::find(&host.stack) else { return Ok(()) };
     let mut known = profile.congestion_controls();
@@ -92,7 +100,7 @@ pub(crate) fn of_family<'a>(
     modules.iter().filter(move |module| module.family() == family)
 }
 
-fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Profile>, HostError> {
+fn host_stack(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<HostStack, HostError> {
     if host.hz == 0 || host.hz > 10_000 || 1_000_000_000 % host.hz != 0 {
         return Err(HostError::Hz(host.hz));
     }
@@ -114,8 +122,14 @@ fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Pro
     {
         return Err(HostError::StallInProcessing(stall.every_ns));
     }
+    if let Some(stack) = guest::find(&host.stack) {
+        guests::check_host(host, stack)?;
+        return Ok(HostStack::Guest(stack));
+    }
     let Some(mut profile) = profile::find(&host.stack) else {
-        let known = profile::all().iter().map(|p| p.spec().name).collect();
+        let kernels = profile::all();
+        let guests = guest::STACKS.iter().map(|stack| stack.name);
+        let known = kernels.iter().map(|p| p.spec().name).chain(guests).collect();
         return Err(HostError::NoStack { stack: host.stack.clone(), known });
     };
     for (sysctl, value) in &host.sysctl {
@@ -130,5 +144,5 @@ fn host_profile(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<Box<dyn Pro
             profile::set_checked(&mut *profile, sysctl, *value)?;
         }
     }
-    Ok(profile)
+    Ok(HostStack::Kernel(profile))
 }

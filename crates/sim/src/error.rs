@@ -62,6 +62,14 @@ pub enum Error {
         /// Fault of the host.
         why: HostError,
     },
+    /// A datagram of a guest would arrive twice.
+    #[error("{place}: duplicates packets, which is not carried out in a run with a guest ({host})")]
+    DuplicateToGuest {
+        /// Link or host that duplicates.
+        place: String,
+        /// Name of a host with a guest.
+        host: String,
+    },
     /// A capture is nowhere.
     #[error("record.pcap: no host or link is called {0}")]
     CapturePoint(String),
@@ -111,6 +119,32 @@ pub enum FlowError {
         /// Congestion control of which there are constants.
         params: &'static str,
     },
+    /// Flow between a guest and another stack.
+    #[error(
+        "{from} and {to} do not speak the same protocol; a flow of a guest needs the same stack at both ends"
+    )]
+    OtherStack {
+        /// Stack of the sending host.
+        from: String,
+        /// Stack of the receiving host.
+        to: String,
+    },
+    /// Application that guests do not carry.
+    #[error("app: is not carried out over {stack}; there are {known}")]
+    GuestApp {
+        /// Name of the stack.
+        stack: &'static str,
+        /// Applications that are.
+        known: &'static str,
+    },
+    /// Key that a guest does not have.
+    #[error("{key}: {stack} does not have it; expected none")]
+    GuestKey {
+        /// Name of the stack.
+        stack: &'static str,
+        /// The key.
+        key: &'static str,
+    },
     /// Flow of which nothing would be on the network.
     #[error("from and to are the same host")]
     SameHost,
@@ -159,6 +193,16 @@ pub enum HostError {
         stack: String,
         /// Names of stacks.
         known: Vec<&'static str>,
+    },
+    /// Host that asks of a guest what it does not have.
+    #[error("{key} of {stack}: {why}")]
+    Guest {
+        /// Name of the stack.
+        stack: &'static str,
+        /// Key of the host.
+        key: &'static str,
+        /// Value that was found, and what is expected.
+        why: String,
     },
     /// Stack that cannot be set up so.
     #[error(transparent)]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use apps::{Arrivals, Bulk, Datagrams, End, Incast, Metric, Pinger, Server, Transfers};
+use apps::{Arrivals, Bulk, End, Incast, Metric, Pinger, Server, Transfers};
 use contract::histogram::Histogram;
 use contract::ids::{FlowId, HostId};
 use contract::scenario::Flow;
@@ -52,10 +52,6 @@ pub(crate) struct FlowRun {
     pub completion_told: bool,
     /// Whether the flow's accepting side has been open.
     pub opened: bool,
-    /// Datagrams sent.
-    pub datagrams_sent: u64,
-    /// Payload of datagrams received.
-    pub datagram_bytes: u64,
     /// Metrics that the flow's application has reported since it was last asked.
     pub metrics: Vec<Metric>,
     /// Number of a pinger's round trips that were reported.
@@ -92,8 +88,8 @@ pub(crate) enum FlowApp {
     Load(Box<Pair<Bulk, Arrivals>>),
     /// The pinger of one.
     Pinger(Box<Pair<Pinger, Server>>),
-    /// Datagrams.
-    Datagrams(Datagrams),
+    /// None: the flow's transport sends datagrams by itself.
+    Datagrams,
     /// Transfers over connections of their own.
     Background(Box<Background>),
 }
@@ -123,7 +119,7 @@ impl FlowApp {
             FlowApp::Incast(pair, _) => Some([&pair.opening, &pair.accepting]),
             FlowApp::Load(pair) => Some([&pair.opening, &pair.accepting]),
             FlowApp::Pinger(pair) => Some([&pair.opening, &pair.accepting]),
-            FlowApp::Bulk(_) | FlowApp::Datagrams(_) | FlowApp::Background(_) => None,
+            FlowApp::Bulk(_) | FlowApp::Datagrams | FlowApp::Background(_) => None,
         }
     }
 
@@ -136,7 +132,7 @@ impl FlowApp {
             FlowApp::Incast(pair, _) => Some(pair.ends()),
             FlowApp::Load(pair) => Some(pair.ends()),
             FlowApp::Pinger(pair) => Some(pair.ends()),
-            FlowApp::Bulk(_) | FlowApp::Datagrams(_) | FlowApp::Background(_) => None,
+            FlowApp::Bulk(_) | FlowApp::Datagrams | FlowApp::Background(_) => None,
         }
     }
 }
@@ -306,8 +302,6 @@ impl FlowRun {
             stopped: false,
             opening: true,
             completion_told: false,
-            datagrams_sent: 0,
-            datagram_bytes: 0,
             opened: false,
             needs_report: false,
             metrics: Vec::new(),

@@ -10,6 +10,7 @@ mod error;
 mod event_queue;
 mod flow;
 mod host_edge;
+mod host_stack;
 mod limits;
 mod load;
 mod network;
@@ -17,11 +18,13 @@ mod packet;
 mod socket;
 mod summary;
 mod topology;
+mod transport;
 
 pub use catalogue::catalogue;
 pub use draws::{phases, starts};
 pub use engine::Simulation;
 pub use error::{Error, FlowError, HostError};
+pub use transport::SenderState;
 
 use std::sync::Arc;
 

@@ -41,6 +41,18 @@ impl Socket for Plain<'_> {
     }
 }
 
+/// Socket that tells how much waits to be read.
+pub(crate) trait Waiting: Socket {
+    /// Payload that has come and was not read, bytes.
+    fn waiting(&self) -> u64;
+}
+
+impl Waiting for Plain<'_> {
+    fn waiting(&self) -> u64 {
+        self.endpoint.readable()
+    }
+}
+
 /// Messages that the two ends of a connection say to each other: beside payload that has no content, each heard at
 /// the place in the stream where it was said.
 #[derive(Clone, Debug, Default)]
@@ -57,17 +69,17 @@ struct Side {
     said: VecDeque<(u64, Message)>,
 }
 
-/// An endpoint whose application says more than how long its payload is.
-pub(crate) struct Talking<'a> {
-    /// The endpoint.
-    pub plain: Plain<'a>,
+/// A socket whose application says more than how long its payload is.
+pub(crate) struct Talking<'a, S> {
+    /// Socket of a payload without content.
+    pub plain: S,
     /// Messages that were said.
     pub talk: &'a mut Talk,
     /// Number of the end: 0 opens the connection, 1 accepts it.
     pub side: usize,
 }
 
-impl Socket for Talking<'_> {
+impl<S: Waiting> Socket for Talking<'_, S> {
     fn write(&mut self, bytes: u64) -> u64 {
         let taken = self.plain.write(bytes);
         self.talk.sides[self.side].written += taken;
@@ -100,7 +112,7 @@ impl Socket for Talking<'_> {
     fn heard(&mut self) -> Option<Message> {
         let place = self.talk.sides[self.side].read;
         let said = &mut self.talk.sides[self.side ^ 1].said;
-        let begins = said.front().is_some_and(|&(at, _)| at == place) && self.plain.endpoint.readable() > 0;
+        let begins = said.front().is_some_and(|&(at, _)| at == place) && self.plain.waiting() > 0;
         if begins { said.pop_front().map(|(_, message)| message) } else { None }
     }
 }

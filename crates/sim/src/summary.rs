@@ -9,6 +9,7 @@ use tcp::stack::{Buffer, SocketOptions};
 use crate::engine::Simulation;
 use crate::flow::{FlowApp, FlowRun, Tally};
 use crate::limits::Divided;
+use crate::transport::Transport;
 
 impl Simulation {
     /// The metrics of each flow and observed link over the measurement window, as JSON; complete once the run is over.
@@ -53,18 +54,19 @@ impl Simulation {
             Buffer::Send => (run.from, self.connection(flow.opening())?.send_buffer()),
             Buffer::Receive => (run.to, self.connection(flow.accepting())?.receive_buffer()),
         };
-        let held_by = self.profile(host).holds_buffer(buffer, &socket, bytes).map(str::to_owned);
+        let held_by = self.stack(host).kernel()?.holds_buffer(buffer, &socket, bytes).map(str::to_owned);
         Some(SocketBuffer { bytes, held_by })
     }
 
     fn flow_summary(&self, id: FlowId, run: &FlowRun, tally: &Tally) -> FlowSummary {
         let scenario = self.scenario();
         let endpoint = self.connection(id.opening());
+        let is_guest = matches!(self.transport(id.opening()), Transport::Guest(_));
         let before = tally.before.unwrap_or_default();
         let after = tally.after.unwrap_or_default();
         FlowSummary {
             flow: scenario.flows[id.index()].name.clone(),
-            status: status(run, endpoint, scenario.duration_ns),
+            status: status(run, self.transport(id.opening()), scenario.duration_ns),
             goodput_bytes: after.read - before.read,
             unacknowledged_bytes: endpoint.map(Endpoint::unacknowledged),
             wire_bytes: Some(tally.wire_bytes),
@@ -72,7 +74,7 @@ impl Simulation {
             retransmits: after.retransmits - before.retransmits,
             drops: Some(tally.drops),
             ce_marks: Some(tally.ce_marks),
-            rtos: tally.rtos,
+            rtos: (!is_guest).then_some(tally.rtos),
             fast_recoveries: tally.recoveries.len() as u64,
             recovery_entries_ns: tally.recoveries.clone(),
             slow_start_exit_ns: tally.slow_start_exit,
@@ -82,7 +84,7 @@ impl Simulation {
             queue_delay: tally.queue_delay.metrics(),
             cwnd_mean_bytes: tally.cwnd.mean(),
             cwnd_max_bytes: Some(tally.cwnd_max),
-            limited_ns: limited(&before.limited, &after.limited),
+            limited_ns: if is_guest { Limited::UNKNOWN } else { limited(&before.limited, &after.limited) },
             send_buffer: self.socket_buffer(Buffer::Send, id, run),
             receive_buffer: self.socket_buffer(Buffer::Receive, id, run),
             completion: tally.completion.metrics(),
@@ -114,17 +116,22 @@ fn limited(before: &Divided, after: &Divided) -> Limited {
     }
 }
 
-fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {
-    match endpoint {
+fn status(run: &FlowRun, sender: &Transport, duration: u64) -> Status {
+    let has_failed = match sender {
         // Whether a flow without a connection has anything to do is a matter of time only.
-        None if matches!(run.app, FlowApp::Datagrams(_) | FlowApp::Background(_)) && run.start < duration => {
-            Status::Complete
+        Transport::Source(_) if run.start < duration => return Status::Complete,
+        Transport::Closed if matches!(run.app, FlowApp::Background(_)) && run.start < duration => {
+            return Status::Complete;
         }
-        None => Status::NotStarted,
-        Some(endpoint) if endpoint.failure().is_some() => Status::Failed,
-        Some(_) if run.completed.is_some() => Status::Complete,
-        Some(_) if !run.limited && run.stop.is_none_or(|stop| stop >= duration) => Status::Complete,
-        Some(_) => Status::Unfinished,
+        Transport::Closed | Transport::Source(_) | Transport::Sink(_) => return Status::NotStarted,
+        Transport::Tcp(endpoint) => endpoint.failure().is_some(),
+        Transport::Guest(end) => end.guest.failure().is_some(),
+    };
+    let goes_on = !run.limited && run.stop.is_none_or(|stop| stop >= duration);
+    match has_failed {
+        true => Status::Failed,
+        false if run.completed.is_some() || goes_on => Status::Complete,
+        false => Status::Unfinished,
     }
 }
 
@@ -132,7 +139,7 @@ fn status(run: &FlowRun, endpoint: Option<&Endpoint>, duration: u64) -> Status {
 /// complete, or between start and stop.
 fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
     match run.app {
-        FlowApp::Datagrams(_) | FlowApp::Background(_) => {
+        FlowApp::Datagrams | FlowApp::Background(_) => {
             let end = run.stop.unwrap_or(scenario.duration_ns).min(scenario.measure.to_ns);
             end.saturating_sub(run.start.max(scenario.measure.from_ns))
         }

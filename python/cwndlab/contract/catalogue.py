@@ -75,14 +75,16 @@ class Param(TypedDict):
 
 
 class Stack(TypedDict):
-    """The TCP of an operating system."""
+    """The TCP of an operating system, or a guest."""
 
     name: str
     """Name of the stack, such as `freebsd-9.2`."""
     family: str
-    """`freebsd`, `linux` or `windows`."""
+    """`freebsd`, `linux` or `windows`; of a guest, its own name without the version."""
     inferred: bool
     """No recording of the real system stands behind it."""
+    guest: bool
+    """Transport protocol of somebody else in user space, carried out in virtual time by the engine alone."""
     default_cc: str
     """The congestion control of flows that name none."""
     cc: list[str]

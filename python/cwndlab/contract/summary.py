@@ -39,8 +39,8 @@ class FlowSummary(TypedDict):
     """Packets lost on the way, data and acknowledgements."""
     ce_marks: int | None
     """Packets marked."""
-    rtos: int
-    """Timeouts."""
+    rtos: int | None
+    """Timeouts. Null where the sender does not tell."""
     fast_recoveries: int
     """Entries into fast recovery."""
     recovery_entries_ns: list[int]

@@ -45,7 +45,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A system and its TCP: ``inferred`` if no recording stands behind it."""
+    """A system and its TCP, or a guest: ``inferred`` if no recording stands behind a model."""
 
     name: str
     family: str
@@ -56,6 +56,8 @@ class Stack:
     hz: int
     ecn: str
     sysctls: Mapping[str, Sysctl]
+    guest: bool = False
+    """Whether it is somebody else's transport protocol, carried out in virtual time by the engine alone."""
     machine: Machine | None = None
     """Machine of a real catalogue. None for that of a model."""
 
@@ -182,6 +184,7 @@ def _stack(entry: contract.Stack) -> Stack:
         hz=entry["hz"],
         ecn=entry["ecn"],
         sysctls={sysctl["name"]: Sysctl(**sysctl) for sysctl in entry["sysctls"]},
+        guest=entry["guest"],
     )
 
 

@@ -18,8 +18,8 @@ impl Simulation {
         let run = &mut self.flows[flow.index()];
         let over = run.stop.is_some_and(|stop| stop <= self.now);
         match run.app {
-            FlowApp::Datagrams(_) if over => self.events.set_occasional(Source::App(flow), NEVER),
-            FlowApp::Datagrams(_) => self.send_datagram(flow),
+            FlowApp::Datagrams if over => self.events.set_occasional(Source::App(flow), NEVER),
+            FlowApp::Datagrams => self.send_datagram(flow),
             FlowApp::Background(_) => self.run_background(flow, over),
             _ if run.opening => self.open(flow),
             _ => self.app_turn(flow, over),
@@ -48,9 +48,10 @@ impl Simulation {
             run.stopped = true;
             match &mut run.app {
                 FlowApp::Bulk(bulk) => {
-                    if let Some(endpoint) = &mut self.connections[flow.opening().index()] {
+                    if let Some(endpoint) = self.connections[flow.opening().index()].tcp_mut() {
                         bulk.close(&mut Plain { endpoint, now: self.now });
                     }
+                    self.close_guest(flow);
                 }
                 modelled => {
                     if let Some((ends, _)) = modelled.ends_mut() {
@@ -69,7 +70,7 @@ impl Simulation {
     #[cold]
     pub(super) fn run_app_model(&mut self, connection: ConnectionId) -> bool {
         let flow = connection.flow();
-        let Some(endpoint) = &mut self.connections[connection.index()] else { return false };
+        let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return false };
         let run = &mut self.flows[flow.index()];
         let state = endpoint.state();
         // A flow of data has nothing to report until it ends, and is asked for every segment.

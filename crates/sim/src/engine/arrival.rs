@@ -10,6 +10,8 @@ use wire::Segment;
 use super::{Simulation, setup};
 use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
+use crate::host_stack::HostStack;
+use crate::transport::Transport;
 
 impl Simulation {
     /// The next packet reaches the far end of `link`.
@@ -27,7 +29,7 @@ impl Simulation {
         prefetcher.on_arrival(network, connections, flows, link);
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection;
-        if packet.corrupt || connections[connection.index()].is_none() {
+        if packet.corrupt || connections[connection.index()].tcp().is_none() {
             return false;
         }
         let flow = &mut flows[connection.flow().index()];
@@ -35,7 +37,7 @@ impl Simulation {
         if let Some(ring) = ring {
             complete_departures(ring, connections, *now);
         }
-        let Some(endpoint) = &mut connections[connection.index()] else { return false };
+        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return false };
         endpoint.on_segment(*now, &packet.segment);
         network.drop_front(link, events);
         if connection.is_opening() {
@@ -78,11 +80,11 @@ impl Simulation {
     #[inline]
     pub(super) fn deliver(&mut self) {
         let connection = self.arrived.connection;
-        if let Some(endpoint) = &mut self.connections[connection.index()] {
+        if let Some(endpoint) = self.connections[connection.index()].tcp_mut() {
             endpoint.on_segment(self.now, &self.arrived.segment);
             self.service_after_segment(connection);
         } else {
-            self.deliver_unconnected(connection);
+            self.deliver_other(connection);
         }
     }
 
@@ -94,12 +96,15 @@ impl Simulation {
         }
     }
 
-    /// A datagram, or a SYN for a socket that listens.
+    /// A datagram, or a segment for a socket that listens.
     #[cold]
-    fn deliver_unconnected(&mut self, connection: ConnectionId) {
+    fn deliver_other(&mut self, connection: ConnectionId) {
         let packet = self.arrived;
-        if !self.take_datagram(&packet) && !connection.is_opening() {
-            self.listen(connection, packet.dst, &packet.segment);
+        match &self.connections[connection.index()] {
+            Transport::Closed if connection.is_opening() => {}
+            Transport::Closed => self.listen(connection, packet.dst, &packet.segment),
+            Transport::Guest(_) => self.take_guest_datagram(&packet),
+            _ => self.take_datagram(&packet),
         }
     }
 
@@ -110,6 +115,7 @@ impl Simulation {
         let answer = self.with_config(host, connection, options, None, |profile, config, now| {
             Listener::new(profile).on_segment(now, segment, config)
         });
+        let Some(answer) = answer else { return };
         match answer {
             SynOutcome::Connection(endpoint) => {
                 self.add_connection(host, connection, *endpoint);
@@ -123,6 +129,9 @@ impl Simulation {
     /// Opens a flow's connection.
     pub(super) fn connect(&mut self, flow: FlowId) {
         let host = self.flows[flow.index()].from;
+        if let HostStack::Guest(stack) = self.hosts[host.index()].stack {
+            return self.connect_guests(flow, stack);
+        }
         let spec = &self.scenario.flows[flow.index()];
         let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
         let cc = super::setup::registered(spec);
@@ -130,7 +139,9 @@ impl Simulation {
         let endpoint = self.with_config(host, connection, socket, Some(&cc), |profile, config, now| {
             Endpoint::connect(profile, config, now)
         });
-        self.add_connection(host, connection, endpoint);
+        if let Some(endpoint) = endpoint {
+            self.add_connection(host, connection, endpoint);
+        }
     }
 
     fn add_connection(&mut self, host: HostId, connection: ConnectionId, mut endpoint: Endpoint) {
@@ -141,10 +152,10 @@ impl Simulation {
             endpoint.disable_fast_paths();
         }
         endpoint.set_no_delay(matches!(self.flows[connection.flow().index()].app, FlowApp::Pinger(_)));
-        self.connections[connection.index()] = Some(endpoint);
+        self.connections[connection.index()] = Transport::Tcp(endpoint);
     }
 
-    /// Calls `work` with what a new connection of `host` needs to know.
+    /// Calls `work` with what a new connection of `host` needs to know. None: the host has no TCP.
     fn with_config<T>(
         &self,
         host: HostId,
@@ -152,7 +163,7 @@ impl Simulation {
         socket: SocketOptions,
         cc: Option<&str>,
         work: impl FnOnce(&dyn Profile, &Config<'_>, Nanos) -> T,
-    ) -> T {
+    ) -> Option<T> {
         let machine = &self.hosts[host.index()];
         let flow = connection.flow().index();
         let side = if connection.is_opening() { "open" } else { "accept" };
@@ -162,7 +173,7 @@ impl Simulation {
             uses => format!("{name}/{uses}"),
         };
         let mut random = path::stream(self.scenario.seed, self.scenario.repeat, side, &name);
-        let profile = &*machine.profile;
+        let profile = machine.stack.kernel()?;
         let config = Config {
             clock: machine.clock,
             mss: machine.mss,
@@ -174,18 +185,20 @@ impl Simulation {
             timestamp_offset: machine.timestamp_offset,
             random: setup::draw(&mut random),
         };
-        work(profile, &config, self.now)
+        Some(work(profile, &config, self.now))
     }
 
     /// A connection's timer fires.
     pub(super) fn run_timer(&mut self, connection: ConnectionId) {
         let host = self.host_of(connection);
         self.complete_departures(host);
-        if let Some(endpoint) = &mut self.connections[connection.index()] {
+        if let Some(endpoint) = self.connections[connection.index()].tcp_mut() {
             endpoint.on_timer(self.now);
             // The source has fired; service sets it to what is next.
             self.events.set_timer(connection, NEVER);
             self.service(connection);
+        } else {
+            self.run_guest_timer(connection);
         }
         self.prefetcher.on_timer(&self.events, &self.connections);
     }
@@ -202,9 +215,9 @@ impl Simulation {
 
 /// Tells endpoints what has left their interface by `now`.
 #[inline]
-fn complete_departures(ring: &mut TransmitRing, connections: &mut [Option<Endpoint>], now: Nanos) {
+fn complete_departures(ring: &mut TransmitRing, connections: &mut [Transport], now: Nanos) {
     while let Some((connection, bytes)) = ring.pop_departed(now) {
-        if let Some(endpoint) = &mut connections[connection as usize] {
+        if let Some(endpoint) = connections[connection as usize].tcp_mut() {
             endpoint.on_tx_complete(now, bytes);
         }
     }

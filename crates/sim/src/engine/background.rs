@@ -8,6 +8,7 @@ use super::Simulation;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::FlowApp;
 use crate::limits::Limits;
+use crate::transport::Transport;
 
 impl Simulation {
     /// A transfer arrives (the first time: the flow begins).
@@ -47,16 +48,16 @@ impl Simulation {
     /// A transfer that is over at both ends makes room for the next.
     pub(super) fn recycle(&mut self, transfer: FlowId) {
         let [opening, accepting] = [transfer.opening(), transfer.accepting()];
-        let Some(sender) = &self.connections[opening.index()] else { return };
+        let Some(sender) = self.connections[opening.index()].tcp() else { return };
         let failed = sender.failure().is_some();
-        let closed = self.connections[accepting.index()].as_ref().is_none_or(|e| e.state() == State::Closed);
+        let closed = self.connections[accepting.index()].tcp().is_none_or(|e| e.state() == State::Closed);
         if !(failed || closed && matches!(sender.state(), State::Closed | State::TimeWait)) {
             return;
         }
         let totals = self.snapshot(transfer);
         self.flows[transfer.index()].limits = Limits::default();
         for side in [opening, accepting] {
-            self.connections[side.index()] = None;
+            self.connections[side.index()] = Transport::Closed;
             self.events.set_timer(side, NEVER);
         }
         let Some(parent) = self.flows[transfer.index()].parent else { return };

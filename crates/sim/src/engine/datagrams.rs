@@ -9,20 +9,20 @@ use wire::Segment;
 
 use super::Simulation;
 use crate::event_queue::Source;
-use crate::flow::FlowApp;
 use crate::packet::Packet;
+use crate::transport::Transport;
 
 impl Simulation {
     pub(super) fn send_datagram(&mut self, flow: FlowId) {
-        let run = &mut self.flows[flow.index()];
-        let FlowApp::Datagrams(source) = &mut run.app else { return };
-        let Sent { number, payload, next } = source.send(self.now);
-        let ecn = match source.ecn() {
+        let run = &self.flows[flow.index()];
+        let Transport::Source(source) = &mut self.connections[flow.opening().index()] else { return };
+        let Sent { number, payload, next } = source.datagrams.send(self.now);
+        let ecn = match source.datagrams.ecn() {
             EcnField::Off => wire::Ecn::NotEct,
             EcnField::Ect0 => wire::Ecn::Ect0,
             EcnField::Ect1 => wire::Ecn::Ect1,
         };
-        run.datagrams_sent += 1;
+        source.sent += 1;
         let packet = Packet {
             segment: Segment { offset: number, len: payload, frames: 1, ecn, ..Segment::default() },
             sent_at: self.now,
@@ -36,21 +36,17 @@ impl Simulation {
         self.emit(packet);
     }
 
-    /// A packet for a connection that does not exist: a datagram, or none.
-    pub(super) fn take_datagram(&mut self, packet: &Packet) -> bool {
+    /// A datagram, or the echo of one, reaches its host.
+    pub(super) fn take_datagram(&mut self, packet: &Packet) {
         let flow = packet.connection.flow();
-        let inside = self.recording.is_measuring();
-        let run = &mut self.flows[flow.index()];
-        let FlowApp::Datagrams(source) = &run.app else { return false };
         let delay = self.now - packet.sent_at;
-        let (kind, value) = if packet.connection.is_opening() {
-            (sample::PROBE_RTT, packet.echo_delay + delay)
-        } else {
-            run.datagram_bytes += u64::from(packet.segment.len);
-            if inside {
-                run.tally.one_way.add(delay);
+        let (kind, value) = if let Transport::Sink(sink) = &mut self.connections[packet.connection.index()] {
+            sink.bytes += u64::from(packet.segment.len);
+            let echoes = sink.echoes;
+            if self.recording.is_measuring() {
+                self.flows[flow.index()].tally.one_way.add(delay);
             }
-            if source.is_echoed() {
+            if echoes {
                 let echo = Packet {
                     sent_at: self.now,
                     echo_delay: delay.max(1),
@@ -63,8 +59,9 @@ impl Simulation {
                 self.emit(echo);
             }
             (sample::ONE_WAY_DELAY, delay)
+        } else {
+            (sample::PROBE_RTT, packet.echo_delay + delay)
         };
         self.recording.recorder.sample(&SampleRow { t: self.now, flow: flow.0, kind, value: value as i64 });
-        true
     }
 }

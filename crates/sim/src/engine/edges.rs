@@ -78,7 +78,7 @@ impl Simulation {
             && let Some(packet) = egress.take(self.now)
         {
             let sender = &self.connections[packet.connection.peer().index()];
-            let payload = sender.as_ref().map_or(u32::MAX, Endpoint::payload);
+            let payload = sender.tcp().map_or(u32::MAX, Endpoint::payload);
             let headers = packet.bytes - packet.segment.len;
             nic::segment(&packet.segment, payload, |part| {
                 self.transmit(Packet { segment: *part, bytes: headers + part.len, ..packet });

@@ -34,9 +34,8 @@ impl Simulation {
 
     pub(super) fn note_incast_open(&mut self, flow: FlowId, number: usize) {
         let run = &mut self.flows[flow.index()];
-        let open = self.connections[flow.accepting().index()]
-            .as_ref()
-            .is_some_and(|e| e.state() == State::Established);
+        let open =
+            self.connections[flow.accepting().index()].tcp().is_some_and(|e| e.state() == State::Established);
         if open && !run.opened {
             run.opened = true;
             self.groups[number].rounds.on_open(self.now);

@@ -8,6 +8,7 @@ mod arrival;
 mod background;
 mod datagrams;
 mod edges;
+mod guests;
 mod incast;
 mod prefetch;
 mod recording;
@@ -20,17 +21,19 @@ use contract::scenario::{Scenario, WhenFull};
 use contract::table::Batch;
 use path::Nanos;
 use tcp::cc::foreign::Trouble;
-use tcp::stack::{EcnMode, Profile};
-use tcp::{Endpoint, HostClock, TcpInfo};
+use tcp::stack::EcnMode;
+use tcp::{Endpoint, HostClock};
 use wire::Segment;
 
 use crate::applications::IncastGroup;
 use crate::event_queue::{EventQueue, NEVER, Source};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
+use crate::host_stack::HostStack;
 use crate::limits::Capacity;
 use crate::network::Network;
 use crate::packet::Packet;
+use crate::transport::{SenderState, Transport};
 use prefetch::Prefetcher;
 use recording::Recording;
 
@@ -69,7 +72,7 @@ pub struct Simulation {
     flows: Vec<FlowRun>,
     groups: Vec<IncastGroup>,
     /// Connections by [`ConnectionId`].
-    connections: Vec<Option<Endpoint>>,
+    connections: Vec<Transport>,
     recording: Recording,
     /// Something other than a stack sees packets at some host: a capture, impairments, receive aggregation.
     intercepted: bool,
@@ -91,7 +94,7 @@ pub struct Simulation {
 
 /// Host in a run.
 struct HostRun {
-    profile: Box<dyn Profile>,
+    stack: HostStack,
     clock: HostClock,
     timestamp_offset: u32,
     mss: u16,
@@ -138,9 +141,8 @@ impl Simulation {
 
     /// Returns what TCP_INFO would say of a flow's sender at the present time. None before the sender has opened a
     /// connection, and for flows without one.
-    pub fn observe(&mut self, flow: FlowId) -> Option<TcpInfo> {
-        let sender = self.connections.get_mut(flow.opening().index())?.as_mut()?;
-        Some(sender.info(self.now))
+    pub fn observe(&mut self, flow: FlowId) -> Option<SenderState> {
+        self.connections.get_mut(flow.opening().index())?.sender(self.now)
     }
 
     /// Reason why the run has failed, one line. None if it has not.
@@ -192,12 +194,16 @@ impl Simulation {
         &self.flows
     }
 
-    pub(crate) fn profile(&self, host: HostId) -> &dyn Profile {
-        &*self.hosts[host.index()].profile
+    pub(crate) fn stack(&self, host: HostId) -> &HostStack {
+        &self.hosts[host.index()].stack
+    }
+
+    pub(crate) fn transport(&self, connection: ConnectionId) -> &Transport {
+        &self.connections[connection.index()]
     }
 
     pub(crate) fn connection(&self, connection: ConnectionId) -> Option<&Endpoint> {
-        self.connections[connection.index()].as_ref()
+        self.connections[connection.index()].tcp()
     }
 }
 
@@ -261,7 +267,7 @@ impl Simulation {
         let connection = packet.connection;
         let flow = &self.flows[connection.flow().index()];
         let goes_on = matches!(&flow.app, FlowApp::Bulk(bulk) if bulk.is_open()) && !flow.needs_report;
-        goes_on && self.connections[connection.index()].is_some()
+        goes_on && self.connections[connection.index()].tcp().is_some()
     }
 
     #[inline(never)]

@@ -5,12 +5,12 @@
 
 use contract::ids::{ConnectionId, LinkId};
 use path::{Nanos, prefetch};
-use tcp::Endpoint;
 
 use crate::event_queue::EventQueue;
 use crate::flow::FlowRun;
 use crate::network::Network;
 use crate::packet::Packet;
+use crate::transport::Transport;
 
 /// Number of connections below which all stay in the caches.
 const PREFETCH_MIN_CONNECTIONS: usize = 16;
@@ -40,7 +40,7 @@ impl Prefetcher {
     pub(super) fn on_arrival(
         &mut self,
         network: &mut Network,
-        connections: &[Option<Endpoint>],
+        connections: &[Transport],
         flows: &[FlowRun],
         link: LinkId,
     ) {
@@ -53,7 +53,7 @@ impl Prefetcher {
     fn look_ahead(
         &mut self,
         network: &mut Network,
-        connections: &[Option<Endpoint>],
+        connections: &[Transport],
         flows: &[FlowRun],
         link: LinkId,
     ) {
@@ -72,7 +72,7 @@ impl Prefetcher {
         {
             let connection = packet.connection;
             prefetch_counts(&flows[connection.flow().index()], packet, at);
-            if let Some(endpoint) = &connections[connection.index()] {
+            if let Some(endpoint) = connections[connection.index()].tcp() {
                 if connection.is_opening() {
                     prefetch(endpoint.sender());
                 }
@@ -82,7 +82,7 @@ impl Prefetcher {
         }
         if asked >> (PREFETCH_FAR - PREFETCH_LAST - 1) & 1 == 1
             && let Some((_, packet)) = packet_behind(network, link, PREFETCH_LAST)
-            && let Some(endpoint) = &connections[packet.connection.index()]
+            && let Some(endpoint) = connections[packet.connection.index()].tcp()
         {
             if packet.connection.is_opening() {
                 endpoint.sender().prefetch_targets().into_iter().flatten().for_each(prefetch);
@@ -94,7 +94,7 @@ impl Prefetcher {
 
     /// A timer has fired: asks for the connection whose timer is next.
     #[inline]
-    pub(super) fn on_timer(&self, events: &EventQueue, connections: &[Option<Endpoint>]) {
+    pub(super) fn on_timer(&self, events: &EventQueue, connections: &[Transport]) {
         if self.active {
             prefetch(&connections[events.next_timer().index()]);
         }

@@ -15,6 +15,7 @@ use crate::capture::Captures;
 use crate::event_queue::{NEVER, Source};
 use crate::flow::{FlowApp, Snapshot};
 use crate::limits::Path;
+use crate::transport::Transport;
 
 /// Records of a run, and how far they are.
 pub(super) struct Recording {
@@ -53,37 +54,41 @@ impl Simulation {
         if self.flows[flow.index()].parent.is_some() {
             return;
         }
-        let Some(endpoint) = &mut self.connections[flow.opening().index()] else { return };
-        if matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived) {
-            return;
-        }
-        let info = endpoint.info(self.now);
-        let receiver = self.connections[flow.accepting().index()].as_ref();
+        let sender = &mut self.connections[flow.opening().index()];
+        let is_open = match sender {
+            Transport::Tcp(endpoint) => {
+                !matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived)
+            }
+            Transport::Guest(end) => end.guest.is_open(),
+            _ => false,
+        };
+        let Some(info) = sender.sender(self.now).filter(|_| is_open) else { return };
+        let receiver = self.connections[flow.accepting().index()].tcp();
         let run = &self.flows[flow.index()];
         self.recording.recorder.tcp(&TcpRow {
             t: self.now,
             flow: flow.0,
-            cwnd: info.sender.cwnd,
-            ssthresh: info.sender.ssthresh,
-            srtt: info.sender.srtt,
+            cwnd: info.cwnd,
+            ssthresh: info.ssthresh,
+            srtt: info.srtt,
             rtt: run.rtt,
-            inflight: info.sender.inflight,
+            inflight: info.inflight,
             delivered,
             arrived: Some(run.wire),
             retransmits: info.retransmits,
-            pacing_bps: info.sender.pacing_bps,
-            rto: Some(info.sender.rto),
-            send_window: Some(info.snd_wnd),
+            pacing_bps: info.pacing_bps,
+            rto: info.rto,
+            send_window: info.window,
             receive_window: receiver.map(Endpoint::receive_window),
-            send_buffer: Some(info.send_buffer),
+            send_buffer: info.buffer,
             receive_buffer: receiver.map(Endpoint::receive_buffer),
-            phase: info.sender.phase,
+            phase: info.phase,
         });
     }
 
     /// Payload that the receiving application of a flow has read.
     pub(crate) fn read_by(&self, flow: FlowId) -> u64 {
-        self.connections[flow.accepting().index()].as_ref().map_or(0, Endpoint::bytes_read)
+        self.connections[flow.accepting().index()].bytes_read()
     }
 
     /// All flows, also those for transfers of background traffic.
@@ -130,8 +135,8 @@ impl Simulation {
         self.events.set_occasional(Source::Second, self.now + SECOND);
         for flow in self.flow_ids() {
             let read = match self.flows[flow.index()].app {
-                FlowApp::Datagrams(_) | FlowApp::Background(_) => self.totals(flow).read,
-                _ if self.connections[flow.opening().index()].is_none() => continue,
+                FlowApp::Datagrams | FlowApp::Background(_) => self.totals(flow).read,
+                _ if self.connections[flow.opening().index()].is_closed() => continue,
                 _ if self.flows[flow.index()].parent.is_some() => continue,
                 _ => self.read_by(flow),
             };
@@ -194,8 +199,18 @@ impl Simulation {
     /// Totals of a flow's present connection.
     pub(super) fn snapshot(&mut self, flow: FlowId) -> Snapshot {
         let read = self.read_by(flow);
+        match &self.connections[flow.opening().index()] {
+            Transport::Source(source) => {
+                return Snapshot { read, segments: source.sent, ..Snapshot::default() };
+            }
+            Transport::Guest(end) => {
+                let (segments, retransmits) = (end.datagrams.count(), end.guest.observe().lost);
+                return Snapshot { read, segments, retransmits, ..Snapshot::default() };
+            }
+            _ => {}
+        }
         self.end_round(flow);
-        let sender = self.connections[flow.opening().index()].as_mut();
+        let sender = self.connections[flow.opening().index()].tcp_mut();
         let limited = self.flows[flow.index()].limits.divided;
         Snapshot::new(sender.map(|sender| sender.info(self.now)).as_ref(), read, limited)
     }
@@ -203,7 +218,7 @@ impl Simulation {
     /// Ends the present round of a flow, in which what limited it is found.
     pub(super) fn end_round(&mut self, flow: FlowId) {
         let Simulation { connections, flows, network, capacity, now, .. } = self;
-        let Some(endpoint) = &mut connections[flow.opening().index()] else { return };
+        let Some(endpoint) = connections[flow.opening().index()].tcp_mut() else { return };
         let run = &mut flows[flow.index()];
         let path = Path { topology: &network.topology, capacity, src: run.from, dst: run.to };
         run.limits.end_round(*now, &endpoint.end_round(*now), &path);
@@ -213,9 +228,6 @@ impl Simulation {
     pub(super) fn totals(&mut self, flow: FlowId) -> Snapshot {
         let run = &self.flows[flow.index()];
         match &run.app {
-            FlowApp::Datagrams(_) => {
-                Snapshot { read: run.datagram_bytes, segments: run.datagrams_sent, ..Snapshot::default() }
-            }
             FlowApp::Background(background) => {
                 let mut totals = background.finished;
                 for transfer in background.transfers.clone() {

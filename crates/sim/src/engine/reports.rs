@@ -26,7 +26,7 @@ impl Simulation {
     pub(super) fn report_events(&mut self, connection: ConnectionId) {
         let flow = connection.flow();
         let (rank, named) = (self.rank(flow), self.named(flow));
-        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return };
         let tally = &mut self.flows[flow.index()].tally;
         for event in endpoint.events().drain() {
             if !connection.is_opening() {
@@ -84,6 +84,7 @@ impl Simulation {
                 && report.payload > 0
             {
                 self.tell_sender(&report, why, sender);
+                self.forget_bytes(report.connection, report.offset);
             }
         }
         self.network.reports.packets = reports;
@@ -95,7 +96,7 @@ impl Simulation {
         let ends = self.flows[connection.flow().index()].ends[connection.side() as usize];
         let egress = self.scenario.place_hop(ends.src, 0);
         let interface = self.network.topology.first_link(ends.src, ends.dst);
-        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return };
         if report.hop != interface.0 && report.hop != egress {
             return;
         }
@@ -132,7 +133,9 @@ impl Simulation {
     #[cold]
     pub(super) fn report_corrupt(&mut self, link: LinkId) {
         let fate = Fate::Dropped(DropReason::Corrupt);
-        self.record_fate(&PacketReport::new(self.now, link.0, &self.arrived, fate));
+        let report = PacketReport::new(self.now, link.0, &self.arrived, fate);
+        self.record_fate(&report);
+        self.forget_bytes(report.connection, report.offset);
     }
 
     fn report_queues(&mut self) {

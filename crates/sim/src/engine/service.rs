@@ -18,6 +18,8 @@ use crate::socket::Plain;
 enum Stop {
     /// Nothing more is to be done.
     Idle,
+    /// The connection is not TCP, or there is none.
+    NoTcp,
     /// Nothing more is to be done but for [`Simulation::report_endpoint`].
     Report,
     /// Something that was just sent was lost at once.
@@ -36,6 +38,7 @@ impl Simulation {
         loop {
             match self.send_and_run_app(connection, polling) {
                 Stop::Idle => return,
+                Stop::NoTcp => return self.service_guest(connection),
                 Stop::Report => return self.report_endpoint(connection),
                 Stop::Lost => {
                     polling = false;
@@ -52,7 +55,7 @@ impl Simulation {
             }
         }
         let Simulation { connections, events, flows, now, .. } = self;
-        let Some(endpoint) = &mut connections[connection.index()] else { return };
+        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return };
         let flow = &mut flows[connection.flow().index()];
         if Self::end_service(endpoint, flow, connection, *now, events) {
             self.report_endpoint(connection);
@@ -88,7 +91,7 @@ impl Simulation {
     /// of a transfer.
     #[inline(never)]
     pub(super) fn report_endpoint(&mut self, connection: ConnectionId) {
-        let Some(endpoint) = &mut self.connections[connection.index()] else { return };
+        let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return };
         let reports = !endpoint.events().is_empty();
         let round_is_over = connection.is_opening() && endpoint.round_is_over();
         if endpoint.wants_tx_complete() {
@@ -113,7 +116,7 @@ impl Simulation {
             connections, network, events, flows, scratch, packet_count, now, intercepted, ..
         } = self;
         let now = *now;
-        let Some(endpoint) = &mut connections[connection.index()] else { return Stop::Idle };
+        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return Stop::NoTcp };
         let flow = &mut flows[connection.flow().index()];
         loop {
             if polling || endpoint.may_transmit() {
@@ -152,7 +155,7 @@ impl Simulation {
     fn send_scratch_segment(&mut self, connection: ConnectionId) -> bool {
         let Simulation { connections, network, events, flows, scratch, now, .. } = self;
         let now = *now;
-        let Some(endpoint) = &mut connections[connection.index()] else { return true };
+        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return true };
         let ends = flows[connection.flow().index()].ends[connection.side() as usize];
         if let Some(egress) = &mut self.hosts[ends.src.index()].egress {
             let packet = ends.packet(now, scratch, scratch.ip_bytes(), 0);

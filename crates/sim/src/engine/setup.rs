@@ -8,7 +8,7 @@ use contract::scenario::{self, Ecn, Sampling, Scenario};
 use path::Xoshiro256PlusPlus;
 use tcp::cc::experiment::module;
 use tcp::cc::foreign::{self, Foreign, Trouble};
-use tcp::stack::{EcnMode, Family, Profile, ProfileError};
+use tcp::stack::{EcnMode, Family, ProfileError};
 use tcp::{HostClock, Nanos};
 use units::SECOND;
 use wire::Segment;
@@ -24,6 +24,7 @@ use crate::error::{Error, FlowError, HostError};
 use crate::event_queue::{EventQueue, NEVER, Source, Sources};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
+use crate::host_stack::HostStack;
 use crate::limits::Capacity;
 use crate::network::Network;
 use crate::packet::Packet;
@@ -51,11 +52,11 @@ impl Simulation {
         modules: &[Arc<dyn Foreign>],
     ) -> Result<Simulation, Error> {
         let scenario = contract::parse(scenario)?;
-        let mut profiles = check::check(&scenario, modules)?;
+        let mut stacks = check::check(&scenario, modules)?;
         let trouble = Trouble::default();
-        vary(&scenario, &mut profiles)?;
-        load(&scenario, modules, &mut profiles, &trouble)?;
-        Simulation::set_up(scenario, run_id, false, profiles, trouble)
+        vary(&scenario, &mut stacks)?;
+        load(&scenario, modules, &mut stacks, &trouble)?;
+        Simulation::set_up(scenario, run_id, false, stacks, trouble)
     }
 
     /// Sets up a run as [`Simulation::new`] does, from a parsed scenario. `force_stepped` makes every hop wait for
@@ -64,16 +65,16 @@ impl Simulation {
     /// # Errors
     /// What in the scenario the engine refuses.
     pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, Error> {
-        let mut profiles = check::check(&scenario, &[])?;
-        vary(&scenario, &mut profiles)?;
-        Simulation::set_up(scenario, run_id, force_stepped, profiles, Trouble::default())
+        let mut stacks = check::check(&scenario, &[])?;
+        vary(&scenario, &mut stacks)?;
+        Simulation::set_up(scenario, run_id, force_stepped, stacks, Trouble::default())
     }
 
     fn set_up(
         mut scenario: Scenario,
         run_id: u32,
         force_stepped: bool,
-        profiles: Vec<Box<dyn Profile>>,
+        stacks: Vec<HostStack>,
         trouble: Trouble,
     ) -> Result<Simulation, Error> {
         draws::add_phases(&mut scenario);
@@ -81,18 +82,19 @@ impl Simulation {
         let named = scenario.flows.len();
         let parents = applications::add_background_flows(&mut scenario);
         let groups = applications::incast_groups(&scenario);
-        let hosts = hosts(&scenario, profiles);
+        let hosts = hosts(&scenario, stacks);
         let flows = flows(&scenario, &topology, &parents, &groups)?;
-        let families: Vec<Family> = hosts.iter().map(|host| host.profile.spec().family).collect();
-        let tracked: Vec<bool> = families.iter().map(|&family| family == Family::Linux).collect();
+        let families: Vec<Family> = hosts.iter().map(|host| host.stack.family()).collect();
+        let tracked: Vec<bool> = hosts.iter().map(|host| host.stack.watches_interface()).collect();
         let recording = recording(&scenario, run_id, named, &families)?;
         let captured = recording.captures.links();
         let network = Network::new(&scenario, topology, &tracked, &captured, force_stepped);
         let intercepted = !scenario.record.pcap.is_empty()
             || hosts.iter().any(|host| host.ingress.is_some() || host.egress.is_some());
         // Of other applications both ends have their turns at the same events.
-        let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams(_));
-        let run_ahead = if intercepted || recording.per_ack || !flows.iter().all(apart) {
+        let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams);
+        let has_guests = hosts.iter().any(|host| host.stack.kernel().is_none());
+        let run_ahead = if intercepted || has_guests || recording.per_ack || !flows.iter().all(apart) {
             vec![None; scenario.links.len()]
         } else {
             network.run_ahead(&scenario)
@@ -117,7 +119,7 @@ impl Simulation {
             events,
             network,
             capacity: Capacity::new(&scenario),
-            connections: flows.iter().flat_map(|_| [None, None]).collect(),
+            connections: applications::transports(&scenario),
             hosts,
             prefetcher: Prefetcher::new(scenario.links.len(), flows.len()),
             flows,
@@ -191,10 +193,11 @@ fn recording(
 fn load(
     scenario: &Scenario,
     modules: &[Arc<dyn Foreign>],
-    profiles: &mut [Box<dyn Profile>],
+    stacks: &mut [HostStack],
     trouble: &Trouble,
 ) -> Result<(), Error> {
-    for (host, profile) in scenario.hosts.iter().zip(profiles) {
+    for (host, stack) in scenario.hosts.iter().zip(stacks) {
+        let Some(profile) = stack.kernel_mut() else { continue };
         let used = |name: &str| scenario.flows.iter().any(|flow| flow.from == host.name && flow.cc == name);
         let own: Vec<_> =
             check::of_family(modules, &**profile).filter(|module| used(module.name())).collect();
@@ -219,8 +222,9 @@ fn load(
 }
 
 /// Gives every host the built-in congestion controls of which flows change constants.
-fn vary(scenario: &Scenario, profiles: &mut [Box<dyn Profile>]) -> Result<(), Error> {
-    for (host, profile) in scenario.hosts.iter().zip(profiles) {
+fn vary(scenario: &Scenario, stacks: &mut [HostStack]) -> Result<(), Error> {
+    for (host, stack) in scenario.hosts.iter().zip(stacks) {
+        let Some(profile) = stack.kernel_mut() else { continue };
         let family = profile.spec().family.as_str();
         for flow in &scenario.flows {
             let name = registered(flow);
@@ -246,8 +250,8 @@ fn boot(scenario: &Scenario, host: &scenario::Host) -> Nanos {
     100 * SECOND + draw(&mut random) % (1000 * SECOND)
 }
 
-fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Vec<HostRun> {
-    let host = |((id, host), profile): ((HostId, &scenario::Host), Box<dyn Profile>)| {
+fn hosts(scenario: &Scenario, stacks: Vec<HostStack>) -> Vec<HostRun> {
+    let host = |((id, host), stack): ((HostId, &scenario::Host), HostStack)| {
         let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
         // The first is the time since boot.
         draw(&mut random);
@@ -263,13 +267,13 @@ fn hosts(scenario: &Scenario, profiles: Vec<Box<dyn Profile>>) -> Vec<HostRun> {
             tso: host.nic.tso,
             tso_max: host.nic.tso_max,
             full: host.nic.full,
-            ingress: ingress(scenario, id, host, profile.spec().family),
+            ingress: ingress(scenario, id, host, stack.family()),
             egress: egress(scenario, id, host),
-            profile,
+            stack,
             waiting: Vec::new(),
         }
     };
-    (0..).map(HostId).zip(&scenario.hosts).zip(profiles).map(host).collect()
+    (0..).map(HostId).zip(&scenario.hosts).zip(stacks).map(host).collect()
 }
 
 fn ingress(scenario: &Scenario, id: HostId, host: &scenario::Host, family: Family) -> Option<Ingress> {

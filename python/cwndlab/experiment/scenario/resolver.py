@@ -126,9 +126,11 @@ class Resolver:
             problem = f"not supported by testbed {self.support.testbed}: real kernels have them as constants"
             raise Misplaced(path, BadValue(problem=problem))
         kind = self.catalogue.cc_params.get(cc)
-        if kind is None or stack.family not in {"freebsd", "linux"}:
+        able = stack.family in {"freebsd", "linux"}
+        if kind is None or not able:
             known = one_of(name for name in self.catalogue.cc_params if name in stack.cc)
-            problem = f"{cc} on {stack.name} has no constants that an experiment changes; {known} has"
+            problem = f"{cc} on {stack.name} has no constants that an experiment changes"
+            problem += f"; {known} has" if able else ""
             raise Misplaced(path, BadValue(problem=problem))
         names = [param.name for param in kind.params]
         for key, _ in section.written():

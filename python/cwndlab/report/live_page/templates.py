@@ -52,8 +52,8 @@ def plan(settings: Settings, families: Mapping[str, str]) -> Scenario:
 
 
 def families_of(catalogue: Catalogue) -> dict[str, str]:
-    """Return the family of each stack."""
-    return {name: stack.family for name, stack in catalogue.stacks.items()}
+    """Return the family of each stack that the page has: guests do not run in a browser."""
+    return {name: stack.family for name, stack in catalogue.stacks.items() if not stack.guest}
 
 
 def templates(catalogue: Catalogue) -> Json:
@@ -63,6 +63,7 @@ def templates(catalogue: Catalogue) -> Json:
         "stacks": [
             {"name": stack.name, "inferred": stack.inferred, "family": stack.family, "cc": list(stack.cc)}
             for stack in catalogue.stacks.values()
+            if not stack.guest
         ],
         "bases": [_template(_whole, Settings(_flows(count)), families) for count in range(1, MAX_FLOWS + 1)],
         "hosts": dict(_hosts(families)),

@@ -1,0 +1,262 @@
+//! Transport of a flow: what stands at each of its two ends, between the network and the application.
+
+use std::collections::VecDeque;
+
+use apps::{Datagrams, Socket};
+use guest::Guest;
+use path::Nanos;
+use tcp::Endpoint;
+use units::Phase;
+
+use crate::socket::Waiting;
+
+/// One end of a flow, at its place in the table of connections.
+// Nearly all are TCP, and a packet finds its endpoint without a pointer to follow.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Transport {
+    /// No connection: not opened yet, or over and its memory given back.
+    Closed,
+    /// TCP as a kernel has it.
+    Tcp(Endpoint),
+    /// Sending end of a flow of datagrams.
+    Source(DatagramSource),
+    /// Receiving end of a flow of datagrams.
+    Sink(DatagramSink),
+    /// End of a connection of a guest.
+    Guest(Box<GuestEnd>),
+}
+
+/// Sending end of a flow of datagrams.
+pub(crate) struct DatagramSource {
+    /// Sizes and times of the datagrams.
+    pub datagrams: Datagrams,
+    /// Number of datagrams sent.
+    pub sent: u64,
+}
+
+/// Receiving end of a flow of datagrams.
+#[derive(Default)]
+pub(crate) struct DatagramSink {
+    /// Whether each datagram is sent back.
+    pub echoes: bool,
+    /// Payload received, bytes.
+    pub bytes: u64,
+}
+
+impl Transport {
+    /// The TCP endpoint. None for any other transport.
+    #[inline(always)]
+    pub(crate) fn tcp(&self) -> Option<&Endpoint> {
+        if let Transport::Tcp(endpoint) = self { Some(endpoint) } else { None }
+    }
+
+    /// The TCP endpoint, to be changed. None for any other transport.
+    #[inline(always)]
+    pub(crate) fn tcp_mut(&mut self) -> Option<&mut Endpoint> {
+        if let Transport::Tcp(endpoint) = self { Some(endpoint) } else { None }
+    }
+
+    /// Whether there is no connection.
+    #[inline(always)]
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Transport::Closed)
+    }
+
+    /// Payload that the application at this end has read, bytes.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        match self {
+            Transport::Tcp(endpoint) => endpoint.bytes_read(),
+            Transport::Sink(sink) => sink.bytes,
+            Transport::Guest(end) => end.bytes_read,
+            Transport::Closed | Transport::Source(_) => 0,
+        }
+    }
+
+    /// State of the sender at this end at `now`. None without a connection that is open.
+    pub(crate) fn sender(&mut self, now: Nanos) -> Option<SenderState> {
+        match self {
+            Transport::Tcp(endpoint) => {
+                let info = endpoint.info(now);
+                Some(SenderState {
+                    cwnd: info.sender.cwnd,
+                    ssthresh: info.sender.ssthresh,
+                    srtt: info.sender.srtt,
+                    rto: Some(info.sender.rto),
+                    inflight: info.sender.inflight,
+                    pacing_bps: info.sender.pacing_bps,
+                    phase: info.sender.phase,
+                    acknowledged: Some(info.bytes_acked),
+                    sent: info.data_segments_out,
+                    retransmits: info.retransmits,
+                    window: Some(info.snd_wnd),
+                    buffer: Some(info.send_buffer),
+                })
+            }
+            Transport::Guest(end) => Some(end.state()),
+            Transport::Closed | Transport::Source(_) | Transport::Sink(_) => None,
+        }
+    }
+}
+
+/// State of a flow's sender, as TCP_INFO would tell it. None: the transport does not tell.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderState {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes. None while infinite.
+    pub ssthresh: Option<u64>,
+    /// Smoothed RTT. None before the first sample.
+    pub srtt: Option<Nanos>,
+    /// Retransmission timeout.
+    pub rto: Option<Nanos>,
+    /// Bytes in flight by the sender's own estimate.
+    pub inflight: u64,
+    /// Pacing rate, bits per second. None when not pacing.
+    pub pacing_bps: Option<u64>,
+    /// Coarse state.
+    pub phase: Phase,
+    /// Payload acknowledged, bytes.
+    pub acknowledged: Option<u64>,
+    /// Number of data packets sent.
+    pub sent: u64,
+    /// Number of data packets sent again; of a guest, of packets judged lost, whose content is sent again.
+    pub retransmits: u64,
+    /// The peer's window as the sender knows it, bytes.
+    pub window: Option<u64>,
+    /// Send buffer, bytes.
+    pub buffer: Option<u64>,
+}
+
+/// One end of a connection of a guest.
+pub(crate) struct GuestEnd {
+    /// The guest.
+    pub guest: Box<dyn Guest>,
+    /// Datagrams that the end has sent.
+    pub datagrams: Sent,
+    /// Whether the host sets ECN fields.
+    pub marks: bool,
+    /// Payload that the application has read, bytes.
+    pub bytes_read: u64,
+}
+
+impl GuestEnd {
+    /// An end that has sent nothing. Its host sets ECN fields, or leaves them at zero.
+    pub(crate) fn new(guest: Box<dyn Guest>, marks: bool) -> GuestEnd {
+        GuestEnd { guest, datagrams: Sent::default(), marks, bytes_read: 0 }
+    }
+
+    fn state(&self) -> SenderState {
+        let seen = self.guest.observe();
+        let is_below = seen.ssthresh.is_none_or(|ssthresh| seen.cwnd < ssthresh);
+        SenderState {
+            cwnd: seen.cwnd,
+            ssthresh: seen.ssthresh,
+            srtt: seen.srtt,
+            rto: None,
+            inflight: seen.in_flight,
+            pacing_bps: seen.pacing_bps,
+            phase: if is_below { Phase::SlowStart } else { Phase::Avoidance },
+            acknowledged: None,
+            sent: self.datagrams.count(),
+            retransmits: seen.lost,
+            window: None,
+            buffer: None,
+        }
+    }
+}
+
+impl Socket for &mut GuestEnd {
+    fn write(&mut self, bytes: u64) -> u64 {
+        self.guest.write(bytes)
+    }
+
+    fn writable(&self) -> bool {
+        self.guest.is_writable()
+    }
+
+    fn read(&mut self, most: u64) -> u64 {
+        let taken = self.guest.read(most);
+        self.bytes_read += taken;
+        taken
+    }
+
+    fn at_end(&self) -> bool {
+        self.guest.is_at_end()
+    }
+
+    fn close(&mut self) {
+        self.guest.finish();
+    }
+}
+
+impl Waiting for &mut GuestEnd {
+    fn waiting(&self) -> u64 {
+        self.guest.readable()
+    }
+}
+
+/// Bytes of the datagrams of an end that are under way. In the network a packet has only the number of its datagram.
+#[derive(Default)]
+pub(crate) struct Sent {
+    /// Number of the first in `under_way`.
+    first: u64,
+    under_way: VecDeque<Option<Vec<u8>>>,
+    /// Memory for those to come.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Sent {
+    /// Number of datagrams sent.
+    pub(crate) fn count(&self) -> u64 {
+        self.first + self.under_way.len() as u64
+    }
+
+    /// Memory for a datagram, empty.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Memory that is not needed any more.
+    pub(crate) fn give_back(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        self.spare.push(bytes);
+    }
+
+    /// Keeps a datagram that is sent; returns its number.
+    pub(crate) fn send(&mut self, bytes: Vec<u8>) -> u64 {
+        self.under_way.push_back(Some(bytes));
+        self.count() - 1
+    }
+
+    /// Takes the datagram of this number. None if it was taken before.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Vec<u8>> {
+        let place = number.checked_sub(self.first)?;
+        let bytes = self.under_way.get_mut(place as usize)?.take();
+        while let Some(None) = self.under_way.front() {
+            self.under_way.pop_front();
+            self.first += 1;
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_are_kept_until_they_are_taken_in_any_order() {
+        let mut sent = Sent::default();
+        assert_eq!([[1u8], [2], [3]].map(|bytes| sent.send(bytes.to_vec())), [0, 1, 2]);
+        assert_eq!(sent.take(1), Some(vec![2]));
+        assert_eq!(sent.take(1), None, "once");
+        assert_eq!(sent.take(3), None, "not sent");
+        assert_eq!(sent.take(0), Some(vec![1]));
+        assert_eq!((sent.under_way.len(), sent.count()), (1, 3), "nothing else is held");
+        assert_eq!(sent.take(2), Some(vec![3]));
+        assert_eq!((sent.under_way.len(), sent.count()), (0, 3));
+        assert_eq!(sent.take(0), None, "long gone");
+        sent.give_back(vec![9]);
+        assert!(sent.buffer().is_empty());
+    }
+}
