@@ -73,6 +73,15 @@ def test_a_shard_may_say_anything_of_the_others(tmp_path):
     tracemalloc.stop()
 
 
+def test_what_a_directory_calls_its_shard_is_named_with_the_file(tmp_path):
+    one = shard(tmp_path / "a", 1)
+    cut = Shard(1, 2).of(store.cut(stored_results.plan(), alone=True))
+    header = stored_results.header(shard="1e9/1e9", versions={})
+    resumption.conclude(one, catalogue.build(header, cut, resumption.stored(one)))
+    with pytest.raises(InputError, match=r"a/catalogue\.parquet: shard: found '1e9/1e9'; expected I/N"):
+        merge.merge([one], tmp_path / "merged")
+
+
 def test_a_damaged_part_is_refused(tmp_path):
     pair = [shard(tmp_path / "a", 1), shard(tmp_path / "b", 2)]
     (pair[1] / "runs/1-1/tcp.parquet").write_bytes(b"else")

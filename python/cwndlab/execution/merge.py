@@ -63,7 +63,7 @@ class _Found:
         self.header, self.table = catalogue.stored(self.directory)
         if self.header.shard is None:
             raise InputError(f"{self.directory}: holds a whole sweep, no shard of one")
-        self.shard = Shard.parse(self.header.shard)
+        self.shard = Shard.parse(self.header.shard, f"{self.directory / catalogue.FILE}: shard")
         left = len(set(self.table.filter(pc.field("status") == catalogue.MISSING)["run_index"].to_pylist()))
         if left:
             raise InputError(

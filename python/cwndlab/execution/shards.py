@@ -16,12 +16,12 @@ class Shard:
     count: int
 
     @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """The shard that `I/N` names; raises InputError for any other text."""
+    def parse(cls, text: str, where: str = "--shard") -> "Shard":
+        """The shard that `I/N` names; raises InputError that says where, for any other text."""
         found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
         shard = cls(int(found[1]), int(found[2])) if found else None
         if shard is None or not 1 <= shard.number <= shard.count:
-            raise InputError(f"--shard: found {shown(text)}; expected I/N with I from 1 to N, such as 3/10")
+            raise InputError(f"{where}: found {shown(text)}; expected I/N with I from 1 to N, such as 3/10")
         return shard
 
     def __str__(self) -> str:
