@@ -61,9 +61,17 @@ def test_any_number_of_processes_writes_the_same(results: cwndlab.ResultSet, tmp
         ("hosts.a.cc=bbr", f"hosts.a.cc: found 'bbr'; expected one of cubic, newreno on {GUEST}"),
         ("hosts.a.sysctl.net.ipv4.tcp_sack=0", f"expected a sysctl that {GUEST} models"),
         ("hosts.b.nic.gro=true", f"found gro on {GUEST}; expected false"),
-        ("hosts.b.nic.tso=true", f"nic.tso of {GUEST}: found true; expected false"),
-        ("hosts.a.sndbuf=600KB", f"sndbuf: {GUEST} does not have it"),
-        ("flows.quic.to=d", f"{GUEST} and linux-6.18 do not speak the same protocol"),
+        ("hosts.b.nic.tso=true", f"hosts.b.nic.tso: not for {GUEST}, which is no kernel's TCP"),
+        ("hosts.a.sndbuf=600KB", f"hosts.a.sndbuf: not for {GUEST}"),
+        ("hosts.b.rcvbuf=600KB", f"hosts.b.rcvbuf: not for {GUEST}"),
+        ("hosts.b.ack_every.segments=4", f"hosts.b.ack_every: not for {GUEST}"),
+        (
+            "hosts.b.ecn=accept",
+            f"hosts.b.ecn: found 'accept'; expected on or off, as {GUEST} agrees on nothing",
+        ),
+        ("flows.quic.to=d", f"flows.quic: leads from {GUEST} to linux-6.18, which speak different protocols"),
+        ("flows.quic.sndbuf=600KB", f"sndbuf: {GUEST} does not have it"),
+        ("network.dumbbell.access.mtu=1000", f"mss of {GUEST}: found 960; expected at least 1188"),
     ],
 )
 def test_what_a_guest_does_not_have_is_refused(setting: str, line: str, tmp_path: Path) -> None:
@@ -76,6 +84,12 @@ def test_what_a_guest_does_not_have_is_refused(setting: str, line: str, tmp_path
 def test_real_kernels_are_no_guests() -> None:
     with pytest.raises(CwndlabError, match=r"hosts.a.stack: found 'quinn'; expected one of"):
         cwndlab.load(FILE, [], "netns").plan()
+
+
+def test_a_sweep_of_the_receiver_alone_is_checked() -> None:
+    swept = FILE.replace("repeat: 2", "sweep: [{hosts.b.stack: [quinn, linux-6.18]}]")
+    with pytest.raises(CwndlabError, match=r"leads from quinn-[0-9.]+ to linux-6.18, which speak different"):
+        cwndlab.load(swept).plan()
 
 
 def test_the_live_page_has_none() -> None:

@@ -50,7 +50,7 @@ def measure(recording: Recording, draw: int) -> Metrics:
         "goodput": goodput_bps / 1e6,
         "utilisation": goodput_bps * 1514 / 1448 / run.rate_bps,
         "drops": float(sum(link["drops"] for link in tables.summary["links"])),
-        "rtos": float(flow["rtos"]),
+        "rtos": float(flow["rtos"] or 0),
     }
     metrics["share"] = metrics["utilisation"]
     if recording.kind in ("bulk", "cdg"):

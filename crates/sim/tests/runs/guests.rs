@@ -1,8 +1,9 @@
 //! Guests in whole runs: quinn alone, beside kernels' TCP, and what it is refused.
 
-use contract::scenario::{App, Ecn, Scenario};
+use contract::scenario::{App, Capture, Change, Ecn, Sampling, Scenario};
 use contract::table::ColumnData;
-use path::{CodelConfig, LossConfig, QueueConfig};
+use path::{CodelConfig, JitterConfig, JitterKind, LossConfig, PfifoConfig, QueueConfig};
+use proptest::prelude::*;
 use sim::Simulation;
 
 use crate::support::{
@@ -239,4 +240,117 @@ fn datagrams_go_between_any_hosts() {
     let outcome = carry_out(&scenario, false);
     // One is under way at the end.
     assert_eq!(outcome.summary["flows"][1]["one_way"]["count"], 19);
+}
+
+/// A path and what is asked of quinn on it.
+#[derive(Clone, Debug)]
+struct Shape {
+    rate_bps: u64,
+    delay_ns: u64,
+    limit: u32,
+    loss_ppb: u32,
+    jitter_ns: u64,
+    corrupt_ppb: u32,
+    codel: bool,
+    newreno: bool,
+    ecn: bool,
+    mss: u16,
+    app: App,
+    /// Rows for every acknowledgement and captures, with which packets take another way through the engine.
+    watched: bool,
+    outage: Option<u64>,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let app = prop_oneof![
+        Just(App::Bulk { bytes: None, write_bytes: 10_000 }),
+        (1u64..2_000_000).prop_map(|size_bytes| App::Fixed { size_bytes, write_bytes: 65_536 }),
+        (1u64..200_000, 0..200 * MS).prop_map(|(response_bytes, think_ns)| App::RequestResponse {
+            requests: Some(4),
+            request_bytes: 64,
+            response_bytes,
+            think_ns,
+        }),
+    ];
+    let path =
+        (200_000u64..100_000_000, 0..150 * MS, 1u32..200, 0u32..80_000_000, 0..10 * MS, 0u32..10_000_000);
+    let host = (any::<[bool; 4]>(), 1188u16..1460, prop::option::of(0u64..3_000 * MS));
+    (path, host, app).prop_map(|(path, ([codel, newreno, ecn, watched], mss, outage), app)| {
+        let (rate_bps, delay_ns, limit, loss_ppb, jitter_ns, corrupt_ppb) = path;
+        Shape {
+            rate_bps,
+            delay_ns,
+            limit,
+            loss_ppb,
+            jitter_ns,
+            corrupt_ppb,
+            codel,
+            newreno,
+            ecn,
+            mss,
+            app,
+            watched,
+            outage,
+        }
+    })
+}
+
+fn shaped(shape: &Shape) -> Scenario {
+    let mut scenario = beside("freebsd-13", 4);
+    let flow = &mut scenario.flows[0];
+    flow.app = shape.app.clone();
+    flow.cc = if shape.newreno { "newreno" } else { "cubic" }.into();
+    for host in &mut scenario.hosts[..2] {
+        host.ecn = if shape.ecn { Ecn::On } else { Ecn::Off };
+        host.mss = shape.mss;
+    }
+    let link = link_mut(&mut scenario, "r1-r2");
+    link.rate_bps = Some(shape.rate_bps);
+    link.delay_ns = shape.delay_ns;
+    link.queue = QueueConfig::Pfifo(PfifoConfig { limit_packets: shape.limit });
+    if shape.codel {
+        link.queue = QueueConfig::Codel(CodelConfig {
+            limit_packets: shape.limit,
+            target_ns: 5 * MS,
+            interval_ns: 100 * MS,
+            ecn: true,
+            ce_threshold_ns: None,
+        });
+    }
+    link.loss = random_loss(shape.loss_ppb);
+    link.corrupt_ppb = shape.corrupt_ppb;
+    link.jitter =
+        Some(JitterConfig { kind: JitterKind::Uniform, sd_ns: shape.jitter_ns, reorder: true, table: None });
+    if let Some(at_ns) = shape.outage {
+        let change = |at_ns, down| Change {
+            at_ns,
+            link: "r1-r2".into(),
+            rate_bps: None,
+            delay_ns: None,
+            loss: None,
+            queue: None,
+            down: Some(down),
+        };
+        scenario.schedule = vec![change(at_ns, true), change(at_ns + 400 * MS, false)];
+    }
+    if shape.watched {
+        scenario.record.tcp = Sampling::PerAck;
+        scenario.record.pcap = ["a", "r1-r2"].map(|at| Capture { at: at.into(), snaplen: 64 }).to_vec();
+    }
+    scenario
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn any_path_carries_it_the_same_however_hops_are_carried_out(shape in shapes()) {
+        let scenario = shaped(&shape);
+        let outcome = carry_out(&scenario, false);
+        prop_assert_eq!(difference(&outcome, &carry_out(&scenario, true)), None);
+        let flow = &outcome.summary["flows"][0];
+        prop_assert!(flow["status"] != "failed", "{}", flow);
+        if let App::Fixed { size_bytes, .. } = shape.app {
+            prop_assert!(flow["goodput_bytes"].as_u64() <= Some(size_bytes));
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod captures;
 mod fast_paths;
 mod fused_equals_stepped;
 mod golden;
+#[cfg(feature = "quinn")]
 mod guests;
 mod kinds;
 mod milestones;

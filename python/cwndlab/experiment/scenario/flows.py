@@ -30,6 +30,8 @@ MAX_FLOWS = 100_000
 
 _OF_SENDER = ("stack", "cc", "cc_params", "sndbuf")
 """Keys that a flow takes from its sender."""
+_OF_RECEIVER = ("stack", "rcvbuf")
+"""Keys that a flow takes from its receiver: of the stack, whether it speaks the same protocol."""
 
 
 class Flows(Resolver):
@@ -188,6 +190,7 @@ class Flows(Resolver):
         """Return a flow of the Scenario."""
         sender = self.spec.hosts[origin(flow.from_, self.spec.hosts)]
         stack = self.stack(origin(flow.from_, self.spec.hosts))
+        self._check_same_guest(flow, stack)
         sndbuf, rcvbuf = self.buffers(flow)
         model = self.model(flow)
         if model.cc:
@@ -211,6 +214,14 @@ class Flows(Resolver):
         if constants is not None:
             resolved["cc_params"] = constants
         return resolved
+
+    def _check_same_guest(self, flow: PlannedFlow, stack: Stack) -> None:
+        """Refuse a connection between a guest and another stack."""
+        other = self.stack(origin(flow.to, self.spec.hosts))
+        is_guests = (stack.guest or other.guest) and self.model(flow).app.kind not in DATAGRAMS
+        if is_guests and stack.name != other.name:
+            problem = f"leads from {stack.name} to {other.name}, which speak different protocols"
+            raise Misplaced(flow.path, BadValue(problem=problem))
 
     def constants(self, flow: PlannedFlow, cc: str, stack: Stack) -> contract.CcParams | None:
         """Return the constants of its congestion control that a flow changes, or else its host.
@@ -263,7 +274,8 @@ class Flows(Resolver):
         """Return a flow of the Scenario, the same in all cells in which it is made of the same."""
         sender, receiver = (origin(end, self.spec.hosts) for end in (flow.from_, flow.to))
         of_sender = (("hosts", sender, key) for key in _OF_SENDER)
-        rows = self.rows.of(flow.path, *of_sender, ("hosts", receiver, "rcvbuf"))
+        of_receiver = (("hosts", receiver, key) for key in _OF_RECEIVER)
+        rows = self.rows.of(flow.path, *of_sender, *of_receiver)
         key = (flow.name, flow.from_, flow.to, flow.start_ns, flow.load, rows)
         return self.known.flows.of(key, self._flow_piece, flow, sender)
 

@@ -12,7 +12,7 @@ from cwndlab.experiment.catalogue import PARTS, Stack
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario.memo import Piece
 from cwndlab.experiment.scenario.path_state import tx_queue
-from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver
+from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver, buffer
 from cwndlab.experiment.scenario.topology import origin
 from cwndlab.experiment.schema import (
     Egress,
@@ -73,6 +73,8 @@ class Hosts(Resolver):
             if getattr(host.nic, key) and key != own:
                 expected = f"{own}, which it has instead" if own else "false, as it merges nothing"
                 raise Misplaced(("hosts", name, "nic", key), BadValue(f"{key} on {stack.name}", expected))
+        if stack.guest:
+            _check_guest(host, stack, ("hosts", name))
         self.sysctls(name, host, stack)
 
     def sysctls(self, host_name: str, host: Host, stack: Stack) -> dict[str, int]:
@@ -116,13 +118,13 @@ class Hosts(Resolver):
         """Return by host the maxima of socket buffers, raised so that what is asked for fits."""
         values: dict[str, dict[str, int]] = {}
         for flow in flows:
-            for end, sysctl, buffer in zip(
+            for end, sysctl, asked in zip(
                 (flow.from_, flow.to), _BUFFER_MAXIMA, self.buffers(flow), strict=True
             ):
                 known = self.stack(origin(end, self.spec.hosts)).sysctls.get(sysctl)
-                if known is not None and buffer is not None and buffer > known.default:
+                if known is not None and asked is not None and asked > known.default:
                     host = values.setdefault(end, {})
-                    host[sysctl] = max(buffer, host.get(sysctl, 0))
+                    host[sysctl] = max(asked, host.get(sysctl, 0))
         return values
 
     def host_piece(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> Piece[contract.Host]:
@@ -204,6 +206,23 @@ class Hosts(Resolver):
             "sport": match.sport,
             "min_payload": match.min_payload or 0,
         }
+
+
+def _check_guest(host: Host, stack: Stack, path: Path) -> None:
+    """Refuse what belongs to the TCP of a kernel, on a host with a guest."""
+    kernel_only = {
+        ("sndbuf",): buffer(host.sndbuf) is not None,
+        ("rcvbuf",): buffer(host.rcvbuf) is not None,
+        ("ack_every",): host.ack_every is not None,
+        ("nic", "tso"): host.nic.tso,
+    }
+    for key, is_set in kernel_only.items():
+        if is_set:
+            raise Misplaced(
+                (*path, *key), BadValue(problem=f"not for {stack.name}, which is no kernel's TCP")
+            )
+    if host.ecn == "accept":
+        raise Misplaced((*path, "ecn"), BadValue("'accept'", f"on or off, as {stack.name} agrees on nothing"))
 
 
 def _check_tso(nic: Nic, mss: int, path: Path) -> None:
