@@ -8,6 +8,29 @@ NotUsed = tuple[list[tuple[str, int]], int, int, int, bool]
 """Packets: not TCP by what they are, fragments, cut short, malformed; whether a record is cut."""
 
 @final
+class Reference:
+    """A congestion control of a stack, fed with what another sender saw."""
+
+    def __new__(cls, cc: str, stack: str, mss: int, told: bool) -> Reference:
+        """`mss` bytes are a packet; `told`: the other sender says when a recovery is over.
+
+        Raises ValueError where `references` has no CC@STACK.
+        """
+
+    def feed(self, rows: bytes) -> list[tuple[str, int, int, int, int, int, int]]:
+        """Take in rows of seven numbers of 64 bits: time in ns, notice, bytes acknowledged or lost, round
+        trip in ns, bytes in flight before, window and slow-start threshold after; 2^64 - 1: not known.
+
+        Notices: 0 ACK, 1 loss, 2 timeout, 3 ECN echo, 4 recovery over, 5 reduction taken back, 6 slow start
+        left without congestion, 7 application-limited. Returns what has come to an end, and what is compared
+        at it: `slow-start`, `avoidance`, `loss`, `ecn`, `timeout` or `exit`; beginning and end in ns; the
+        window before, the other sender's and the reference's after; bytes acknowledged in between.
+        """
+
+def references() -> list[str]:
+    """Congestion controls that can be references, as CC@STACK."""
+
+@final
 class Capture:
     """A pcap or pcapng file in memory; raises ValueError, with one line, when it cannot be read.
 

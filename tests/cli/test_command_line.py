@@ -50,6 +50,7 @@ def masked(text):
         "report",
         "live",
         "compare --cc",
+        "judge",
         "compare",
         "data import",
         "data export",

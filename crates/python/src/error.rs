@@ -49,6 +49,12 @@ pub enum Error {
     /// A congestion control from outside cannot be used.
     #[error(transparent)]
     Module(#[from] tcp::cc::foreign::Failure),
+    /// Congestion control that is no reference.
+    #[error("{0} is no reference")]
+    NoReference(String),
+    /// Number that no notice has.
+    #[error("no notice has number {0}")]
+    Notice(u64),
     /// A file cannot be written.
     #[error("{0}: {1}")]
     File(String, #[source] io::Error),

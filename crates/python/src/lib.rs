@@ -4,6 +4,7 @@ mod arrow;
 mod capture;
 mod controller;
 mod error;
+mod reference;
 mod tool;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ mod _native {
     use super::capture::Capture;
     #[pymodule_export]
     use super::controller::{PyFlow, controller_inside};
+    #[pymodule_export]
+    use super::reference::{Reference, references};
     #[pymodule_export]
     use super::tool::{
         loadlatency_document, loadlatency_read, loadlatency_run, loadlatency_scenarios, loadlatency_serve,

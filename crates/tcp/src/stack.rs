@@ -2,6 +2,7 @@
 
 use wire::codec::SynLayout;
 
+use crate::cc::linux::replay::Replay;
 use crate::cc::{Module, RegistryError};
 use crate::clock::Nanos;
 use crate::receiver::Receiver;
@@ -304,4 +305,15 @@ pub trait Profile: Send + Sync {
 
     /// A receiver.
     fn receiver(&self) -> Box<dyn Receiver>;
+
+    /// Names of the congestion controls that [`Profile::reference`] knows.
+    fn references(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Congestion control `cc`, one of [`Profile::references`], to be fed with what another sender saw in packets of `mss`
+    /// bytes. `told`: it says when a recovery is over.
+    fn reference(&self, _cc: &str, _mss: u32, _told: bool) -> Option<Replay> {
+        None
+    }
 }

@@ -22,6 +22,7 @@ from cwndlab.cli import (
     convert,
     guide,
     information,
+    judge,
     kernel,
     lab,
     live,
@@ -54,6 +55,7 @@ for command in (guide.demo, run.init, plan.check, run.run, show.show, plot.plot,
     app.command()(command)
 app.command(cls=compare.ManyFiles)(compare.compare)
 app.command()(advise.advise)
+app.command()(judge.judge)
 app.command()(live.live)
 app.command()(information.doctor)
 app.command("help")(guide.help_)

@@ -41,6 +41,7 @@ FORMATS: tuple[str, ...] = (
     "iperf3",
     "ss",
     "iperf_text",
+    "ack_stream",
 )
 """Modules of this package that read a format, in the order in which they are asked about a file.
 

@@ -105,9 +105,7 @@ class _Run:
             flow: {name: value for name, value in of_flow.items() if told[flow] or name not in _BY_STATES}
             for flow, of_flow in found.metrics.items()
         }
-        events = self._table(zero)
-        made = {"events": events} if events.num_rows else {}
-        return replace(found, metrics=metrics, tables={**found.tables, **made})
+        return series.with_tables(replace(found, metrics=metrics), {"events": self._table(zero)})
 
     def _name(self, trace: Trace, group: str) -> str:
         name = "-".join(part for part in (trace.vantage, group or trace.group) if part) or "connection"

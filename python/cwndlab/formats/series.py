@@ -24,7 +24,7 @@ from cwndlab.testbeds import tables
 from cwndlab.testbeds.logs import connections
 from cwndlab.testbeds.logs.connections import LATEST_NS, MAX_FLOWS, STATES, Column, Flow, Rows, Session
 
-__all__ = ["Log", "numbered", "of_session", "recording", "rtt_metrics", "warned"]
+__all__ = ["Log", "numbered", "of_session", "recording", "rtt_metrics", "warned", "with_tables"]
 
 
 def recording(
@@ -276,6 +276,12 @@ def _grown(rows: Column, count: int) -> Column:
     grown = np.zeros((max(count, min(2 * len(rows), MAX_FLOWS)), *rows.shape[1:]), rows.dtype)
     grown[: len(rows)] = rows
     return grown
+
+
+def with_tables(found: Recording, more: Mapping[str, StoredTable]) -> Recording:
+    """The run with further tables, those that have rows."""
+    there = {name: table for name, table in more.items() if table.num_rows}
+    return replace(found, tables={**found.tables, **there})
 
 
 def warned(found: Recording, warning: str) -> Recording:

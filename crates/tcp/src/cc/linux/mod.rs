@@ -7,6 +7,7 @@ mod bbr;
 mod cdg;
 pub(super) mod cubic;
 pub(super) mod reno;
+pub mod replay;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -5,6 +5,7 @@ mod v6_12;
 mod v6_18;
 mod v6_8;
 
+use crate::cc::linux::replay::Replay;
 use crate::cc::{Module, linux};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::linux_config::{Config, Shared};
@@ -177,6 +178,17 @@ impl Profile for LinuxProfile {
 
     fn receiver(&self) -> Box<dyn Receiver> {
         Box::new(LinuxReceiver::new(&self.config))
+    }
+
+    fn references(&self) -> &'static [&'static str] {
+        // Of the others, one owns its window and needs what only the sender itself measures, and one draws.
+        &["cubic", "reno"]
+    }
+
+    fn reference(&self, cc: &str, mss: u32, told: bool) -> Option<Replay> {
+        let known = self.references().contains(&cc);
+        let module = known.then(|| self.modules.get(cc)).flatten()?;
+        Some(Replay::new(module.connect(&self.config), mss, self.spec.hz, told))
     }
 }
 

@@ -1,0 +1,510 @@
+//! A congestion control fed with what another sender saw, beside the windows that the other one had.
+//!
+//! The reference takes over the other's window after each reaction to congestion, so that one difference is told once
+//! and not again in all that follows: in slow start after each round trip, too, in congestion avoidance not, as what
+//! CUBIC does there hangs on the time since the reduction.
+
+use super::{AckSample, CaState, Cause, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH};
+use crate::clock::{HostClock, Nanos};
+
+/// Packets by which what is in flight may be below the window that limits it: a burst that is held back.
+const SLACK_PACKETS: u32 = 3;
+
+/// Notice of the other sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Data were acknowledged.
+    Ack,
+    /// Loss, found by ACKs.
+    Loss,
+    /// A retransmission timeout.
+    Timeout,
+    /// An ECN echo.
+    Ecn,
+    /// End of a recovery.
+    Recovered,
+    /// It took a reduction back.
+    Undo,
+    /// It left slow start without congestion.
+    Exit,
+    /// Sending is limited by the application, until as much is in flight as the window allows.
+    AppLimited,
+}
+
+/// A notice, and what the other sender held. Amounts are bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Time.
+    pub now: Nanos,
+    /// Notice.
+    pub notice: Notice,
+    /// Amount newly acknowledged, or lost.
+    pub bytes: u64,
+    /// Round trip of the newest data acknowledged. None: not known.
+    pub rtt: Option<Nanos>,
+    /// Amount in flight before this. None: not known.
+    pub flight: Option<u64>,
+    /// Window afterwards.
+    pub cwnd: u64,
+    /// Slow-start threshold afterwards. None: not known.
+    pub ssthresh: Option<u64>,
+}
+
+/// Comparison that a verdict is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// Growth in a round trip of slow start.
+    SlowStart,
+    /// Growth in congestion avoidance since the last reduction, after one more round trip.
+    Avoidance,
+    /// Window after a reaction to loss.
+    Loss,
+    /// Window after a reaction to an ECN echo.
+    Ecn,
+    /// Window after a timeout.
+    Timeout,
+    /// Slow start that the other sender left without congestion: nothing is compared.
+    Exit,
+}
+
+/// The two windows at the end of something, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdict {
+    /// Time of the end.
+    pub now: Nanos,
+    /// Time of the beginning.
+    pub since: Nanos,
+    /// Comparison.
+    pub compared: Compared,
+    /// The window both began with.
+    pub before: u64,
+    /// Window of the other sender.
+    pub found: u64,
+    /// Window of the reference.
+    pub expected: u64,
+    /// Amount acknowledged in between.
+    pub acked: u64,
+}
+
+/// Reaction to congestion under way.
+struct Episode {
+    compared: Compared,
+    since: Nanos,
+    before: u64,
+    acked: u64,
+    /// Amount that has to be acknowledged or lost before it is over. None: the other sender says when.
+    left: Option<u64>,
+}
+
+/// The reference.
+pub struct Replay {
+    core: Core,
+    cc: Box<dyn CongestionControl>,
+    clock: HostClock,
+    /// Whether the other sender says when a recovery is over.
+    told: bool,
+    /// The other sender's window.
+    window: u64,
+    /// Bytes acknowledged that make no whole packet.
+    rest: u64,
+    episode: Option<Episode>,
+    /// The stretch that is compared next: its beginning, the window then, and what was acknowledged.
+    since: Nanos,
+    before: u64,
+    acked: u64,
+    round_end: u64,
+    limited_until: u64,
+    app_limited: bool,
+    begun: bool,
+}
+
+impl Replay {
+    /// A reference with packets of `mss` bytes. `told`: the other sender says when a recovery is over.
+    ///
+    /// # Panics
+    /// If `mss` is 0.
+    pub fn new(cc: Box<dyn CongestionControl>, mss: u32, hz: u32, told: bool) -> Replay {
+        assert!(mss > 0, "packets have a size");
+        let mut core = Core::new(1);
+        core.mss = mss;
+        Replay {
+            core,
+            cc,
+            clock: HostClock::new(hz, 0, 0),
+            told,
+            window: 0,
+            rest: 0,
+            episode: None,
+            since: 0,
+            before: 0,
+            acked: 0,
+            round_end: 0,
+            limited_until: 0,
+            app_limited: false,
+            begun: false,
+        }
+    }
+
+    /// Takes in a notice; says what has come to an end, if something has.
+    pub fn step(&mut self, seen: &Seen) -> Option<Verdict> {
+        self.core.set_time(&self.clock, seen.now);
+        if !self.begun {
+            self.begin(seen);
+            return None;
+        }
+        let verdict = match seen.notice {
+            Notice::Ack => self.ack(seen),
+            Notice::Loss => self.congestion(seen, Compared::Loss, Cause::Loss),
+            Notice::Ecn => self.congestion(seen, Compared::Ecn, Cause::Ecn),
+            Notice::Timeout => Some(self.timeout(seen)),
+            Notice::Recovered => self.recovered(seen),
+            Notice::Undo => {
+                self.episode = None;
+                self.core.state = CaState::Open;
+                let threshold = seen.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| self.packets(bytes));
+                self.follow(seen, threshold);
+                None
+            }
+            Notice::Exit => (self.episode.is_none() && self.core.in_slow_start()).then(|| self.exit(seen)),
+            Notice::AppLimited => {
+                self.app_limited = true;
+                None
+            }
+        };
+        self.window = seen.cwnd;
+        verdict
+    }
+
+    fn begin(&mut self, seen: &Seen) {
+        self.begun = true;
+        self.cc.init(&mut self.core);
+        let threshold = seen.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| self.packets(bytes));
+        self.window = seen.cwnd;
+        self.follow(seen, threshold);
+    }
+
+    fn packets(&self, bytes: u64) -> u32 {
+        ((bytes + u64::from(self.core.mss) / 2) / u64::from(self.core.mss))
+            .clamp(1, u64::from(INFINITE_SSTHRESH)) as u32
+    }
+
+    fn bytes(&self, packets: u32) -> u64 {
+        u64::from(packets) * u64::from(self.core.mss)
+    }
+
+    /// Takes over the other sender's window; what is compared next begins here.
+    fn follow(&mut self, seen: &Seen, ssthresh: u32) {
+        self.core.cwnd = self.packets(seen.cwnd);
+        self.core.cwnd_cnt = 0;
+        self.core.ssthresh = ssthresh;
+        self.since = seen.now;
+        self.before = seen.cwnd;
+        self.acked = 0;
+        self.round_end = self.core.una + seen.cwnd;
+    }
+
+    fn ack(&mut self, seen: &Seen) -> Option<Verdict> {
+        let flight = seen.flight.unwrap_or(self.window);
+        let counted = self.rest + seen.bytes;
+        let acked = (counted / u64::from(self.core.mss)) as u32;
+        self.rest = counted % u64::from(self.core.mss);
+        self.core.una += seen.bytes;
+        self.core.nxt = self.core.una + flight.saturating_sub(seen.bytes);
+        self.core.prior_in_flight = self.packets(flight);
+        self.core.packets_out = self.packets(flight.saturating_sub(seen.bytes));
+        self.core.delivered += u64::from(acked);
+        self.usage(flight);
+        if let Some(episode) = &mut self.episode {
+            episode.acked += seen.bytes;
+            let left = episode.left.as_mut()?;
+            *left = left.saturating_sub(seen.bytes);
+            return if *left == 0 { self.recovered(seen) } else { None };
+        }
+        self.acked += seen.bytes;
+        if acked > 0 {
+            self.grow(acked, seen.rtt);
+        }
+        self.round(seen)
+    }
+
+    /// Notes whether the window is what limits: for a round trip after it was used up.
+    fn usage(&mut self, flight: u64) {
+        let slack = self.bytes(SLACK_PACKETS);
+        if flight + slack >= self.window {
+            self.limited_until = self.core.nxt;
+            self.app_limited = false;
+            self.core.max_packets_out = self.packets(flight);
+        }
+        self.core.cwnd_limited = !self.app_limited && self.core.una <= self.limited_until;
+        if !self.core.cwnd_limited {
+            self.core.max_packets_out = self.packets(flight);
+        }
+    }
+
+    fn grow(&mut self, acked: u32, rtt: Option<Nanos>) {
+        let rtt_us = rtt.map(|rtt| (rtt / 1000).clamp(1, u64::from(u32::MAX)) as u32);
+        if let Some(rtt_us) = rtt_us {
+            self.core.srtt_us = u64::from(rtt_us);
+            self.core.min_rtt_us = self.core.min_rtt_us.min(rtt_us);
+        }
+        let in_flight = (self.core.nxt - self.core.una) as u32;
+        let threshold = self.core.ssthresh;
+        let sample = AckSample { packets: acked, rtt_us, stamped_rtt_us: None, in_flight };
+        self.cc.pkts_acked(&mut self.core, &sample);
+        // When slow start ends by delay is each sender's own choice: the reference follows the other one's.
+        self.core.ssthresh = threshold;
+        let una = self.core.una;
+        self.cc.cong_avoid(&mut self.core, una, acked);
+        self.core.cwr_requested = false;
+    }
+
+    /// Compares the windows once a window's worth was acknowledged.
+    fn round(&mut self, seen: &Seen) -> Option<Verdict> {
+        if self.core.una < self.round_end {
+            return None;
+        }
+        self.round_end = self.core.una + seen.cwnd;
+        let began_below = self.packets(self.before) < self.core.ssthresh;
+        let compared = if began_below { Compared::SlowStart } else { Compared::Avoidance };
+        let verdict = self.verdict(seen, compared);
+        if !began_below {
+            return Some(verdict);
+        }
+        let (grown, wanted) =
+            (seen.cwnd.saturating_sub(self.before), verdict.expected.saturating_sub(self.before));
+        if self.core.ssthresh == INFINITE_SSTHRESH && 2 * grown < wanted {
+            return Some(self.exit(seen));
+        }
+        self.follow(seen, self.core.ssthresh);
+        Some(verdict)
+    }
+
+    fn exit(&mut self, seen: &Seen) -> Verdict {
+        let verdict = self.verdict(seen, Compared::Exit);
+        let threshold = self.packets(seen.cwnd);
+        self.follow(seen, threshold);
+        verdict
+    }
+
+    fn verdict(&self, seen: &Seen, compared: Compared) -> Verdict {
+        Verdict {
+            now: seen.now,
+            since: self.since,
+            compared,
+            before: self.before,
+            found: seen.cwnd,
+            expected: self.bytes(self.core.cwnd),
+            acked: self.acked,
+        }
+    }
+
+    fn congestion(&mut self, seen: &Seen, compared: Compared, cause: Cause) -> Option<Verdict> {
+        if let Some(episode) = &mut self.episode {
+            if let Some(left) = &mut episode.left {
+                *left = left.saturating_sub(seen.bytes);
+            }
+            return None;
+        }
+        let left = (!self.told).then(|| seen.flight.unwrap_or(self.window).max(1));
+        self.episode = Some(Episode { compared, since: seen.now, before: self.window, acked: 0, left });
+        self.reduce(cause);
+        let state = if compared == Compared::Ecn { CaState::Cwr } else { CaState::Recovery };
+        self.cc.set_state(&mut self.core, state);
+        self.core.state = state;
+        None
+    }
+
+    /// Has the reference react to the other sender's window.
+    fn reduce(&mut self, cause: Cause) {
+        self.core.cwnd = self.packets(self.window);
+        self.core.prior_cwnd = self.core.cwnd;
+        self.core.cwnd_cnt = 0;
+        self.core.cause = cause;
+        self.core.ssthresh = self.cc.ssthresh(&mut self.core);
+        self.core.cause = Cause::Loss;
+    }
+
+    fn recovered(&mut self, seen: &Seen) -> Option<Verdict> {
+        let episode = self.episode.take()?;
+        self.core.cwnd = self.core.ssthresh;
+        self.cc.cwnd_event(&mut self.core, CwndEvent::CompleteCwr);
+        self.cc.set_state(&mut self.core, CaState::Open);
+        self.core.state = CaState::Open;
+        let expected = self.bytes(self.core.ssthresh);
+        // Slow start goes on only where the other sender says so.
+        let window = self.packets(seen.cwnd);
+        let threshold = seen.ssthresh.map_or(window, |bytes| self.packets(bytes));
+        self.follow(seen, threshold);
+        Some(Verdict {
+            now: seen.now,
+            since: episode.since,
+            compared: episode.compared,
+            before: episode.before,
+            found: seen.cwnd,
+            expected,
+            acked: episode.acked,
+        })
+    }
+
+    fn timeout(&mut self, seen: &Seen) -> Verdict {
+        let (since, before) = (seen.now, self.window);
+        if self.core.state != CaState::Loss {
+            self.reduce(Cause::Timeout);
+        }
+        self.episode = None;
+        self.core.cwnd = 1;
+        self.cc.set_state(&mut self.core, CaState::Loss);
+        self.core.state = CaState::Open;
+        let expected = self.bytes(1);
+        let threshold = seen.ssthresh.map_or(self.core.ssthresh, |bytes| self.packets(bytes));
+        self.follow(seen, threshold);
+        Verdict {
+            now: seen.now,
+            since,
+            compared: Compared::Timeout,
+            before,
+            found: seen.cwnd,
+            expected,
+            acked: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::linux::cubic::Cubic;
+    use crate::linux_config::Config;
+
+    const MSS: u64 = 1000;
+    const RTT: Nanos = 50_000_000;
+
+    fn reference() -> Replay {
+        Replay::new(Box::new(Cubic::new(&Config::linux_6_18().into())), MSS as u32, 1000, false)
+    }
+
+    /// A sender whose window follows `grows` per packet acknowledged; a round trip of ACKs after the other.
+    struct Other {
+        replay: Replay,
+        now: Nanos,
+        cwnd: u64,
+        found: Vec<Verdict>,
+    }
+
+    impl Other {
+        fn new(packets: u64) -> Other {
+            let mut other = Other { replay: reference(), now: 0, cwnd: packets * MSS, found: Vec::new() };
+            other.tell(Notice::Ack, 0);
+            other
+        }
+
+        fn tell(&mut self, notice: Notice, bytes: u64) {
+            let (now, cwnd) = (self.now, self.cwnd);
+            let seen = Seen { now, notice, bytes, rtt: Some(RTT), flight: None, cwnd, ssthresh: None };
+            self.found.extend(self.replay.step(&seen));
+        }
+
+        fn round(&mut self, more: u64) {
+            let packets = self.cwnd / MSS;
+            for packet in 0..packets {
+                self.now += RTT / packets;
+                self.cwnd += more * MSS * (packet + 1) / packets - more * MSS * packet / packets;
+                self.tell(Notice::Ack, MSS);
+            }
+        }
+
+        /// Loses a packet; its window is `cwnd` from then on.
+        fn lose(&mut self, cwnd: u64) {
+            let flight = self.cwnd;
+            self.tell(Notice::Loss, MSS);
+            self.cwnd = cwnd;
+            let parts = flight / MSS + 1;
+            for _ in 0..parts {
+                self.now += RTT / parts;
+                self.tell(Notice::Ack, MSS);
+            }
+        }
+
+        fn last(&self, compared: Compared) -> Verdict {
+            *self.found.iter().rfind(|verdict| verdict.compared == compared).expect("something was compared")
+        }
+    }
+
+    #[test]
+    fn slow_start_adds_what_was_acknowledged() {
+        let mut other = Other::new(10);
+        for packets in [10, 20, 40] {
+            other.round(packets);
+            let told = other.last(Compared::SlowStart);
+            assert_eq!((told.before, told.expected), (packets * MSS, 2 * packets * MSS));
+            assert!(told.found.abs_diff(told.expected) <= MSS, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn each_reduction_is_compared_by_itself() {
+        let mut other = Other::new(100);
+        // A window of 1000 packets and more is left with 0.49 of it, twice: the second is judged by what is left.
+        other.lose(49 * MSS);
+        let first = other.last(Compared::Loss);
+        assert_eq!((first.before, first.found, first.expected), (100 * MSS, 49 * MSS, 70 * MSS));
+        other.lose(24 * MSS);
+        let second = other.last(Compared::Loss);
+        assert_eq!((second.before, second.found, second.expected), (49 * MSS, 24 * MSS, 34 * MSS));
+    }
+
+    #[test]
+    fn losses_of_one_window_are_one_reduction() {
+        let mut other = Other::new(100);
+        other.tell(Notice::Loss, MSS);
+        other.tell(Notice::Loss, MSS);
+        other.lose(70 * MSS);
+        assert_eq!(other.found.iter().filter(|verdict| verdict.compared == Compared::Loss).count(), 1);
+    }
+
+    #[test]
+    fn a_window_that_stays_is_seen_beside_one_that_grows() {
+        let mut other = Other::new(100);
+        other.lose(70 * MSS);
+        for _ in 0..40 {
+            other.round(0);
+        }
+        let told = other.last(Compared::Avoidance);
+        assert_eq!((told.before, told.found), (70 * MSS, 70 * MSS));
+        assert!(told.expected > 85 * MSS, "{told:?}");
+    }
+
+    #[test]
+    fn a_window_that_the_application_leaves_unused_does_not_grow() {
+        let mut other = Other::new(100);
+        other.tell(Notice::AppLimited, 0);
+        for _ in 0..5 {
+            for _ in 0..20 {
+                other.now += RTT / 20;
+                let (now, cwnd) = (other.now, other.cwnd);
+                let flight = Some(20 * MSS);
+                let seen = Seen {
+                    now,
+                    notice: Notice::Ack,
+                    bytes: MSS,
+                    rtt: Some(RTT),
+                    flight,
+                    cwnd,
+                    ssthresh: None,
+                };
+                other.found.extend(other.replay.step(&seen));
+            }
+        }
+        assert_eq!(other.last(Compared::SlowStart).expected, 100 * MSS);
+    }
+
+    #[test]
+    fn slow_start_that_ends_without_congestion_is_followed() {
+        let mut other = Other::new(100);
+        other.round(10);
+        assert_eq!(other.last(Compared::Exit).found, 110 * MSS);
+        other.round(2);
+        let told = other.last(Compared::Avoidance);
+        assert!(told.expected < 120 * MSS, "{told:?}");
+    }
+}

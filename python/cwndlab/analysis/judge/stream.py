@@ -1,0 +1,186 @@
+"""Rows of any recording as the stream of notices that a reference congestion control is fed with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from cwndlab.errors import InputError
+
+Rows = np.ndarray[Any, Any]
+
+ACK, LOSS, TIMEOUT, ECN, RECOVERED, UNDO, EXIT, APP_LIMITED = range(8)
+"""Notices, by the numbers that `cwndlab._native.Reference` knows them by."""
+
+UNKNOWN = 2**64 - 1
+
+KINDS = {
+    "recovery-in": LOSS,
+    "loss": LOSS,
+    "rto": TIMEOUT,
+    "persistent-congestion": TIMEOUT,
+    "reduction": ECN,
+    "recovery-out": RECOVERED,
+    "undo": UNDO,
+    "slow-start-exit": EXIT,
+    "app-limited": APP_LIMITED,
+}
+"""Kinds of events that are notices."""
+
+CUT = 0.95
+"""Share of a window below which a threshold, or the next window, is a reduction; above it is a rounding."""
+
+
+@dataclass
+class Stream:
+    """Notices of a sender, in the order of time."""
+
+    rows: Rows
+    """Seven numbers a row, as `cwndlab._native.Reference.feed` takes them."""
+    told: bool
+    """Whether the sender says when a recovery is over."""
+    acks: int
+    duration_s: float
+    rtt_s: float
+    """Median round trip; 0 where none was recorded."""
+    window: float
+    """Median window, bytes."""
+    notes: list[str] = field(default_factory=list)
+    """Limits of what the rows tell, a sentence each."""
+
+    @property
+    def per_round(self) -> float:
+        """ACKs in a round trip; infinite where no round trip was recorded."""
+        if not self.rtt_s or not self.duration_s:
+            return np.inf
+        return self.acks * self.rtt_s / self.duration_s
+
+
+def of(tcp: pl.DataFrame, events: pl.DataFrame, *, simulated: bool) -> Stream:
+    """Make the stream of one flow's rows.
+
+    Of a simulated sender the rows tell what the receiver has read, and not what was acknowledged. Raises
+    InputError for rows without a window.
+    """
+    notes: list[str] = []
+    rows = _rows(tcp, notes)
+    happened = _events(events, rows, notes)
+    if simulated:
+        rows, happened = _behind_slow_start(rows, happened, notes)
+    told = bool((happened["notice"] == RECOVERED).any())
+    whole = pl.concat(
+        [happened.with_columns(order=pl.lit(0)), rows.with_columns(order=pl.lit(1))], how="diagonal"
+    )
+    whole = whole.sort("t_ns", "order", maintain_order=True)
+    columns = ("t_ns", "notice", "bytes", "rtt_ns", "flight", "cwnd", "ssthresh")
+    numbers = np.stack(
+        [whole[name].cast(pl.UInt64).fill_null(UNKNOWN).to_numpy() for name in columns], axis=1
+    )
+    acked = rows.filter(pl.col("bytes") > 0)
+    span = float(acked["t_ns"][-1] - acked["t_ns"][0]) / 1e9 if acked.height else 0.0
+    rtt = rows["rtt_ns"].median()
+    rtt_s = float(rtt) / 1e9 if isinstance(rtt, float) else 0.0
+    window = float(np.median(rows["cwnd"].to_numpy()))
+    return Stream(np.ascontiguousarray(numbers), told, acked.height, span, rtt_s, window, notes)
+
+
+def _rows(tcp: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """The ACKs: one row for each time, with what was in flight before it and the window after it."""
+    held = [
+        pl.col(name).forward_fill() for name in ("cwnd_bytes", "ssthresh_bytes", "delivered_bytes", "state")
+    ]
+    frame = tcp.sort("t_ns", maintain_order=True).with_columns(*held)
+    frame = frame.filter(pl.col("cwnd_bytes").is_not_null()).unique("t_ns", keep="last", maintain_order=True)
+    if not frame.height:
+        raise InputError("no row has a congestion window: there is nothing to judge")
+    has = {
+        name: bool(frame[name].is_not_null().any())
+        for name in ("delivered_bytes", "inflight_bytes", "rtt_ns")
+    }
+    if has["delivered_bytes"]:
+        acked = pl.col("delivered_bytes").cast(pl.Int64).diff().clip(0)
+    elif has["inflight_bytes"]:
+        acked = -pl.col("inflight_bytes").cast(pl.Int64).diff().clip(None, 0)
+        notes.append("bytes acknowledged are not recorded: what leaves the flight stands for them")
+    else:
+        raise InputError(
+            "the rows have neither bytes acknowledged nor in flight: growth and window cannot be judged"
+        )
+    if not has["inflight_bytes"]:
+        notes.append("bytes in flight are not recorded: the sender is taken to use its whole window")
+    return frame.select(
+        pl.col("t_ns").cast(pl.Int64),
+        pl.lit(ACK).alias("notice"),
+        acked.fill_null(0).alias("bytes"),
+        (pl.col("rtt_ns") if has["rtt_ns"] else pl.col("srtt_ns")).cast(pl.Int64).alias("rtt_ns"),
+        pl.col("inflight_bytes").cast(pl.Int64).shift().alias("flight"),
+        pl.col("cwnd_bytes").cast(pl.Int64).alias("cwnd"),
+        pl.col("ssthresh_bytes").cast(pl.Int64).alias("ssthresh"),
+        pl.col("state").cast(pl.String),
+    )
+
+
+def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """Notices that are no ACKs, with the window that stood when each was over."""
+    found = events.select(
+        pl.col("t_ns").cast(pl.Int64),
+        pl.col("kind")
+        .cast(pl.String)
+        .replace_strict(KINDS, default=None, return_dtype=pl.Int32)
+        .alias("notice"),
+        pl.when(pl.col("kind").cast(pl.String) == "loss").then("value").cast(pl.Int64).alias("bytes"),
+    ).drop_nulls("notice")
+    told = found["notice"].is_in([LOSS, ECN, TIMEOUT]).any()
+    states = rows.select("t_ns", pl.col("state").is_in(["recovery", "cwr"]).alias("now")).drop_nulls()
+    states = states.with_columns(pl.col("now").shift().fill_null(value=False).alias("before"))
+    if not told and states["now"].any():
+        changed = states.filter(pl.col("now") != pl.col("before"))
+        notice = pl.when("now").then(LOSS).otherwise(RECOVERED).cast(pl.Int32).alias("notice")
+        found = pl.concat([found, changed.select("t_ns", notice)], how="diagonal").sort("t_ns")
+    elif not told:
+        found = pl.concat([found, _inferred(rows, notes)], how="diagonal").sort("t_ns")
+    windows = rows.select("t_ns", "cwnd", "ssthresh", "flight")
+    at, after = found.filter(pl.col("notice") != TIMEOUT), found.filter(pl.col("notice") == TIMEOUT)
+    whole = pl.concat(
+        [
+            at.join_asof(windows, on="t_ns", strategy="backward"),
+            after.join_asof(windows, on="t_ns", strategy="forward"),
+        ]
+    )
+    return whole.drop_nulls("cwnd").sort("t_ns", maintain_order=True)
+
+
+def _inferred(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """Reductions that only the window, or its threshold, shows."""
+    before, changed = pl.col("cwnd").shift(), pl.col("ssthresh").ne_missing(pl.col("ssthresh").shift())
+    cut = (pl.col("ssthresh") < CUT * before) if rows["ssthresh"].is_not_null().any() else pl.lit(value=False)
+    dropped = pl.col("cwnd") < CUT * before
+    loss = (changed & cut) | dropped
+    left = changed & pl.col("ssthresh").is_not_null() & pl.col("ssthresh").shift().is_null() & ~loss
+    marked = rows.with_columns(
+        loss.fill_null(value=False).alias("loss"), left.fill_null(value=False).alias("left")
+    )
+    marked = marked.filter(pl.col("loss") | pl.col("left"))
+    if marked["loss"].any():
+        notes.append("losses are not recorded: a window or a threshold that falls stands for one")
+    notice = pl.when("loss").then(LOSS).otherwise(EXIT).cast(pl.Int32).alias("notice")
+    return marked.select("t_ns", notice)
+
+
+def _behind_slow_start(
+    rows: pl.DataFrame, happened: pl.DataFrame, notes: list[str]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Leave out the first slow start, in which data read and data acknowledged are far apart."""
+    # The row before the first threshold has the window that was reduced to it.
+    known = pl.col("ssthresh").is_not_null()
+    first = rows.filter(known.shift(-1, fill_value=False) | known)["t_ns"].min()
+    notes.append(
+        "the simulator records what the receiver has read, not what was acknowledged: the first slow start is"
+        " not judged"
+    )
+    if first is None:
+        return rows.head(1), happened.head(0)
+    return rows.filter(pl.col("t_ns") >= first), happened.filter(pl.col("t_ns") >= first)

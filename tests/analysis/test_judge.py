@@ -1,0 +1,159 @@
+"""Faults of congestion controls, each named by the reference that is fed with what they saw."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cwndlab
+from cwndlab.analysis.judge import sources, stream, verdicts, words
+from cwndlab.analysis.judge.verdicts import Judgement
+from cwndlab.errors import InputError
+from cwndlab.formats import ack_stream, base
+from experiments import dumbbell
+
+MSS = 1448
+CUBIC = "cubic@linux-6.18"
+FAULTY = Path(__file__).with_name("faulty_cubic.py")
+
+
+def judged(path: Path, against: str = CUBIC, mss: int = MSS, **chosen: str) -> Judgement:
+    source = sources.read(path, chosen.get("flow"), chosen.get("run"))
+    return verdicts.judge(stream.of(source.tcp, source.events, simulated=source.simulated), against, mss)
+
+
+def simulated(tmp_path: Path, cc: str, modules: list[str], stack: str = "linux-6.18") -> Path:
+    text = dumbbell(
+        "judged",
+        duration="20s",
+        a=f"stack: {stack}, cc: {cc}",
+        bottleneck="rate: 20mbit, delay: 20ms, queue: {kind: pfifo, limit: 60p}",
+        more="record: {tcp: per-ack}\n",
+    )
+    cwndlab.load(text, cc=modules).run(out=tmp_path / "results")
+    return tmp_path / "results"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "compared", "named"),
+    [
+        ("FastConvergenceOfTheWindow", "loss", "0.70 x 0.85: the factor of fast convergence"),
+        ("TwoReductions", "loss", "0.70 x 0.70: the window is reduced twice for one loss"),
+        ("Pinned", "loss", "the window is pinned at its minimum, 2.0 packets"),
+        ("TwiceTheGrowth", "avoidance", "the window grows twice as fast"),
+    ],
+)
+def test_a_fault_is_named(tmp_path: Path, fault: str, compared: str, named: str) -> None:
+    found = judged(simulated(tmp_path, "mine", [f"mine={FAULTY}:{fault}"]))
+    assert found.first is not None
+    assert found.first.compared == compared
+    assert named in found.causes[compared]
+    assert "RFC 9438 section" in found.causes[compared]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cc", "against"),
+    [("cubic", CUBIC), ("mine", CUBIC), ("reno", "reno@linux-6.18"), ("cubic", "cubic@linux-6.8")],
+)
+def test_a_sender_without_a_fault_is_as_the_reference(tmp_path: Path, cc: str, against: str) -> None:
+    modules = [f"mine={FAULTY}:Cubic"] if cc == "mine" else []
+    stack = against.partition("@")[2]
+    found = judged(simulated(tmp_path, cc, modules, stack), against)
+    told = {each.compared: each for each in found.spreads()}
+    assert found.first is None, words.text(found, cc)
+    assert told["loss"].count >= 3
+    assert told["avoidance"].count > 100
+    assert any("not what was acknowledged" in note for note in found.notes)
+
+
+@pytest.mark.slow
+def test_the_other_algorithm_is_told_by_its_factor(tmp_path: Path) -> None:
+    found = judged(simulated(tmp_path, "reno", []))
+    assert "the factor of Reno (RFC 5681), not CUBIC's" in found.causes["loss"]
+    ratios = {each.compared: each.ratios for each in found.spreads()}["loss"]
+    assert ratios is not None and ratios[1] == pytest.approx(0.5 / 0.7, abs=0.01)
+
+
+Row = tuple[float, str, int, float | None, int, int]
+
+
+def csv_of(tmp_path: Path, rows: Iterator[Row]) -> Path:
+    file = tmp_path / "acks.csv"
+    lines = (",".join("" if cell is None else str(cell) for cell in row) for row in rows)
+    file.write_text("\n".join([ack_stream.HEADER, *lines]) + "\n")
+    return file
+
+
+def acks(*, growth: int = 1, factor: float = 0.7, every: int = 1, limited: bool = False) -> Iterator[Row]:
+    """Slow start to 160 packets, a loss, and three round trips of 50 ms without growth to speak of."""
+    at, window = 0.0, 10 * MSS
+    for n in range(8):
+        packets = 10 if limited else window // MSS
+        flight = packets * MSS
+        if n == 4:
+            yield round(at, 6), "loss", MSS, None, flight, window
+            window = int(factor * window)
+        for _ in range(0, packets, every):
+            at += 0.05 * every / packets
+            window += growth * every * MSS if n < 4 and not limited else 0
+            yield round(at, 6), "ack", every * MSS, 50.0, flight, window
+
+
+def test_slow_start_and_a_reduction_of_a_csv_are_compared(tmp_path: Path) -> None:
+    found = judged(csv_of(tmp_path, acks()))
+    told = {each.compared: (each.count, each.differ) for each in found.spreads()}
+    assert told["slow-start"][1] == 0
+    assert told["slow-start"][0] >= 3
+    assert told["loss"] == (1, 0)
+
+
+def test_twice_the_growth_of_slow_start_is_named(tmp_path: Path) -> None:
+    found = judged(csv_of(tmp_path, acks(growth=2)))
+    assert found.first is not None and found.first.compared == "slow-start"
+    assert "twice as fast" in found.causes["slow-start"]
+
+
+def test_a_window_that_the_application_leaves_unused_is_no_fault(tmp_path: Path) -> None:
+    found = judged(csv_of(tmp_path, acks(limited=True)))
+    assert found.first is None
+
+
+def test_rows_that_are_too_sparse_say_so(tmp_path: Path) -> None:
+    file = csv_of(tmp_path, (row for n, row in enumerate(acks()) if n % 60 == 0 or row[1] != "ack"))
+    found = judged(file)
+    assert any("too few to judge growth" in note for note in found.notes)
+    assert {each.compared for each in found.verdicts} <= set(verdicts.REDUCTIONS)
+    rows = [row for n, row in enumerate(acks()) if n % 900 == 0]
+    found = judged(csv_of(tmp_path, iter(rows)))
+    assert found.verdicts == []
+    assert "These rows cannot tell" in words.text(found, "rows")
+
+
+def test_an_event_that_is_none_is_refused(tmp_path: Path) -> None:
+    file = csv_of(tmp_path, iter([(0.0, "akc", MSS, 50.0, MSS, MSS)]))
+    with pytest.raises(InputError, match="event 'akc' is none of ack, loss, timeout, ecn, app-limited"):
+        base.read(file)
+
+
+def test_what_is_no_reference_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    file = csv_of(tmp_path, acks())
+    with pytest.raises(InputError, match=r"bbr@linux-6\.18: no reference; there are .*cubic@linux-6\.18"):
+        judged(file, "bbr@linux-6.18")
+    with pytest.raises(InputError, match="--flow"):
+        judged(file, flow="nobody")
+
+
+def test_text_has_80_columns_and_json_the_same_figures(tmp_path: Path) -> None:
+    found = judged(csv_of(tmp_path, acks(factor=0.49)))
+    assert found.first is not None
+    text = words.text(found, "acks.csv, flow")
+    assert max(map(len, text.splitlines())) <= 80
+    document: dict[str, Any] = json.loads(words.as_json(found, "acks.csv, flow"))
+    assert document["first"]["found_bytes"] == found.first.found
+    assert f"{found.first.found} bytes" in text
+    assert document["first"]["why"] == found.causes["loss"]
+    assert len(document["verdicts"]) == len(found.verdicts)
