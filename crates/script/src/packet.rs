@@ -94,7 +94,8 @@ pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
     bytes.extend(ends.dport.to_be_bytes());
     bytes.extend(packet.seq.to_be_bytes());
     bytes.extend(packet.ack.to_be_bytes());
-    bytes.extend([(((HEADER + option_length) / 4) as u8) << 4, packet.flags.0]);
+    let words = ((HEADER + option_length) / 4) as u16;
+    bytes.extend((words << 12 | packet.flags.0).to_be_bytes());
     bytes.extend(packet.window.unwrap_or(0).to_be_bytes());
     bytes.extend([0; 4]);
     options.iter().for_each(|option| write_option(&mut bytes, option));
