@@ -7,7 +7,7 @@ use wire::checksum;
 use wire::codec::{self, Ends};
 use wire::{Ecn, Flags};
 
-use crate::script::{EcnField, Packet, TcpOption};
+use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption};
 
 /// The address of the system under test.
 pub const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
@@ -70,6 +70,10 @@ fn options(mut bytes: &[u8]) -> Vec<TcpOption> {
                 TcpOption::Sack((0..value.len() / 8).map(|i| (be32(8 * i), be32(8 * i + 4))).collect())
             }
             (8, 8) => TcpOption::Timestamps { val: be32(0), ecr: be32(4) },
+            (172 | 174, 0 | 3 | 6 | 9) => TcpOption::AccEcn {
+                order: if kind == 172 { AccEcnOrder::Zero } else { AccEcnOrder::One },
+                counters: value.chunks(3).map(|b| u32::from_be_bytes([0, b[0], b[1], b[2]])).collect(),
+            },
             _ => TcpOption::Other(kind, value.to_vec()),
         });
         bytes = &bytes[usize::from(length)..];
@@ -94,7 +98,8 @@ pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
     bytes.extend(ends.dport.to_be_bytes());
     bytes.extend(packet.seq.to_be_bytes());
     bytes.extend(packet.ack.to_be_bytes());
-    bytes.extend([(((HEADER + option_length) / 4) as u8) << 4, packet.flags.0]);
+    let words = ((HEADER + option_length) / 4) as u16;
+    bytes.extend((words << 12 | packet.flags.0).to_be_bytes());
     bytes.extend(packet.window.unwrap_or(0).to_be_bytes());
     bytes.extend([0; 4]);
     options.iter().for_each(|option| write_option(&mut bytes, option));
@@ -129,6 +134,10 @@ fn write_option(bytes: &mut Vec<u8>, option: &TcpOption) {
             bytes.extend(val.to_be_bytes());
             bytes.extend(ecr.to_be_bytes());
         }
+        TcpOption::AccEcn { order, counters } => {
+            bytes.extend([order.kind(), 2 + 3 * counters.len() as u8]);
+            counters.iter().for_each(|counter| bytes.extend(&counter.to_be_bytes()[1..]));
+        }
         TcpOption::Other(kind, value) => {
             bytes.extend([*kind, 2 + value.len() as u8]);
             bytes.extend(value);
@@ -152,6 +161,7 @@ pub(crate) fn option_length(options: &[TcpOption]) -> usize {
             TcpOption::SackPermitted => 2,
             TcpOption::Sack(blocks) => 2 + 8 * blocks.len(),
             TcpOption::Timestamps { .. } => 10,
+            TcpOption::AccEcn { counters, .. } => 2 + 3 * counters.len(),
             TcpOption::Other(_, value) => 2 + value.len(),
         })
         .sum();
@@ -170,6 +180,7 @@ impl fmt::Display for FlagWord {
             (Flags::PSH, 'P'),
             (Flags::ECE, 'E'),
             (Flags::CWR, 'W'),
+            (Flags::AE, 'A'),
             (Flags::ACK, '.'),
         ];
         if self.0.0 == 0 {
@@ -224,6 +235,11 @@ impl fmt::Display for TcpOption {
                 blocks.iter().try_for_each(|(left, right)| write!(f, " {left}:{right}"))
             }
             TcpOption::Timestamps { val, ecr } => write!(f, "TS val {val} ecr {ecr}"),
+            TcpOption::AccEcn { order, counters } => {
+                f.write_str("ECN")?;
+                let named = order.names().into_iter().zip(counters);
+                named.into_iter().try_for_each(|(name, counter)| write!(f, " {name} {counter}"))
+            }
             TcpOption::Other(kind, value) => write!(f, "option {kind} of {} bytes", value.len()),
         }
     }

@@ -175,6 +175,33 @@ pub enum EcnField {
     Capable,
 }
 
+/// Order of the counters of an AccECN option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccEcnOrder {
+    /// Bytes with ECT(0), with CE, with ECT(1): AccECN0.
+    Zero,
+    /// Bytes with ECT(1), with CE, with ECT(0): AccECN1.
+    One,
+}
+
+impl AccEcnOrder {
+    /// Kind of the option.
+    pub fn kind(self) -> u8 {
+        match self {
+            AccEcnOrder::Zero => 172,
+            AccEcnOrder::One => 174,
+        }
+    }
+
+    /// Names of the counters in scripts.
+    pub fn names(self) -> [&'static str; 3] {
+        match self {
+            AccEcnOrder::Zero => ["e0b", "ceb", "e1b"],
+            AccEcnOrder::One => ["e1b", "ceb", "e0b"],
+        }
+    }
+}
+
 /// Option of TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TcpOption {
@@ -196,6 +223,13 @@ pub enum TcpOption {
         val: u32,
         /// Echo reply.
         ecr: u32,
+    },
+    /// Byte counters of Accurate ECN (RFC 9768 section 3.2.3), of 24 bits each, as many as the option holds.
+    AccEcn {
+        /// Order of the counters.
+        order: AccEcnOrder,
+        /// Counters from the first.
+        counters: Vec<u32>,
     },
     /// An option that the language has no name for: kind and value.
     Other(u8, Vec<u8>),

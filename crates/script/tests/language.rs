@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use script::script::{Action, Order, When};
-use script::{Choices, Outcome, parse, run_file};
+use script::{Choices, Outcome, packet, parse, run_file};
+use wire::codec::Ends;
 
 const LISTEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 bind(3, ..., ...) = 0
@@ -108,6 +109,33 @@ fn defaults_are_settings_that_a_system_may_lack() {
 }
 
 #[test]
+fn accurate_ecn_is_read_written_and_shown() {
+    let ends = Ends { src: packet::REMOTE, dst: packet::LOCAL, sport: 1, dport: packet::PORT };
+    for (text, shown, flags) in [
+        (
+            "SEWA 0:0(0) win 9 <ECN e1b 1 ceb 0 e0b 1,nop>",
+            "SEWA 0:0(0) win 9 <ECN e1b 1 ceb 0 e0b 1,nop>",
+            0x1c2,
+        ),
+        (
+            ".5 1:1(0) ack 1 win 9 <ECN e0b 16777215 ceb 2>",
+            "EA. 1:1(0) ack 1 win 9 <ECN e0b 16777215 ceb 2>",
+            0x150,
+        ),
+        ("P.6 1:3(2) ack 1 win 9 <ECN,nop,nop>", "PWA. 1:3(2) ack 1 win 9 <ECN,nop,nop>", 0x198),
+    ] {
+        let script = parse(&format!("0 < {text}"), "t.pkt", &[]).unwrap();
+        let Action::Inject(read) = &script.events[0].action else { panic!("{text}") };
+        assert_eq!((read.to_string().as_str(), read.flags.0), (shown, flags));
+        let bytes = packet::encode(read, &ends);
+        let back = packet::decode(&bytes, bytes.len() as u32).unwrap().packet;
+        assert_eq!((back.flags, &back.options), (read.flags, &read.options));
+    }
+    refused("0 > . 1:1(0) ack 1 <ECN e1b 16777216>", "t.pkt:1: AccECN counter out of range");
+    refused("0 > .8 1:1(0) ack 1", "t.pkt:1: bad TCP flags `.8`");
+}
+
+#[test]
 fn what_is_not_supported_is_refused_with_its_line() {
     refused("", "t.pkt:1: the script has no events");
     refused("0 < S 0:0(0)\n", "t.pkt:1: a packet that is sent to the system needs win N");
@@ -117,7 +145,7 @@ fn what_is_not_supported_is_refused_with_its_line() {
     refused("0 > S 0:0(0) <mss 70000>", "t.pkt:1: mss value out of range");
     refused(
         "0 > S 0:0(0) <fast>",
-        "t.pkt:1: TCP option fast: expected mss, nop, wscale, sackOK, sack, TS or eol",
+        "t.pkt:1: TCP option fast: expected mss, nop, wscale, sackOK, sack, TS, ECN or eol",
     );
     refused("* < . 1:1(0) ack 1 win 1", "t.pkt:1: event time <star> can only be used with outbound packets");
     refused("1~2 close(3) = 0", "t.pkt:1: event time range can only be used with outbound packets");

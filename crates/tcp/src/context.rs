@@ -23,12 +23,22 @@ pub struct EcnSegment {
     pub ce: bool,
     /// The sender says that it has reduced.
     pub cwr: bool,
-    /// ACKs echo a mark, by the rules of RFC 3168.
+    /// ACKs echo an earlier mark to which the peer has not reacted yet.
     pub echoed: bool,
     /// An ACK is being delayed.
     pub delayed_ack: bool,
     /// Payload bytes.
     pub payload: u32,
+    /// The segment has payload or a FIN.
+    pub sequenced: bool,
+}
+
+impl EcnSegment {
+    /// Whether ACKs echo a mark from now on by the rules of RFC 3168 (section 6.1.3): from marked data on until the peer says that
+    /// it has reduced.
+    pub fn classic_echo(&self) -> bool {
+        self.echoed || (self.ce && self.sequenced)
+    }
 }
 
 /// Wishes of a congestion control for the answer to a segment on a connection with ECN.

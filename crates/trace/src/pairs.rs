@@ -54,7 +54,7 @@ struct Key {
 }
 
 /// The bit of [`Key::head`] that says which way a packet goes.
-const BACKWARD: u32 = 1 << 24;
+const BACKWARD: u32 = 1 << 25;
 
 impl Key {
     fn direction(&self) -> Direction {
@@ -222,4 +222,17 @@ pub fn round_trips(matched: &[Matched], out: Direction) -> Vec<Sample> {
     }
     samples.sort_by_key(|sample| sample.t_ns);
     samples
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Flags;
+
+    use super::*;
+
+    #[test]
+    fn no_flag_is_taken_for_the_direction() {
+        let all = u32::from((Flags::FEEDBACK | Flags(0x3f)).0);
+        assert_eq!((all << 16 | u32::from(u16::MAX)) & BACKWARD, 0);
+    }
 }

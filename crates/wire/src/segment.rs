@@ -1,10 +1,10 @@
 //! A TCP segment: header, options, stream offset and length, without its payload.
 
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 /// Header flags (RFC 9293 section 3.1, RFC 3168 section 6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u8);
+pub struct Flags(pub u16);
 
 impl Flags {
     /// No more data from the sender.
@@ -23,11 +23,23 @@ impl Flags {
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.
     pub const CWR: Flags = Flags(0x80);
+    /// Accurate ECN: with CWR and ECE a counter of marks (RFC 9768 section 3.2.2).
+    pub const AE: Flags = Flags(0x100);
+    /// All flags in which a receiver may tell of marks.
+    pub const FEEDBACK: Flags = Flags(0x1c0);
 
     /// Whether all of `flags` are set.
     #[inline]
     pub fn has(self, flags: Flags) -> bool {
         self.0 & flags.0 == flags.0
+    }
+}
+
+impl BitAnd for Flags {
+    type Output = Flags;
+    #[inline]
+    fn bitand(self, other: Flags) -> Flags {
+        Flags(self.0 & other.0)
     }
 }
 

@@ -4,10 +4,15 @@ use wire::{Ecn, Flags};
 
 use super::{Parsed, Parser, Problem};
 use crate::packet;
-use crate::script::{EcnField, Packet, TcpOption};
+use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption};
 
 /// Bytes of options that a TCP header has room for (RFC 9293 section 3.1).
 const MAX_OPTION_BYTES: usize = 40;
+
+/// Flags AE, CWR and ECE of a number from 0 to 7.
+fn ace(number: u16) -> Flags {
+    Flags((number & 4) << 6 | (number & 3) << 6)
+}
 
 impl Parser<'_> {
     pub(super) fn packet(&mut self, inbound: bool) -> Parsed<Packet> {
@@ -100,7 +105,9 @@ impl Parser<'_> {
                 'E' => Flags::ECE,
                 'W' => Flags::CWR,
                 'U' => return Err(Problem::NotSupported("urgent data".into())),
-                'A' => return Err(Problem::NotSupported("accurate ECN".into())),
+                'A' => Flags::AE,
+                // The three flags of Accurate ECN as a number (RFC 9768 section 3.2.2).
+                '0'..='7' if length > 0 => ace(c as u16 - '0' as u16),
                 c if c.is_whitespace() => break,
                 _ => return Err(Problem::Flags(self.glimpse())),
             };
@@ -177,11 +184,24 @@ impl Parser<'_> {
                 self.need_word("ecr")?;
                 TcpOption::Timestamps { val, ecr: self.number("ecr val", u32_max)? as u32 }
             }
+            "ECN" => {
+                self.space()?;
+                let order = if self.rest().starts_with("e0b") { AccEcnOrder::Zero } else { AccEcnOrder::One };
+                let mut counters = Vec::new();
+                for name in order.names() {
+                    if !self.take_word(name) {
+                        break;
+                    }
+                    counters.push(self.number("AccECN counter", 0xff_ffff)? as u32);
+                    self.space()?;
+                }
+                TcpOption::AccEcn { order, counters }
+            }
             "FO" | "FOEXP" | "md5" => return Err(Problem::NotSupported(format!("TCP option {word}"))),
             _ => {
                 return Err(Problem::refused(
                     format!("TCP option {word}"),
-                    "expected mss, nop, wscale, sackOK, sack, TS or eol",
+                    "expected mss, nop, wscale, sackOK, sack, TS, ECN or eol",
                 ));
             }
         })

@@ -72,7 +72,7 @@ impl Endpoint {
             tsecr,
             tsval: segment.tsval,
             data_segments_out: self.data_segments_out,
-            ece: self.snd.ecn && segment.flags.has(Flags::ECE),
+            feedback: if self.snd.ecn { segment.flags & Flags::FEEDBACK } else { Flags::default() },
             fin,
             frames: u32::from(segment.frames.max(1)),
         };

@@ -123,30 +123,23 @@ impl Endpoint {
         here && valid(seq::extend(self.snd.una, segment.ack))
     }
 
-    /// Whether ACKs echo a mark: by RFC 3168 (section 6.1.3) from a marked segment on until one says CWR, unless congestion
-    /// control has other rules.
+    /// The ECN fields of a segment: what the receiver tells the peer of marks from now on, as congestion control wants it.
     #[inline(never)]
     fn take_ecn(&mut self, now: Nanos, segment: &Segment) {
-        if segment.len > 0 || segment.flags.has(Flags::FIN) {
-            if segment.flags.has(Flags::CWR) {
-                self.echoes_ce = false;
-            }
-            if segment.ecn == Ecn::Ce {
-                self.echoes_ce = true;
-            }
-        }
-        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        let sequenced = segment.len > 0 || segment.flags.has(Flags::FIN);
+        let cwr = segment.flags.has(Flags::CWR);
         let seen = EcnSegment {
             capable: segment.ecn != Ecn::NotEct,
             ce: segment.ecn == Ecn::Ce,
-            cwr: segment.flags.has(Flags::CWR),
-            echoed: self.echoes_ce,
+            cwr,
+            echoed: self.rcv.feedback.has(Flags::ECE) && !(cwr && sequenced),
             delayed_ack: self.receiver.next_timer().is_some(),
             payload: segment.len,
+            sequenced,
         };
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let answer = self.sender.on_ecn_segment(seen, &mut cx);
-        self.rcv.ack_now |= answer.ack_now;
-        self.echoes_ce = answer.echoes_ce;
+        self.receiver.on_ecn(&mut self.rcv, &seen, answer, &mut cx);
     }
 
     /// Whether any of the segment lies in the receive window (RFC 9293 section 3.4).

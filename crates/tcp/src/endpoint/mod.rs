@@ -166,8 +166,6 @@ pub struct Endpoint {
     receiver: Box<dyn Receiver>,
     events: Events,
     handshake: Box<Handshake>,
-    /// A mark arrived that the peer has not reacted to: ACKs echo it (RFC 3168 section 6.1.3).
-    echoes_ce: bool,
     /// Sequence number and acknowledgement of the segment that last updated the window (SND.WL1, SND.WL2).
     snd_wl: (u64, u64),
     /// The peer's FIN, once seen, until its turn comes.
@@ -269,7 +267,6 @@ impl Endpoint {
             receiver,
             events: Events::default(),
             handshake: Box::new(Handshake::new(spec, config, window, timeouts)),
-            echoes_ce: false,
             snd_wl: (0, 0),
             peer_fin: None,
             timestamp_offset: config.timestamp_offset,

@@ -144,7 +144,7 @@ impl Endpoint {
         };
         segment.ack = seq::wire(self.rcv.nxt);
         segment.window = window;
-        segment.flags = if self.echoes_ce { Flags::ACK | Flags::ECE } else { Flags::ACK };
+        segment.flags = Flags::ACK | self.rcv.feedback;
         segment.frames = 1;
         segment.ecn = Ecn::NotEct;
         segment.mss = 0;

@@ -7,11 +7,11 @@ pub mod freebsd;
 pub mod linux;
 pub mod windows;
 
-use wire::RangeSet;
 use wire::segment::DEFAULT_MSS;
+use wire::{Flags, RangeSet};
 
 use crate::clock::Nanos;
-use crate::context::Context;
+use crate::context::{Context, EcnAnswer, EcnSegment};
 
 /// How many recent out-of-order arrivals are remembered for the order of SACK blocks.
 const RECENT: usize = 8;
@@ -56,6 +56,8 @@ pub struct ReceiveState {
     /// Starts of the blocks that newest out-of-order data belongs to, newest first (RFC 2018 section 4).
     recent: [u64; RECENT],
     recent_len: u8,
+    /// Flags of every segment with an ACK that tell the peer of marks.
+    pub feedback: Flags,
     /// The family wants an ACK to leave now.
     pub ack_now: bool,
     /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].
@@ -85,6 +87,7 @@ impl ReceiveState {
             withheld: None,
             recent: [0; RECENT],
             recent_len: 0,
+            feedback: Flags::default(),
             ack_now: false,
             no_fast_path: false,
         }
@@ -228,6 +231,19 @@ pub trait Receiver: Send {
     /// Data, a FIN, or a segment that must be answered arrived: decide when to acknowledge (`rcv.ack_now`, or a timer)
     /// and grow the buffer where the system does so on arrival.
     fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>);
+
+    /// A segment came on a connection with ECN, and congestion control has said what it wants: what ACKs tell of marks from now on
+    /// (`rcv.feedback`), and whether one leaves at once.
+    fn on_ecn(
+        &mut self,
+        rcv: &mut ReceiveState,
+        _segment: &EcnSegment,
+        answer: EcnAnswer,
+        _cx: &mut Context<'_>,
+    ) {
+        rcv.feedback = if answer.echoes_ce { Flags::ECE } else { Flags::default() };
+        rcv.ack_now |= answer.ack_now;
+    }
 
     /// Tells the fate of a segment that ends beyond the window.
     fn overshoot(&self, _rcv: &ReceiveState) -> Overshoot {

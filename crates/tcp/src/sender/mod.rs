@@ -10,6 +10,8 @@ pub mod windows;
 
 use std::any::Any;
 
+use wire::Flags;
+
 use crate::cc::Phase;
 use crate::clock::Nanos;
 use crate::context::{Context, EcnAnswer, EcnSegment};
@@ -163,12 +165,20 @@ pub struct Ack<'a> {
     pub tsval: u32,
     /// Segments with payload that were sent so far, again or not.
     pub data_segments_out: u64,
-    /// ECN echo flag.
-    pub ece: bool,
+    /// Flags in which the receiver tells of marks; none where ECN is off.
+    pub feedback: Flags,
     /// The segment carried a FIN.
     pub fin: bool,
     /// Number of frames that receive aggregation merged into the ACK (1 = none).
     pub frames: u32,
+}
+
+impl Ack<'_> {
+    /// Whether the receiver echoes a mark (RFC 3168 section 6.1.3).
+    #[inline]
+    pub fn ece(&self) -> bool {
+        self.feedback.has(Flags::ECE)
+    }
 }
 
 /// How the handshake went.
@@ -309,9 +319,10 @@ pub trait Sender: Send {
     /// The host's own queue refused the last transmission: Linux enters CWR, FreeBSD gets ENOBUFS.
     fn on_tx_dropped(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
 
-    /// A segment came on a connection with ECN, after its acknowledgement was taken in and before its payload is.
+    /// A segment came on a connection with ECN, after its acknowledgement was taken in and before its payload is: what congestion
+    /// control wants of the answer.
     fn on_ecn_segment(&mut self, segment: EcnSegment, _cx: &mut Context<'_>) -> EcnAnswer {
-        EcnAnswer { ack_now: false, echoes_ce: segment.echoed }
+        EcnAnswer { ack_now: false, echoes_ce: segment.classic_echo() }
     }
 
     /// The connection is gone.

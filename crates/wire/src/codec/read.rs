@@ -140,7 +140,7 @@ fn parse_tcp(bytes: &[u8], length: u32, src: IpAddr, dst: IpAddr) -> Result<Pack
         ack: be32(header, 8),
         len: length - header_length as u32,
         window: be16(header, 14),
-        flags: Flags(header[13]),
+        flags: Flags(be16(header, 12) & 0x1ff),
         frames: 1,
         ..Segment::default()
     };

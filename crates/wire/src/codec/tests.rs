@@ -136,7 +136,7 @@ fn extension_headers_of_ipv6_are_passed() {
 fn segments() -> impl Strategy<Value = Segment> {
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=4);
     let numbers = any::<(u32, u32, u32, u32, u16, u16, u8)>();
-    (numbers, sack, any::<u8>(), 0..16u8, 0..4u8, 0..200u32).prop_map(
+    (numbers, sack, 0..0x200u16, 0..16u8, 0..4u8, 0..200u32).prop_map(
         |((seq, ack, tsval, tsecr, window, mss, wscale), blocks, flags, options, traffic_class, len)| {
             let flags = Flags(flags);
             let mut segment = Segment {

@@ -113,8 +113,9 @@ fn write_tcp(
     header[2..4].copy_from_slice(&dport.to_be_bytes());
     header[4..8].copy_from_slice(&segment.seq.to_be_bytes());
     header[8..12].copy_from_slice(&segment.ack.to_be_bytes());
-    header[12] = ((TCP_HEADER as usize + options.length) as u8 / 4) << 4;
-    header[13] = segment.flags.0;
+    // The length in 32-bit words, three unused bits, and nine flags.
+    let words = (TCP_HEADER as usize + options.length) as u16 / 4;
+    header[12..14].copy_from_slice(&(words << 12 | segment.flags.0).to_be_bytes());
     header[14..16].copy_from_slice(&segment.window.to_be_bytes());
     let data = match payload {
         Payload::Bytes(bytes) => {

@@ -297,7 +297,7 @@ impl CcVar {
             self.ip_ce = segment.ce;
         }
         self.tcp_cwr = segment.cwr;
-        self.echoes_ce = segment.echoed;
+        self.echoes_ce = segment.classic_echo();
         self.delayed_ack = segment.delayed_ack;
         self.ack_now = false;
     }

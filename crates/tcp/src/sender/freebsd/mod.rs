@@ -514,7 +514,7 @@ impl Sender for FreeBsdSender {
         if self.undo.is_some() && self.tuning.undo_by_timestamp {
             self.undo_if_spurious(snd, ack, cx);
         }
-        if ack.ece {
+        if ack.ece() {
             self.on_ecn_echo(snd, ack, cx);
         }
         let has_sack = snd.sack && (!ack.sack.is_empty() || ack.dsack.is_some());

@@ -75,7 +75,7 @@ impl LinuxSender {
             later_retransmission_acked: false,
             dsack: false,
             dsack_tlp: false,
-            ece: ack.ece,
+            ece: ack.ece(),
             reneging: false,
             had_reneged: self.reneged,
             not_dup: ack.payload > 0 || ack.fin || snd.wnd != ack.previous_wnd,

@@ -298,7 +298,7 @@ impl Sender for LinuxSender {
             let event = if segment.ce { CwndEvent::EcnIsCe } else { CwndEvent::EcnNoCe };
             self.cc.cwnd_event(&mut self.core, event);
         }
-        EcnAnswer { ack_now: false, echoes_ce: segment.echoed }
+        EcnAnswer { ack_now: false, echoes_ce: segment.classic_echo() }
     }
 
     fn on_closed(&mut self) {

@@ -143,7 +143,7 @@ impl Bench {
                 tsecr: None,
                 tsval: 0,
                 data_segments_out: 0,
-                ece: false,
+                feedback: wire::Flags::default(),
                 fin: false,
                 frames: 1,
             };

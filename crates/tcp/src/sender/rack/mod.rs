@@ -345,7 +345,7 @@ impl Sender for RackSender {
         self.ccv.bytes_this_ack = ack.ack.saturating_sub(snd.una);
         self.awaits_ack = false;
         self.undo_timeout(snd, ack, cx);
-        if ack.ece {
+        if ack.ece() {
             self.on_ecn_echo(snd, ack, cx);
         }
         let advances = ack.ack > snd.una;
