@@ -133,7 +133,7 @@ impl LinuxSender {
         queue.head(snd.max)
     }
 
-    /// What was written since the sender last looked goes into buffers.
+    /// Puts into buffers what was written since the sender last looked.
     #[inline(never)]
     fn take_in_written(&mut self, snd: &SendState, segments: u64) {
         // The call that wrote fills and sends in turn; of that nothing has left yet.
