@@ -161,6 +161,21 @@ EDITS = [
     ("jitter of nothing", "delay: 20ms", "jitter: {kind: normal}"),
     ("a trace", "delay: 20ms", "shaper: {kind: trace}"),
     ("a bucket without a size", "delay: 20ms", "shaper: {kind: tbf, rate: 1mbit}"),
+    ("a class of htb without a rate", "delay: 20ms", "shaper: {kind: htb, burst: 2KB}"),
+    ("a ceiling below the rate", "delay: 20ms", "shaper: {kind: htb, rate: 2mbit, ceil: 1mbit}"),
+    ("a ceiling of a bucket", "delay: 20ms", "shaper: {kind: tbf, rate: 1mbit, burst: 2KB, ceil: 2mbit}"),
+    ("a peak below the rate", "delay: 20ms", "shaper: {kind: tbf, rate: 2mbit, burst: 2KB, peakrate: 1mbit}"),
+    (
+        "a peak that no packet fits",
+        "delay: 20ms",
+        "shaper: {kind: tbf, rate: 1mbit, burst: 2KB, peakrate: 2mbit, mtu: 100B}",
+    ),
+    (
+        "the size of no peak",
+        "delay: 20ms",
+        "shaper: {kind: tbf, rate: 1mbit, burst: 9KB, mtu: 2KB}",
+    ),
+    ("two limits of a queue", "delay: 20ms", "shaper: {kind: tbf, rate: 1mbit, burst: 2KB, limit: 90KB}"),
     ("loggers", "repeat: 5", "loggers: [siftr]"),
     # Queues and links
     ("bytes for a packet queue", "limit: 90p", "limit: 125KB"),

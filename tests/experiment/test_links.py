@@ -125,6 +125,23 @@ def test_a_rate_above_that_of_a_shaper_is_noted() -> None:
     assert plan(shaper, f"{BOTTLENECK}.schedule=[{{at: 10s, set: {{rate: 1mbit}}}}]").notes == ()
 
 
+def test_a_class_of_htb_has_the_bursts_that_tc_gives_it() -> None:
+    made = link("bottleneck", f"{BOTTLENECK}={{delay: 20ms, shaper: {{kind: htb, rate: 2mbit}}}}")
+    bursts = {"burst_bytes": 1600, "cburst_bytes": 1600}
+    assert made["shaper"] == {"kind": "htb", "rate_bps": 2_000_000, "ceil_bps": 2_000_000, **bursts}
+    said = "{kind: htb, rate: 2mbit, ceil: 3mbit, burst: 1514B, cburst: 3KB}"
+    made = link("bottleneck", f"{BOTTLENECK}={{delay: 20ms, shaper: {said}}}")
+    bursts = {"burst_bytes": 1514, "cburst_bytes": 3000}
+    assert made["shaper"] == {"kind": "htb", "rate_bps": 2_000_000, "ceil_bps": 3_000_000, **bursts}
+
+
+def test_a_token_bucket_may_have_a_peak_and_a_limit_in_place_of_a_queue() -> None:
+    said = "{kind: tbf, rate: 2mbit, burst: 10KB, peakrate: 4mbit, limit: 30KB}"
+    made = link("bottleneck", f"{BOTTLENECK}={{delay: 20ms, shaper: {said}}}")
+    assert made["shaper"]["peak"] == {"rate_bps": 4_000_000, "burst_bytes": 1514}
+    assert made["queue"] == {"kind": "bfifo", "limit_bytes": 30_000}
+
+
 def test_cables_to_hosts_have_two_directions() -> None:
     access = "{rate: 1mbit, delay: 3ms, loss: {random: 1%}, reverse: {rate: 20mbit, jitter: {sd: 1ms}}}"
     special = "{a: {rate: 1gbit, duplicate: 1%}, b: {reverse: {rate: 8mbit}}}"

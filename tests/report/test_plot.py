@@ -234,7 +234,9 @@ def test_sojourn_follows_a_rate_that_changes():
 
 
 @pytest.mark.parametrize("rate_bps", [8_000_000, None])
-@pytest.mark.parametrize(("kind", "drains_bps"), [("token-bucket", 2_000_000), ("policer", None)])
+@pytest.mark.parametrize(
+    ("kind", "drains_bps"), [("token-bucket", 2_000_000), ("htb", 2_000_000), ("policer", None)]
+)
 def test_sojourn_waits_for_tokens(rate_bps: int | None, kind: str, drains_bps: int | None):
     shaped = scenario(rate_bps=rate_bps)
     shaped["links"][0]["shaper"] = {"kind": kind, "rate_bps": 2_000_000, "burst_bytes": 3000}

@@ -239,6 +239,30 @@ def test_the_examples_fit_their_labs(name: str) -> None:
                 assert queue[5:] == ["parent", "1:1", "handle", "2:", *tc.queue(links[link]["queue"])]
 
 
+@pytest.mark.parametrize(
+    ("shaper", "words"),
+    [
+        (
+            "{kind: htb, rate: 2mbit, ceil: 3mbit, burst: 3028B, cburst: 1514B}",
+            "1: classid 1:1 htb rate 2000000bit ceil 3000000bit burst 3028 cburst 1514 quantum 1514",
+        ),
+        (
+            "{kind: tbf, rate: 2mbit, burst: 9KB, peakrate: 4mbit, mtu: 3KB}",
+            "root handle 1: tbf rate 2000000bit burst 9000 peakrate 4000000bit mtu 3000 limit 1073741824",
+        ),
+    ],
+)
+def test_a_shaper_is_tcs(shaper: str, words: str) -> None:
+    text = dumbbell("x", duration="1s", a="stack: linux", bottleneck=f"shaper: {shaper}")
+    links: Any = cwndlab.load(text).plan().runs[0].scenario["links"]
+    (made,) = (each for each in links if each["name"] == "bottleneck")
+    *_, command, queue = tc.commands(made, "eth2")
+    assert " ".join(command).endswith(words)
+    assert queue[5:9] == ["parent", "1:1", "handle", "2:"]
+    with pytest.raises(ValueError, match="leave out the link's rate, or the shaper"):
+        tc.commands({**made, "rate_bps": 10_000_000}, "eth2")
+
+
 @pytest.mark.parametrize("name", ["queues", "modules", "netem"])
 def test_the_lab_of_virtual_machines_makes_the_links_of_its_experiments(name: str) -> None:
     directory = LABS / "virtual-machines"

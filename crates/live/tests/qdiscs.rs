@@ -76,7 +76,7 @@ fn bursts(sizes: &[u32]) -> Vec<(u64, u32)> {
 }
 
 fn token_bucket(burst_bytes: u32, queue: QueueConfig) -> LinkConfig {
-    let shaper = Some(ShaperConfig::TokenBucket { rate_bps: RATE, burst_bytes });
+    let shaper = Some(ShaperConfig::TokenBucket { rate_bps: RATE, burst_bytes, peak: None });
     // A TUN device has no header of its own.
     LinkConfig { shaper, queue, overhead: 0, ..LinkConfig::default() }
 }
@@ -203,7 +203,8 @@ fn wrong(model: &LinkConfig) -> Vec<(&'static str, LinkConfig)> {
         let Some(ShaperConfig::TokenBucket { burst_bytes, .. }) = model.shaper else {
             panic!("every model has a token bucket")
         };
-        let shaper = Some(ShaperConfig::TokenBucket { rate_bps, burst_bytes: burst_bytes + more_burst });
+        let shaper =
+            Some(ShaperConfig::TokenBucket { rate_bps, burst_bytes: burst_bytes + more_burst, peak: None });
         LinkConfig { shaper, ..model.clone() }
     };
     vec![

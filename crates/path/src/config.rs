@@ -130,6 +130,20 @@ pub enum ShaperConfig {
         rate_bps: u64,
         /// Bytes that may leave at once, with overhead; larger packets are dropped.
         burst_bytes: u32,
+        /// A second bucket, of which a packet needs as many tokens (`peakrate` and `mtu` of tc-tbf(8)).
+        peak: Option<PeakConfig>,
+    },
+    /// A class of tc-htb(8): a packet leaves whenever neither bucket is overdrawn, whatever its size, and is then taken from both.
+    /// Until it leaves it stays in the discipline.
+    Htb {
+        /// Rate of the tokens.
+        rate_bps: u64,
+        /// Rate of the second bucket's tokens.
+        ceil_bps: u64,
+        /// Most bytes in the bucket.
+        burst_bytes: u32,
+        /// Most bytes in the second bucket.
+        cburst_bytes: u32,
     },
     /// Packets that arrive and find no tokens are dropped, before the queue.
     Policer {
@@ -149,17 +163,42 @@ pub enum ShaperConfig {
     },
 }
 
+/// The second bucket of a token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PeakConfig {
+    /// Rate of its tokens.
+    pub rate_bps: u64,
+    /// Bytes that may leave at once, with overhead; larger packets are dropped.
+    pub burst_bytes: u32,
+}
+
 impl ShaperConfig {
+    /// The least rate of its buckets; None of a trace.
+    #[must_use]
+    pub fn rate_bps(&self) -> Option<u64> {
+        match *self {
+            ShaperConfig::TokenBucket { rate_bps, peak, .. } => {
+                Some(peak.map_or(rate_bps, |peak| peak.rate_bps.min(rate_bps)))
+            }
+            ShaperConfig::Htb { rate_bps, ceil_bps, .. } => Some(rate_bps.min(ceil_bps)),
+            ShaperConfig::Policer { rate_bps, .. } => Some(rate_bps),
+            ShaperConfig::Trace { .. } => None,
+        }
+    }
+
     /// Checks what parsing cannot: that something can ever pass.
     ///
     /// # Errors
     /// The parameter, what was found, what is allowed.
     pub fn check(&self) -> Result<(), ConfigError> {
+        if self.rate_bps() == Some(0) {
+            return Err(ConfigError::ShaperWithoutRate);
+        }
         match self {
-            ShaperConfig::TokenBucket { rate_bps: 0, .. } | ShaperConfig::Policer { rate_bps: 0, .. } => {
-                Err(ConfigError::ShaperWithoutRate)
+            ShaperConfig::TokenBucket { .. } | ShaperConfig::Htb { .. } | ShaperConfig::Policer { .. } => {
+                Ok(())
             }
-            ShaperConfig::TokenBucket { .. } | ShaperConfig::Policer { .. } => Ok(()),
             ShaperConfig::Trace { opportunities_ns, period_ns, bytes } => {
                 let ordered = opportunities_ns.is_sorted();
                 if !ordered || opportunities_ns.last().is_none_or(|last| last > period_ns) {
@@ -208,5 +247,9 @@ mod tests {
             assert!(trace(times, period, bytes).is_err(), "{times:?} of {period}, {bytes}");
         }
         assert!(ShaperConfig::Policer { rate_bps: 0, burst_bytes: 1 }.check().is_err());
+        let htb = |ceil_bps| ShaperConfig::Htb { rate_bps: 1, ceil_bps, burst_bytes: 0, cburst_bytes: 0 };
+        assert!(htb(1).check().is_ok() && htb(0).check().is_err());
+        let peak = Some(PeakConfig { rate_bps: 0, burst_bytes: 1 });
+        assert!(ShaperConfig::TokenBucket { rate_bps: 1, burst_bytes: 1, peak }.check().is_err());
     }
 }

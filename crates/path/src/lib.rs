@@ -10,7 +10,7 @@ pub mod queue;
 pub mod random;
 mod switch;
 
-pub use config::{ConfigError, JitterConfig, JitterKind, LossConfig, ShaperConfig};
+pub use config::{ConfigError, JitterConfig, JitterKind, LossConfig, PeakConfig, ShaperConfig};
 pub use link::{Counters, Link, LinkChange, LinkConfig, Mode};
 pub use packet::{DropReason, Ecn, Nanos, Output, Packet};
 pub use params::{Carried, Kind, Param, Unit};

@@ -169,9 +169,6 @@ impl LinkCapacity {
         let own = own.map_or(0, |rate| at_rate(bits, rate));
         match &self.shaper {
             None => own,
-            Some(ShaperConfig::TokenBucket { rate_bps, .. } | ShaperConfig::Policer { rate_bps, .. }) => {
-                own.max(at_rate(bits, *rate_bps))
-            }
             Some(ShaperConfig::Trace { opportunities_ns, period_ns, bytes: most }) => {
                 let until = |t: Nanos| {
                     let rest = opportunities_ns.partition_point(|&at| at <= t % period_ns);
@@ -181,6 +178,7 @@ impl LinkCapacity {
                 let share = |carried: u128| u128::from(bits) * u128::from(now - since) / carried;
                 if carried == 0 { 0 } else { share(carried) as Nanos }
             }
+            Some(buckets) => buckets.rate_bps().map_or(own, |rate_bps| own.max(at_rate(bits, rate_bps))),
         }
     }
 }
@@ -249,7 +247,8 @@ mod tests {
     #[test]
     fn a_link_is_as_fast_as_the_slowest_of_what_shapes_it() {
         let link = |rate, cake, bucket: Option<u64>| {
-            let shaper = bucket.map(|rate_bps| ShaperConfig::TokenBucket { rate_bps, burst_bytes: 3000 });
+            let shaper =
+                bucket.map(|rate_bps| ShaperConfig::TokenBucket { rate_bps, burst_bytes: 3000, peak: None });
             LinkCapacity { rate_bps: rate, bandwidth_bps: cake, shaper, overhead: 25 }.busy(1200, 2, 0, 1)
         };
         assert_eq!(link(Some(10_000), None, None), 1_000_000_000);

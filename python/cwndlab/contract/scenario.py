@@ -347,6 +347,24 @@ class ShaperTokenBucket(TypedDict):
     """Rate of the tokens."""
     burst_bytes: int
     """Bytes that may leave at once, with overhead; larger packets are dropped."""
+    peak: Peak | None
+    """A second bucket, of which a packet needs as many tokens (`peakrate` and `mtu` of tc-tbf(8))."""
+
+
+class ShaperHtb(TypedDict):
+    """A class of tc-htb(8): a packet leaves whenever neither bucket is overdrawn, whatever its size, and
+    is then taken from both. Until it leaves it stays in the discipline.
+    """
+
+    kind: Literal["htb"]
+    rate_bps: int
+    """Rate of the tokens."""
+    ceil_bps: int
+    """Rate of the second bucket's tokens."""
+    burst_bytes: int
+    """Most bytes in the bucket."""
+    cburst_bytes: int
+    """Most bytes in the second bucket."""
 
 
 class ShaperPolicer(TypedDict):
@@ -369,6 +387,15 @@ class ShaperTrace(TypedDict):
     """Time when the trace starts again: at least the last of the opportunities."""
     bytes: int
     """Bytes that leave at each opportunity (1504 in mahimahi)."""
+
+
+class Peak(TypedDict):
+    """The second bucket of a token bucket."""
+
+    rate_bps: int
+    """Rate of its tokens."""
+    burst_bytes: int
+    """Bytes that may leave at once, with overhead; larger packets are dropped."""
 
 
 class Measure(TypedDict):
@@ -476,7 +503,7 @@ class Change(TypedDict):
 
 Sampling: TypeAlias = SamplingOff | SamplingPerAck | SamplingInterval
 """Times at which a row is written."""
-Shaper: TypeAlias = ShaperTokenBucket | ShaperPolicer | ShaperTrace
+Shaper: TypeAlias = ShaperTokenBucket | ShaperHtb | ShaperPolicer | ShaperTrace
 """Limit of a link besides its rate."""
 WhenFull: TypeAlias = Literal["drop", "enobufs"]
 """Reaction of a full transmit queue to a packet. `drop`: drops the packet, and the stack does not know.

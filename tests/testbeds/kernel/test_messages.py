@@ -78,6 +78,27 @@ def test_a_link_that_only_passes_packets_on_has_no_queue_discipline() -> None:
     assert [m.get_attr("TCA_KIND") for m in sent({**link(), "rate_bps": None})] == ["netem"]
 
 
+def test_a_class_of_htb_is_what_the_file_says() -> None:
+    told = "{kind: htb, rate: 10mbit, ceil: 20mbit, burst: 3028B, cburst: 1514B}"
+    messages = sent({**link(shaper=told), "rate_bps": None})
+    assert [message.get_attr("TCA_KIND") for message in messages] == ["netem", "htb", "htb", "pfifo"]
+    parameters = messages[2].get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS")
+    assert (parameters["rate"], parameters["ceil"]) == (1_250_000, 2_500_000)
+    # 3028 bytes take 2.4224 ms at the rate, 1514 bytes 0.6056 ms at the ceiling's, in ticks of 64 ns.
+    assert (parameters["buffer"], parameters["cbuffer"]) == (37_850, 9_463)
+
+
+def test_a_token_bucket_has_the_peak_that_the_file_says() -> None:
+    told = "{kind: tbf, rate: 10mbit, burst: 3028B, peakrate: 20mbit}"
+    _, message, pfifo = qdiscs.messages({**link(shaper=told), "rate_bps": None}, 3)
+    assert read(tcmsg, pfifo)["parent"] == 0x40001
+    found = dict(_attributes(options(message)))
+    rate, peak, _, burst, mtu = struct.unpack("=12s12sIII", found[1])
+    assert [struct.unpack("=8xI", each)[0] for each in (rate, peak)] == [1_250_000, 2_500_000]
+    assert (burst, mtu) == (37_850, 9_463)
+    assert [struct.unpack("=I", found[each])[0] for each in (6, 7)] == [3028, 1514]
+
+
 def options(message: bytes) -> bytes:
     """The content of TCA_OPTIONS."""
     place = 16 + 20

@@ -2,12 +2,21 @@
 
 use crate::packet::Nanos;
 
-/// A token bucket, in exact integers: a byte takes 8 * 10^9 tokens, and `rate_bps` of them are added each nanosecond.
-pub(super) struct TokenBucket {
+/// One bucket, or two of which a packet needs tokens at the same time.
+pub(super) struct Buckets {
+    first: Bucket,
+    second: Option<Bucket>,
+    /// A packet leaves as long as no bucket is overdrawn, and may overdraw it.
+    overdraws: bool,
+}
+
+/// A bucket in exact integers: a byte takes 8 * 10^9 tokens, and `rate_bps` of them are added each nanosecond.
+struct Bucket {
     rate_bps: u64,
     /// Most tokens in the bucket.
-    capacity: u128,
-    tokens: u128,
+    capacity: i128,
+    /// Below zero: overdrawn.
+    tokens: i128,
     /// The time of which `tokens` is the number.
     at: Nanos,
 }
@@ -15,41 +24,80 @@ pub(super) struct TokenBucket {
 /// A time that no run reaches, to which a delay can be added.
 const NEVER: Nanos = Nanos::MAX / 2;
 
-/// Tokens for a byte.
-const BYTE: u128 = 8_000_000_000;
+/// Tokens for so many bytes.
+fn tokens(bytes: u32) -> i128 {
+    i128::from(bytes) * 8_000_000_000
+}
 
-impl TokenBucket {
+impl Buckets {
     /// A full bucket.
     pub(super) fn new(rate_bps: u64, burst_bytes: u32) -> Self {
-        let capacity = u128::from(burst_bytes) * BYTE;
-        TokenBucket { rate_bps, capacity, tokens: capacity, at: 0 }
+        Buckets { first: Bucket::new(rate_bps, burst_bytes), second: None, overdraws: false }
+    }
+
+    /// Returns them with a second bucket.
+    pub(super) fn and(self, rate_bps: u64, burst_bytes: u32) -> Self {
+        Buckets { second: Some(Bucket::new(rate_bps, burst_bytes)), ..self }
+    }
+
+    /// Returns them so that packets may overdraw them.
+    pub(super) fn overdrawn(self) -> Self {
+        Buckets { overdraws: true, ..self }
+    }
+
+    /// Whether the size of a packet decides when it can leave.
+    pub(super) fn weighs(&self) -> bool {
+        !self.overdraws
     }
 
     /// Whether a packet of so many bytes can ever pass.
     pub(super) fn fits(&self, len: u32) -> bool {
-        u128::from(len) * BYTE <= self.capacity
+        self.overdraws || self.all().all(|bucket| tokens(len) <= bucket.capacity)
     }
 
-    /// Time when there will be tokens for `len` bytes that [`TokenBucket::fits`], not before `now`.
+    /// Time when a packet of `len` bytes that [`Buckets::fits`] can leave, not before `now`.
     pub(super) fn ready(&self, now: Nanos, len: u32) -> Nanos {
-        let missing = (u128::from(len) * BYTE).saturating_sub(self.tokens_at(now));
+        let wanted = if self.overdraws { 0 } else { tokens(len) };
+        self.all().map(|bucket| bucket.ready(now, wanted)).fold(now, Nanos::max)
+    }
+
+    /// Takes the tokens of `len` bytes, if the packet can leave.
+    pub(super) fn take(&mut self, now: Nanos, len: u32) -> bool {
+        let leaves = self.ready(now, len) <= now;
+        if leaves {
+            self.first.take(now, tokens(len));
+            self.second.iter_mut().for_each(|bucket| bucket.take(now, tokens(len)));
+        }
+        leaves
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Bucket> {
+        std::iter::once(&self.first).chain(&self.second)
+    }
+}
+
+impl Bucket {
+    fn new(rate_bps: u64, burst_bytes: u32) -> Self {
+        let capacity = tokens(burst_bytes);
+        Bucket { rate_bps, capacity, tokens: capacity, at: 0 }
+    }
+
+    /// Time when it has so many tokens, not before `now`.
+    fn ready(&self, now: Nanos, wanted: i128) -> Nanos {
+        let missing = (wanted - self.tokens_at(now)).max(0).unsigned_abs();
         let time = missing.div_ceil(u128::from(self.rate_bps));
         now.saturating_add(Nanos::try_from(time).unwrap_or(Nanos::MAX))
     }
 
-    /// Takes the tokens of `len` bytes, if they are there.
-    pub(super) fn take(&mut self, now: Nanos, len: u32) -> bool {
-        let left = self.tokens_at(now).checked_sub(u128::from(len) * BYTE);
-        if let Some(left) = left {
-            self.tokens = left;
-            self.at = now;
-        }
-        left.is_some()
+    fn take(&mut self, now: Nanos, taken: i128) {
+        self.tokens = self.tokens_at(now) - taken;
+        self.at = now;
     }
 
-    fn tokens_at(&self, now: Nanos) -> u128 {
+    fn tokens_at(&self, now: Nanos) -> i128 {
         let fresh = u128::from(now - self.at) * u128::from(self.rate_bps);
-        (self.tokens + fresh).min(self.capacity)
+        let fresh = i128::try_from(fresh).unwrap_or(i128::MAX);
+        self.tokens.saturating_add(fresh).min(self.capacity)
     }
 }
 
@@ -115,13 +163,35 @@ mod tests {
     #[test]
     fn a_bucket_lets_a_burst_pass_and_then_its_rate() {
         // 8 Mbit/s: a byte takes a microsecond.
-        let mut bucket = TokenBucket::new(8_000_000, 3000);
+        let mut bucket = Buckets::new(8_000_000, 3000);
         assert!(bucket.take(0, 1500) && bucket.take(0, 1500) && !bucket.take(0, 1));
         assert_eq!(bucket.ready(0, 1500), 1_500_000);
         assert!(!bucket.take(1_499_999, 1500) && bucket.take(1_500_000, 1500));
         // However long it is left alone, it holds no more than its burst.
         assert_eq!(bucket.ready(1 << 60, 3000), 1 << 60);
         assert!(bucket.fits(3000) && !bucket.fits(3001));
+    }
+
+    #[test]
+    fn a_packet_needs_tokens_of_both_buckets() {
+        // 8 and 16 Mbit/s: at the peak a byte takes half a microsecond.
+        let mut buckets = Buckets::new(8_000_000, 3000).and(16_000_000, 1500);
+        assert!(buckets.take(0, 1500) && !buckets.take(0, 1500));
+        assert_eq!(buckets.ready(0, 1500), 750_000);
+        assert!(buckets.take(750_000, 1500));
+        assert_eq!(buckets.ready(750_000, 1500), 1_500_000);
+        assert!(!buckets.fits(1501));
+    }
+
+    #[test]
+    fn buckets_that_are_overdrawn_let_any_packet_pass_that_finds_tokens() {
+        let mut buckets = Buckets::new(8_000_000, 1000).and(16_000_000, 100).overdrawn();
+        assert!(buckets.fits(u32::MAX) && buckets.take(0, 1500));
+        // 500 bytes are owed at the rate, 1400 at the ceiling's.
+        assert_eq!(buckets.ready(0, 9000), 700_000);
+        assert!(!buckets.take(699_999, 1) && buckets.take(700_000, 1500));
+        // 1300 bytes are owed at the rate, 1500 at the ceiling's.
+        assert_eq!(buckets.ready(700_000, 1), 2_000_000);
     }
 
     #[test]

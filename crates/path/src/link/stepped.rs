@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::server::Server;
-use super::shaper::{TokenBucket, Trace};
+use super::shaper::{Buckets, Trace};
 use super::wire::Wire;
 use super::{Counters, LinkChange, LinkConfig};
 use crate::packet::{DropReason, Nanos, Output, Packet};
@@ -51,11 +51,36 @@ struct State {
 
 enum Shaper<P> {
     None,
-    /// Token bucket, with the packet that waits for tokens and the time at which they will be there, where the
+    /// Token buckets, with the packet that waits for tokens and the time at which they will be there, where the
     /// discipline could not tell the size of its next packet without dequeuing it.
-    TokenBucket(TokenBucket, Option<(Nanos, Queued<P>)>),
-    Policer(TokenBucket),
+    Buckets(Buckets, Option<(Nanos, Queued<P>)>),
+    Policer(Buckets),
     Trace(Trace),
+}
+
+impl<P> Shaper<P> {
+    fn new(config: &ShaperConfig) -> Self {
+        match *config {
+            ShaperConfig::TokenBucket { rate_bps, burst_bytes, peak } => {
+                let buckets = Buckets::new(rate_bps, burst_bytes);
+                let buckets = match peak {
+                    Some(peak) => buckets.and(peak.rate_bps, peak.burst_bytes),
+                    None => buckets,
+                };
+                Shaper::Buckets(buckets, None)
+            }
+            ShaperConfig::Htb { rate_bps, ceil_bps, burst_bytes, cburst_bytes } => {
+                let buckets = Buckets::new(rate_bps, burst_bytes).and(ceil_bps, cburst_bytes);
+                Shaper::Buckets(buckets.overdrawn(), None)
+            }
+            ShaperConfig::Policer { rate_bps, burst_bytes } => {
+                Shaper::Policer(Buckets::new(rate_bps, burst_bytes))
+            }
+            ShaperConfig::Trace { ref opportunities_ns, period_ns, bytes } => {
+                Shaper::Trace(Trace::new(opportunities_ns, period_ns, bytes))
+            }
+        }
+    }
 }
 
 impl<P: Packet + 'static> Stepped<P> {
@@ -67,18 +92,7 @@ impl<P: Packet + 'static> Stepped<P> {
         let mtu = config.mtu + config.overhead;
         let link = LinkContext { rate_bps: config.rate_bps, mtu, random: streams("aqm") };
         config.shaper.iter().for_each(|shaper| shaper.check().unwrap_or_else(|why| panic!("{why}")));
-        let shaper = match config.shaper {
-            None => Shaper::None,
-            Some(ShaperConfig::TokenBucket { rate_bps, burst_bytes }) => {
-                Shaper::TokenBucket(TokenBucket::new(rate_bps, burst_bytes), None)
-            }
-            Some(ShaperConfig::Policer { rate_bps, burst_bytes }) => {
-                Shaper::Policer(TokenBucket::new(rate_bps, burst_bytes))
-            }
-            Some(ShaperConfig::Trace { ref opportunities_ns, period_ns, bytes }) => {
-                Shaper::Trace(Trace::new(opportunities_ns, period_ns, bytes))
-            }
-        };
+        let shaper = config.shaper.as_ref().map_or(Shaper::None, Shaper::new);
         let queue = queue::build(&config.queue, link);
         Stepped {
             bare: matches!(shaper, Shaper::None) && !config.report_changes && config.jitter.is_none(),
@@ -128,7 +142,7 @@ impl<P: Packet + 'static> Stepped<P> {
         let len = packet.bytes() + self.overhead;
         let refused = match &mut self.shaper {
             Shaper::None | Shaper::Trace(_) => None,
-            Shaper::TokenBucket(bucket, _) => (!bucket.fits(len)).then_some(DropReason::Overlimit),
+            Shaper::Buckets(bucket, _) => (!bucket.fits(len)).then_some(DropReason::Overlimit),
             Shaper::Policer(bucket) => (!bucket.take(at, len)).then_some(DropReason::Policer),
         };
         if let Some(why) = refused {
@@ -139,7 +153,7 @@ impl<P: Packet + 'static> Stepped<P> {
         let item = Queued { packet, arrived: at, len };
         if self.waiting == 0 {
             self.waiting_since = at;
-            let shaped = matches!(self.shaper, Shaper::TokenBucket(..) | Shaper::Trace(_));
+            let shaped = matches!(self.shaper, Shaper::Buckets(..) | Shaper::Trace(_));
             let free = !shaped && !self.paused && self.server.free_at() <= at;
             if free && self.queue.can_bypass() {
                 self.transmit(at, item, out);
@@ -178,7 +192,7 @@ impl<P: Packet + 'static> Stepped<P> {
     fn start_slow(&mut self, start: Nanos, out: &mut impl Output<P>) {
         self.remember(start);
         let item = match &mut self.shaper {
-            Shaper::TokenBucket(_, held) if held.is_some() => held.take().map(|(_, item)| item),
+            Shaper::Buckets(_, held) if held.is_some() => held.take().map(|(_, item)| item),
             Shaper::Trace(trace) => {
                 let opportunity = trace.ready(start);
                 if opportunity > start {
@@ -190,7 +204,7 @@ impl<P: Packet + 'static> Stepped<P> {
             _ => self.take(start, out),
         };
         let Some(item) = item else { return };
-        if let Shaper::TokenBucket(bucket, held) = &mut self.shaper
+        if let Shaper::Buckets(bucket, held) = &mut self.shaper
             && !bucket.take(start, item.len)
         {
             *held = Some((bucket.ready(start, item.len), item));
@@ -224,7 +238,7 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     fn due_slow(&self) -> Nanos {
-        if let Shaper::TokenBucket(_, Some((ready, _))) = &self.shaper {
+        if let Shaper::Buckets(_, Some((ready, _))) = &self.shaper {
             return self.waiting_since.max(*ready);
         }
         if self.waiting == 0 {
@@ -232,8 +246,9 @@ impl<P: Packet + 'static> Stepped<P> {
         }
         let free = self.due_in_queue();
         match &self.shaper {
-            Shaper::TokenBucket(bucket, _) => {
-                self.queue.head_len(&self.store).map_or(free, |len| bucket.ready(free, len))
+            Shaper::Buckets(buckets, _) => {
+                let len = if buckets.weighs() { self.queue.head_len(&self.store) } else { Some(0) };
+                len.map_or(free, |len| buckets.ready(free, len))
             }
             _ => free,
         }
@@ -353,7 +368,7 @@ impl<P: Packet + 'static> Stepped<P> {
     fn backlog(&self) -> (u64, u32) {
         let (bytes, packets) = (self.queue.backlog_bytes(), self.waiting);
         match &self.shaper {
-            Shaper::TokenBucket(_, Some((_, held))) => (bytes + u64::from(held.len), packets + 1),
+            Shaper::Buckets(_, Some((_, held))) => (bytes + u64::from(held.len), packets + 1),
             _ => (bytes, packets),
         }
     }

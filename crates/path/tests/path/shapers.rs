@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::common::{Bug, Feed, Log, Pkt, check, equal, link, run_stepped};
 use path::{
     CakeConfig, CodelConfig, DropReason, FlowMode, JitterConfig, JitterKind, Link, LinkChange, LinkConfig,
-    Mode, PfifoConfig, QueueConfig, ShaperConfig, stream,
+    Mode, PeakConfig, PfifoConfig, QueueConfig, ShaperConfig, stream,
 };
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn at(times: impl IntoIterator<Item = u64>) -> Vec<(u64, Pkt)> {
 #[test]
 fn a_token_bucket_delays_what_exceeds_its_burst() {
     // 8 Mbit/s, so that a packet needs tokens of 1 ms, and a burst of three.
-    let config = shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 3000 });
+    let config = shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 3000, peak: None });
     let log = send(&config, at([0, 0, 0, 0, 0, 20 * MS, 20 * MS]));
     let times: Vec<_> = log.forwarded.iter().map(|&(at, _)| at).collect();
     assert_eq!(times, [0, 0, 0, MS, 2 * MS, 20 * MS, 20 * MS]);
@@ -42,7 +42,7 @@ fn a_token_bucket_keeps_its_rate() {
     let cases = || (1000..20_000_000_u64, 100..10_000_u32, arrivals());
     let property = |(rate_bps, burst_bytes, arrivals): &(u64, u32, Arrivals), bug| {
         let (rate, burst) = spoilt(*rate_bps, *burst_bytes, bug);
-        let bucket = ShaperConfig::TokenBucket { rate_bps: rate, burst_bytes: burst };
+        let bucket = ShaperConfig::TokenBucket { rate_bps: rate, burst_bytes: burst, peak: None };
         // The link behind it takes a nanosecond for each byte.
         let log = send(&LinkConfig { rate_bps: Some(8_000_000_000), ..shaped(bucket) }, arrivals.clone());
         let mut found: Vec<(u64, u32)> = log.forwarded.iter().map(|(at, packet)| (*at, packet.id)).collect();
@@ -83,9 +83,58 @@ fn spoilt(rate_bps: u64, burst_bytes: u32, bug: Bug) -> (u64, u32) {
     }
 }
 
+/// For packets of one size, that may be overdrawn is worth a packet more in the bucket.
+#[test]
+fn htb_is_a_token_bucket_that_holds_a_packet_more() {
+    let arrivals = || at((0..40).map(|n| (n * n % 17) * MS));
+    let times = |shaper| -> Vec<u64> {
+        send(&shaped(shaper), arrivals()).forwarded.iter().map(|&(at, _)| at).collect()
+    };
+    for burst_bytes in [0, 1000, 3500] {
+        let (rate_bps, ceil_bps) = (8_000_000, 8_000_000);
+        let htb = ShaperConfig::Htb { rate_bps, ceil_bps, burst_bytes, cburst_bytes: burst_bytes };
+        let bucket = ShaperConfig::TokenBucket { rate_bps, burst_bytes: burst_bytes + 1000, peak: None };
+        assert_eq!(times(htb), times(bucket), "{burst_bytes}");
+    }
+}
+
+/// `cburst` at the rate `ceil` bounds how fast what `burst` allows leaves; so does the peak rate of a token bucket.
+#[test]
+fn a_second_bucket_spreads_a_burst() {
+    let times = |shaper| -> Vec<u64> {
+        send(&shaped(shaper), at([0; 5])).forwarded.iter().map(|&(at, _)| at).collect()
+    };
+    let (rate_bps, ceil_bps) = (8_000_000, 16_000_000);
+    let htb = ShaperConfig::Htb { rate_bps, ceil_bps, burst_bytes: 1500, cburst_bytes: 0 };
+    // The last one alone waits for the rate: what the bucket held is gone.
+    assert_eq!(times(htb), [0, MS / 2, MS, 3 * MS / 2, 5 * MS / 2]);
+    let peak = Some(PeakConfig { rate_bps: ceil_bps, burst_bytes: 1000 });
+    let bucket = ShaperConfig::TokenBucket { rate_bps, burst_bytes: 2500, peak };
+    assert_eq!(times(bucket), [0, MS / 2, MS, 3 * MS / 2, 5 * MS / 2]);
+}
+
+/// HTB asks its discipline for a packet when it may leave, so that CoDel sees how long it has really waited, and never holds
+/// one back.
+#[test]
+fn htb_leaves_packets_with_their_discipline() {
+    let codel = QueueConfig::Codel(CodelConfig {
+        limit_packets: 2,
+        target_ns: 100 * MS,
+        interval_ns: 100 * MS,
+        ecn: false,
+        ce_threshold_ns: None,
+    });
+    let (rate_bps, ceil_bps) = (8_000_000, 8_000_000);
+    let htb = ShaperConfig::Htb { rate_bps, ceil_bps, burst_bytes: 0, cburst_bytes: 0 };
+    let config = LinkConfig { queue: codel, ..shaped(htb) };
+    let log = run_stepped(&config, &Feed { arrivals: at([0, 0, 0, 0]), questions: vec![0, MS] });
+    let backlog: Vec<_> = log.samples.iter().map(|(_, counters)| counters.backlog_packets).collect();
+    assert_eq!((backlog, log.dropped.len()), (vec![2, 1], 1));
+}
+
 #[test]
 fn a_packet_larger_than_the_burst_is_dropped() {
-    let config = shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 999 });
+    let config = shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 999, peak: None });
     let log = send(&config, at([0]));
     assert_eq!(log.dropped, [(0, 0, DropReason::Overlimit)]);
 }
@@ -103,7 +152,7 @@ fn the_packet_that_waits_for_tokens_counts_as_waiting() {
     for (queue, kept) in [(QueueConfig::Pfifo(PfifoConfig { limit_packets: 2 }), 2), (codel, 3)] {
         let config = LinkConfig {
             queue,
-            ..shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 1000 })
+            ..shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 1000, peak: None })
         };
         let feed = Feed { arrivals: at([0, 0, 0, 0, 0, 0]), questions: vec![0, MS, 10 * MS] };
         let log = run_stepped(&config, &feed);

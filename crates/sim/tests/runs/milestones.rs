@@ -72,7 +72,7 @@ fn a_small_queue_drains_through_a_token_bucket() {
         access.shaper = shaper;
         milestones(&carry_out(&scenario, false))[0].2
     };
-    let bucket = ShaperConfig::TokenBucket { rate_bps: 1_000_000_000, burst_bytes: 3028 };
+    let bucket = ShaperConfig::TokenBucket { rate_bps: 1_000_000_000, burst_bytes: 3028, peak: None };
     let (by_rate, by_bucket) = (took(None), took(Some(bucket)));
     assert!((by_rate - by_bucket).unsigned_abs() < MS, "{by_rate} {by_bucket}");
 }

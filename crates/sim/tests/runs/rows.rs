@@ -13,8 +13,8 @@ use contract::scenario::{
 };
 use contract::table::{Batch, ColumnData};
 use path::{
-    CodelConfig, JitterConfig, JitterKind, LossConfig, PauseConfig, PfifoConfig, QueueConfig, ShaperConfig,
-    SwitchConfig,
+    CodelConfig, JitterConfig, JitterKind, LossConfig, PauseConfig, PeakConfig, PfifoConfig, QueueConfig,
+    ShaperConfig, SwitchConfig,
 };
 use sha2::{Digest, Sha256};
 
@@ -289,7 +289,15 @@ fn links() -> Vec<(&'static str, Scenario)> {
         ("jitter-normal", jitter(JitterKind::Normal, true)),
         ("jitter-pareto", jitter(JitterKind::Pareto, false)),
         ("jitter-table", jitter(JitterKind::Table, true)),
-        ("token-bucket", shaped(ShaperConfig::TokenBucket { rate_bps, burst_bytes })),
+        ("token-bucket", shaped(ShaperConfig::TokenBucket { rate_bps, burst_bytes, peak: None })),
+        ("token-bucket-peak", {
+            let peak = Some(PeakConfig { rate_bps: 2 * rate_bps, burst_bytes: 1514 });
+            shaped(ShaperConfig::TokenBucket { rate_bps, burst_bytes, peak })
+        }),
+        ("htb", {
+            let (ceil_bps, cburst_bytes) = (2 * rate_bps, 1514);
+            shaped(ShaperConfig::Htb { rate_bps, ceil_bps, burst_bytes, cburst_bytes })
+        }),
         ("policer", shaped(ShaperConfig::Policer { rate_bps, burst_bytes })),
         ("trace", shaped(ShaperConfig::Trace { opportunities_ns, period_ns: 80 * MS, bytes: 1504 })),
         ("switch", {

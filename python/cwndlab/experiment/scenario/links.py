@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Set
 from dataclasses import replace
 from itertools import groupby
 
@@ -21,6 +21,7 @@ from cwndlab.experiment.schema import (
     PFIFO,
     Link,
     Settings,
+    Shaper,
     Switch,
 )
 from cwndlab.experiment.units import BadValue
@@ -107,6 +108,12 @@ class Links(Queues):
         queue = wire.link.queue
         if wire.nic is not None and (queue is None or wire.nic.tx_queue is not None):
             return {"kind": "pfifo", "limit_packets": tx_queue(wire.nic)}
+        limit = wire.link.shaper.limit if wire.link.shaper else None
+        if limit is not None:
+            if queue is not None:
+                found = BadValue("a limit beside a queue", "one or the other: it is the limit of the queue")
+                raise Misplaced((*wire.at("shaper"), "limit"), found)
+            return {"kind": "bfifo", "limit_bytes": limit}
         switch, _ = self.switches().get(wire.from_, (None, ()))
         if queue is None and switch is not None and switch.buffer is not None:
             return {"kind": "bfifo", "limit_bytes": switch.buffer}
@@ -117,13 +124,13 @@ class Links(Queues):
         shaper = link.shaper
         if shaper is None:
             return None
-        needed = {"file"} if shaper.kind == "trace" else {"rate", "burst"}
-        for key in ("rate", "burst", "file"):
-            value = getattr(shaper, key)
-            if value is None and key in needed:
-                raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
-            if value is not None and key not in needed:
-                raise Misplaced((*path, key), BadValue(f"{key} of a {shaper.kind}", one_of(sorted(needed))))
+        needed, optional = _SHAPERS[shaper.kind]
+        written = {key for key, value in shaper.written() if key != "kind" and value is not None}
+        for key in sorted(needed - written):
+            raise Misplaced((*path, key), BadValue(problem="missing; this key is required"))
+        for key in sorted(written - needed - optional):
+            known = one_of(sorted(needed | optional))
+            raise Misplaced((*path, key), BadValue(f"{key} of a {shaper.kind}", known))
         if shaper.file is not None:
             opportunities, period = self.companion(companion_files.trace, shaper.file, (*path, "file"))
             return {
@@ -132,10 +139,13 @@ class Links(Queues):
                 "period_ns": period,
                 "bytes": companion_files.TRACE_BYTES,
             }
+        if shaper.kind == "htb":
+            return _htb(shaper, path)
         rate, burst = shaper.rate or 0, shaper.burst or 0
         check_room(burst, link, (*path, "burst"))
         if shaper.kind == "tbf":
-            return {"kind": "token-bucket", "rate_bps": rate, "burst_bytes": burst}
+            peak = _peak(shaper, link, path)
+            return {"kind": "token-bucket", "rate_bps": rate, "burst_bytes": burst, "peak": peak}
         return {"kind": "policer", "rate_bps": rate, "burst_bytes": burst}
 
     def schedule(self, net: Topology, start: Moment) -> list[contract.Change]:
@@ -189,6 +199,51 @@ class Links(Queues):
             "queue": self.discipline(new.queue, (*path, "queue"), wire, moment) if new.queue else None,
             "down": new.down,
         }
+
+
+_SHAPERS: Mapping[str, tuple[Set[str], Set[str]]] = {
+    "htb": ({"rate"}, {"ceil", "burst", "cburst"}),
+    "tbf": ({"rate", "burst"}, {"limit", "peakrate", "mtu"}),
+    "policer": ({"rate", "burst"}, set()),
+    "trace": ({"file"}, set()),
+}
+"""Keys that each kind of shaper needs, and that it has besides."""
+
+HTB_BURST = 1600
+"""Burst of a class of HTB that is given none, bytes: what `tc` tells a kernel whose clock has nanoseconds
+(iproute2, q_htb.c)."""
+
+
+def _htb(shaper: Shaper, path: Path) -> contract.Shaper:
+    """Return a class of HTB."""
+    rate = shaper.rate or 0
+    ceil = rate if shaper.ceil is None else shaper.ceil
+    if ceil < rate:
+        expected = f"at least the rate, {units.format_rate(rate)}"
+        raise Misplaced((*path, "ceil"), BadValue(units.format_rate(ceil), expected))
+    burst, cburst = (HTB_BURST if size is None else size for size in (shaper.burst, shaper.cburst))
+    return {
+        "kind": "htb",
+        "rate_bps": rate,
+        "ceil_bps": ceil,
+        "burst_bytes": burst,
+        "cburst_bytes": cburst,
+    }
+
+
+def _peak(shaper: Shaper, link: Link, path: Path) -> contract.Peak | None:
+    """Return the second bucket of a token bucket."""
+    if shaper.peakrate is None:
+        if shaper.mtu is not None:
+            raise Misplaced((*path, "mtu"), BadValue("mtu without a peakrate", "both or neither"))
+        return None
+    rate = shaper.rate or 0
+    if shaper.peakrate <= rate:
+        expected = f"above the rate, {units.format_rate(rate)}"
+        raise Misplaced((*path, "peakrate"), BadValue(units.format_rate(shaper.peakrate), expected))
+    size = link.mtu + overhead(link) if shaper.mtu is None else shaper.mtu
+    check_room(size, link, (*path, "mtu"))
+    return {"rate_bps": shaper.peakrate, "burst_bytes": size}
 
 
 _SWITCHES: tuple[Path, ...] = (("network", "star", "switch"), ("network", "switch_of"))

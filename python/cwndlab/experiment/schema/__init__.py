@@ -17,6 +17,7 @@ from cwndlab.experiment.schema.links import (
     Network,
     Reversible,
     Settings,
+    Shaper,
     Star,
     Switch,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "Reversible",
     "Section",
     "Settings",
+    "Shaper",
     "Spec",
     "Star",
     "Switch",

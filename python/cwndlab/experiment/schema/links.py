@@ -28,11 +28,16 @@ class Shaper(Section):
     """Limit of a link's rate besides a plain one."""
 
     section: ClassVar[str] = "shaper"
-    kind: Annotated[str, *word("tbf", "policer", "trace")] = required(
-        "token bucket, policer or mahimahi trace"
+    kind: Annotated[str, *word("htb", "tbf", "policer", "trace")] = required(
+        "class of HTB, token bucket, policer or mahimahi trace"
     )
     rate: Rate | None = about("rate of the tokens")
-    burst: Size | None = about("size of the bucket")
+    burst: Size | None = about("size of the bucket; of htb 1600B unless given")
+    ceil: Rate | None = about("htb: rate of a second bucket; that of the first unless given")
+    cburst: Size | None = about("htb: size of the second bucket; 1600B unless given")
+    limit: Size | None = about("tbf: bytes that may wait, in place of a queue")
+    peakrate: Rate | None = about("tbf: rate of a second bucket")
+    mtu: Size | None = about("tbf: size of the second bucket; a full packet of the link unless given")
     file: Text | None = about("mahimahi trace, beside the experiment")
 
 

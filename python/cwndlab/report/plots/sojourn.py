@@ -20,15 +20,15 @@ def draw(selection: Selection) -> Plot:
     """Return the plot in ms: the bytes that wait over the link's rate at that time, exact for a FIFO queue.
 
     The packet in service is not counted. The rate is that of the run's Scenario with its schedule, or that of
-    a token bucket behind the queue where it is lower, as when the burst is spent; hops without a rate have no
-    queue and are left out. Raises InputError if no hop is left.
+    a token bucket or htb behind the queue where it is lower, as when the burst is spent; hops without a rate
+    have no queue and are left out. Raises InputError if no hop is left.
     """
     lines = []
     for run, hop, frame in hops_of(selection, "backlog_bytes"):
         scenario = selection.results.record(run.run_id).scenario
         link = next((link for link in scenario["links"] if link["name"] == hop), None)
         shaper: Mapping[str, Any] = (link and link.get("shaper")) or {}
-        bucket_bps = float(shaper["rate_bps"]) if shaper.get("kind") == "token-bucket" else math.inf
+        bucket_bps = float(shaper["rate_bps"]) if shaper.get("kind") in ("token-bucket", "htb") else math.inf
         if link is None or not (link["rate_bps"] or bucket_bps < math.inf):
             continue
         t_s = floats(frame["t_s"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 FIRST_NODE = 100
 """File descriptor of the first node's namespace in the agent (crates/agent/src/guest/node.rs)."""
@@ -125,16 +126,40 @@ def qdisc(
     return _message(_QDISC, _NEW if new else _CHANGE, body + told)
 
 
+class Bucket(NamedTuple):
+    """A token bucket: bytes per second, and most bytes in it."""
+
+    bytes_per_s: int
+    burst: int
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Bucket:
+        """Return the bucket of a Scenario's shaper."""
+        return cls(told["rate_bps"] // 8, told["burst_bytes"])
+
+    @property
+    def rate(self) -> bytes:
+        """The rate as the kernel takes it."""
+        return _rate(self.bytes_per_s)
+
+    @property
+    def wide(self) -> bytes | None:
+        """The rate where 32 bits are too few for it."""
+        return struct.pack("=Q", self.bytes_per_s) if self.bytes_per_s >> 32 else None
+
+    @property
+    def ticks(self) -> int:
+        """The time that its bytes take."""
+        return _ticks(self.burst, self.bytes_per_s)
+
+
 def htb_class(
-    index: int, bytes_per_s: int, packet: int, *, handle: int, parent: int, new: bool = True
+    index: int, rate: Bucket, ceil: Bucket, quantum: int, *, handle: int, parent: int, new: bool = True
 ) -> bytes:
-    """The one class of HTB, with a rate; a packet of that size may leave at a time."""
-    burst = _ticks(packet, bytes_per_s)
-    rate = _rate(bytes_per_s)
-    parameters = struct.pack("=12s12sIIIII", rate, rate, burst, burst, packet, 0, 0)
-    wide = struct.pack("=Q", bytes_per_s) if bytes_per_s >> 32 else None
+    """The one class of HTB: a packet leaves while neither bucket is overdrawn."""
+    parameters = struct.pack("=12s12sIIIII", rate.rate, ceil.rate, rate.ticks, ceil.ticks, quantum, 0, 0)
     body = struct.pack("=BxHiIII", 0, 0, index, handle, parent, 0)
-    options = attributes({1: parameters, 6: wide, 7: wide})
+    options = attributes({1: parameters, 6: rate.wide, 7: ceil.wide})
     return _message(_CLASS, _NEW if new else _CHANGE, body + attribute(1, "htb") + attribute(2, options))
 
 
@@ -143,13 +168,12 @@ def htb() -> Options:
     return attribute(2, struct.pack("=IIIII", 3, 10, 1, 0, 0))
 
 
-def tbf(bytes_per_s: int, burst: int, limit: int) -> Options:
-    """Tokens of a rate, as many as `burst` bytes at most."""
-    parameters = struct.pack(
-        "=12s12sIII", _rate(bytes_per_s), bytes(12), limit, _ticks(burst, bytes_per_s), 0
-    )
-    wide = struct.pack("=Q", bytes_per_s) if bytes_per_s >> 32 else None
-    return attributes({1: parameters, 4: wide, 6: burst})
+def tbf(bucket: Bucket, peak: Bucket | None, limit: int) -> Options:
+    """Token buckets: a packet needs as many tokens as it has bytes, of the peak rate's too."""
+    second, mtu = (bytes(12), 0) if peak is None else (peak.rate, peak.ticks)
+    parameters = struct.pack("=12s12sIII", bucket.rate, second, limit, bucket.ticks, mtu)
+    more = {5: peak.wide, 7: peak.burst} if peak is not None else {}
+    return attributes({1: parameters, 4: bucket.wide, 6: bucket.burst, **more})
 
 
 def _rate(bytes_per_s: int) -> bytes:

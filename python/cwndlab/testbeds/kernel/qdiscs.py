@@ -1,6 +1,6 @@
 """Links of a Scenario as queue disciplines of a kernel: their messages, and what cannot be.
 
-    netem (delay, loss, duplicates, damage) ── htb with one class (rate), or tbf ── the link's queue
+    netem (delay, loss, duplicates, damage) ── htb with one class, or tbf ── the link's queue
     at the next node, of a link with jitter: netem (delay, jitter)
 
 What a link has not is left out. A fixed delay comes before the queue, which changes nothing; one that varies
@@ -63,7 +63,7 @@ def needs(link: Link, *, changing: bool = False) -> list[str]:
     if changing or _impaired(link):
         kinds.append("netem")
     if link["shaper"] is not None:
-        kinds.append("tbf")
+        kinds.append("htb" if link["shaper"]["kind"] == "htb" else "tbf")
     elif link["rate_bps"] is not None:
         kinds.append("htb")
     elif link["queue"]["kind"] == "cake" and link["queue"]["bandwidth_bps"]:
@@ -102,8 +102,9 @@ def refusal(link: Link) -> str | None:
         return f"loss {loss['kind']}: netem loses at random, or by a Gilbert-Elliott chain"
     if link["jitter"] is not None and link["jitter"]["kind"] == "pareto":
         return "jitter pareto: netem's own table of it is another; give one by kind: file"
-    if shaper is not None and (shaper["kind"] != "token-bucket" or link["rate_bps"] is not None):
-        return "a shaper other than a token bucket alone, without a rate of the link"
+    made = shaper is None or shaper["kind"] in ("token-bucket", "htb")
+    if not made or (shaper is not None and link["rate_bps"] is not None):
+        return "a shaper other than a token bucket or htb alone, without a rate of the link"
     if queue["kind"] == "netem":
         return "a queue of kind netem, which is a host's egress"
     if queue["kind"] == "red" and queue["adaptive"] and queue["nodrop"]:
@@ -113,7 +114,7 @@ def refusal(link: Link) -> str | None:
 
 def change_refusal(link: Link, change: Change) -> str | None:
     """Reason why a link cannot be changed so in mid-run. None where it can."""
-    if change["rate_bps"] is not None and "htb" not in needs(link):
+    if change["rate_bps"] is not None and link["rate_bps"] is None:
         return "a change of the rate of a link that begins without one"
     if change["queue"] is not None and change["queue"]["kind"] not in needs(link)[-1:]:
         return f"a change to {change['queue']['kind']}: of a queue only its parameters can change"
@@ -137,8 +138,8 @@ def change_messages(link: Link, change: Change, index: int, *, down: bool) -> It
     if (change["delay_ns"], change["loss"], change["down"]) != (None, None, None):
         yield netlink.qdisc(index, "netem", _netem(link, down=down), handle=_NETEM, overhead=extra, new=False)
     if change["rate_bps"] is not None:
-        size = link["mtu"] + link["overhead"]
-        yield netlink.htb_class(index, change["rate_bps"] // 8, size, handle=_CLASS, parent=_HTB, new=False)
+        buckets = _one_packet(change["rate_bps"], link)
+        yield netlink.htb_class(index, *buckets, handle=_CLASS, parent=_HTB, new=False)
     if change["queue"] is not None:
         parent = _CLASS if "htb" in kinds else _BELOW_TBF if "tbf" in kinds else _BELOW_NETEM
         options = _queue(change["queue"])
@@ -149,19 +150,24 @@ def messages(link: Link, index: int, *, changing: bool = False) -> Iterator[byte
     """The messages that put a link's queue disciplines at an interface."""
     parent = netlink.ROOT
     extra = link["overhead"] - ETHERNET_HEADER
-    size = link["mtu"] + link["overhead"]
     if changing or _impaired(link):
         yield netlink.qdisc(index, "netem", _netem(link), handle=_NETEM, overhead=extra)
         parent, extra = _BELOW_NETEM, 0
     kinds = needs(link, changing=changing)
-    if "tbf" in kinds and link["shaper"] is not None:
-        shaper: Mapping[str, Any] = dict(link["shaper"])
-        options = netlink.tbf(shaper["rate_bps"] // 8, shaper["burst_bytes"], 1 << 30)
+    shaper: Mapping[str, Any] = dict(link["shaper"] or {})
+    if "tbf" in kinds:
+        peak = netlink.Bucket.of(shaper["peak"]) if shaper["peak"] else None
+        options = netlink.tbf(netlink.Bucket.of(shaper), peak, 1 << 30)
         yield netlink.qdisc(index, "tbf", options, handle=_TBF, parent=parent, overhead=extra)
         parent, extra = _BELOW_TBF, 0
-    elif "htb" in kinds and link["rate_bps"] is not None:
+    elif "htb" in kinds:
         yield netlink.qdisc(index, "htb", netlink.htb(), handle=_HTB, parent=parent, overhead=extra)
-        yield netlink.htb_class(index, link["rate_bps"] // 8, size, handle=_CLASS, parent=_HTB)
+        if shaper:
+            ceil = netlink.Bucket(shaper["ceil_bps"] // 8, shaper["cburst_bytes"])
+            buckets = netlink.Bucket.of(shaper), ceil, link["mtu"] + link["overhead"]
+        else:
+            buckets = _one_packet(link["rate_bps"] or 0, link)
+        yield netlink.htb_class(index, *buckets, handle=_CLASS, parent=_HTB)
         parent, extra = _CLASS, 0
     queue = link["queue"]
     if kinds[-1:] == [queue["kind"]]:
@@ -178,6 +184,13 @@ def places(link: Link, *, changing: bool = False) -> Places | None:
     if kinds == ["netem"]:
         return Places(_NETEM, None)
     return Places(_QUEUE, _NETEM if changing or link["loss"] is not None else None)
+
+
+def _one_packet(rate_bps: int, link: Link) -> tuple[netlink.Bucket, netlink.Bucket, int]:
+    """The class of a link with a plain rate: both buckets hold one packet. Behind them, its quantum."""
+    size = link["mtu"] + link["overhead"]
+    bucket = netlink.Bucket(rate_bps // 8, size)
+    return bucket, bucket, size
 
 
 def _impaired(link: Link) -> bool:

@@ -9,8 +9,8 @@ use contract::scenario::{
 };
 use path::{
     BfifoConfig, CakeConfig, CodelConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig,
-    JitterKind, LossConfig, PauseConfig, PfifoConfig, PieConfig, QueueConfig, RedConfig, ShaperConfig,
-    SwitchConfig,
+    JitterKind, LossConfig, PauseConfig, PeakConfig, PfifoConfig, PieConfig, QueueConfig, RedConfig,
+    ShaperConfig, SwitchConfig,
 };
 use tcp::profile;
 
@@ -408,9 +408,21 @@ impl Draw {
 
     fn shaper(&mut self) -> ShaperConfig {
         let (rate_bps, burst_bytes) = (self.rate(), self.small(0, u32::MAX));
-        match self.below(3) {
-            0 => ShaperConfig::TokenBucket { rate_bps, burst_bytes },
-            1 => ShaperConfig::Policer { rate_bps, burst_bytes },
+        match self.below(4) {
+            0 => {
+                let peak = self.maybe(2, |draw| PeakConfig {
+                    rate_bps: draw.rate(),
+                    burst_bytes: draw.small(0, u32::MAX),
+                });
+                ShaperConfig::TokenBucket { rate_bps, burst_bytes, peak }
+            }
+            1 => ShaperConfig::Htb {
+                rate_bps,
+                ceil_bps: self.rate(),
+                burst_bytes,
+                cburst_bytes: self.small(0, u32::MAX),
+            },
+            2 => ShaperConfig::Policer { rate_bps, burst_bytes },
             _ => {
                 let mut opportunities_ns: Vec<u64> = (0..1 + self.below(5)).map(|_| self.time()).collect();
                 opportunities_ns.sort_unstable();

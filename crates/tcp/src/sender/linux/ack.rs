@@ -109,7 +109,14 @@ impl LinuxSender {
     }
 
     /// Tags what the SACK blocks newly cover.
+    #[inline]
     pub(super) fn tag_sacks(&mut self, snd: &SendState, ack: &Ack<'_>, p: &mut Progress) {
+        if !ack.sack.is_empty() || ack.dsack.is_some() {
+            self.tag_blocks(snd, ack, p);
+        }
+    }
+
+    fn tag_blocks(&mut self, snd: &SendState, ack: &Ack<'_>, p: &mut Progress) {
         let dsack = ack.dsack.filter(|&range| self.believes_dsack(snd, range, p));
         p.dsack = dsack.is_some();
         if self.board.is_empty() {
@@ -237,7 +244,8 @@ impl LinuxSender {
     pub(super) fn clean_rtx_queue(&mut self, snd: &mut SendState, p: &mut Progress) -> u32 {
         let una = self.core.una;
         let head = self.board.head();
-        let mut packets = 0;
+        let plain = self.sack_ok && self.is_modern() && !snd.no_fast_path;
+        let mut packets = if plain { self.clean_plain(p) } else { 0 };
         while let Some(&packet) = self.board.front() {
             if packet.end() > una {
                 break;
@@ -295,6 +303,25 @@ impl LinuxSender {
             }
         }
         debug_assert_eq!(self.board.is_empty(), snd.outstanding() == 0 || una == snd.max);
+        packets
+    }
+
+    /// [`LinuxSender::clean_rtx_queue`] of the packets at the head that were sent once and never reported. They left in order,
+    /// so that the last tells what each in turn would.
+    #[inline]
+    fn clean_plain(&mut self, p: &mut Progress) -> u32 {
+        let head = self.board.head();
+        let Some((first, last)) = self.board.pop_plain(self.core.una) else { return 0 };
+        let packets = (self.board.head() - head) as u32;
+        self.rack.forget(head..self.board.head());
+        p.first_acked_sent = first.sent;
+        p.last_acked_sent = last.sent;
+        p.reordered = p.reordered.min(first.seq);
+        p.original |= first.end() <= self.high_seq;
+        self.core.count_delivered(packets, p.ece);
+        self.core.packets_out -= packets;
+        self.rack_advance(&last);
+        self.rate_delivered(&last, p);
         packets
     }
 

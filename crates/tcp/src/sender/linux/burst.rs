@@ -41,10 +41,11 @@ impl LinuxSender {
     ) -> Result<u64, Limit> {
         let mss = u64::from(self.core.mss);
         let cwnd_room = u64::from(self.core.cwnd - in_flight) * mss;
-        let most = self.tso_segments(snd) * mss;
+        let segments = self.tso_segments(snd);
+        let most = segments * mss;
         let allowed = cwnd_room.min(most);
         let head = match self.is_modern() {
-            true => self.head_buffer(snd, allowed),
+            true => self.head_buffer(snd, allowed, segments),
             false => Head { len: payload, last: true },
         };
         let whole = if head.last { snd.unsent() } else { head.len };
@@ -92,9 +93,12 @@ impl LinuxSender {
         if self.config.tso_rtt_log > 0 && shift < 64 {
             bytes += self.config.gso_max_size >> shift;
         }
-        let bytes = bytes.min(self.config.gso_max_size);
+        let segments = bytes.min(self.config.gso_max_size) / mss;
+        if segments >= most {
+            return most;
+        }
         let least = self.cc.min_tso_segs(&self.core).unwrap_or(self.config.min_tso_segs);
-        (bytes / mss).max(u64::from(least)).min(most)
+        segments.max(u64::from(least)).min(most)
     }
 
     /// Whether a burst that windows cut short waits for the next ACK to be whole.

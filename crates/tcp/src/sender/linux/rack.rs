@@ -1,5 +1,7 @@
 //! RACK (RFC 8985) as Linux has it: a packet is lost when one sent sufficiently later has been delivered.
 
+use std::ops::Range;
+
 use super::LinuxSender;
 use super::scoreboard::{EVER_RETRANS, Id, NONE, Packet, RETRANS};
 use super::timer::TimerKind;
@@ -47,6 +49,14 @@ impl Default for Rack {
 }
 
 impl Rack {
+    /// Packets that came first in the order of transmission are gone from it.
+    #[inline]
+    pub(super) fn forget(&mut self, ids: Range<Id>) {
+        if ids.contains(&self.edge) {
+            self.edge = NONE;
+        }
+    }
+
     /// Whether the delivered packet was sent after one sent at `sent` that ends at `end`.
     #[inline]
     fn after(&self, sent: Nanos, end: u64) -> bool {

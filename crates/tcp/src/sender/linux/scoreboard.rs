@@ -243,6 +243,31 @@ impl Scoreboard {
         self.ring = ring;
     }
 
+    /// Forgets the oldest packets that end by `una`, as far as they were sent once and no SACK reported them; returns the
+    /// first and the last of them. They come first in the order of transmission.
+    #[inline]
+    pub(super) fn pop_plain(&mut self, una: u64) -> Option<(Packet, Packet)> {
+        let head = self.head;
+        let first = *self.front()?;
+        let plain = |packet: &Packet| !packet.has(!(LISTED | APP_LIMITED)) && packet.end() <= una;
+        if !plain(&first) || self.first_sent != head {
+            return None;
+        }
+        let mut last = first;
+        self.head += 1;
+        while let Some(packet) = self.front().filter(|packet| plain(packet)) {
+            last = *packet;
+            self.head += 1;
+        }
+        self.first_sent = last.later;
+        if last.later == NONE {
+            self.last_sent = NONE;
+        } else {
+            self.get_mut(last.later).earlier = NONE;
+        }
+        Some((first, last))
+    }
+
     /// Forgets the oldest packet, which has been acknowledged.
     #[inline]
     pub(super) fn pop(&mut self) {

@@ -58,12 +58,16 @@ impl LinuxSender {
         if !snd.tso && !self.is_modern() {
             return snd.space();
         }
+        let segments = self.tso_segments(snd);
         let (queued, memory, overhead) = if self.is_modern() {
-            (self.queued_memory(snd), memory, BUFFER_OVERHEAD)
+            (self.queued_memory(snd, segments), memory, BUFFER_OVERHEAD)
         } else {
             (snd.end.saturating_sub(snd.una), snd.sndbuf, 0)
         };
-        let (waiting, leaving) = self.waiting_and_leaving(snd);
+        if snd.end <= snd.max && queued >= memory {
+            return 0;
+        }
+        let (waiting, leaving) = self.waiting_and_leaving(snd, segments);
         if waiting == 0 && queued >= memory {
             return 0;
         }
@@ -78,9 +82,9 @@ impl LinuxSender {
 
     /// Payload that still waits when the writer calls, and what more may leave during the call. What was written or
     /// allowed since the sender was last asked has left before: each call ends with sending, and so does each ACK.
-    fn waiting_and_leaving(&self, snd: &SendState) -> (u64, u64) {
+    fn waiting_and_leaving(&self, snd: &SendState, segments: u64) -> (u64, u64) {
         let waiting = snd.end.saturating_sub(snd.max);
-        let leaving = self.may_leave_at_once(snd);
+        let leaving = self.may_leave_at_once(snd, segments);
         if waiting == 0 || (snd.end == self.output.written_at_wait && !snd.app_blocked) {
             return (waiting, leaving);
         }
@@ -93,23 +97,23 @@ impl LinuxSender {
     }
 
     /// New payload, in whole segments, that a call of the writer can send before it returns: what the windows, pacing and
-    /// the host's queue let go.
-    pub(super) fn may_leave_at_once(&self, snd: &SendState) -> u64 {
+    /// the host's queue let go, in bursts of `segments`.
+    pub(super) fn may_leave_at_once(&self, snd: &SendState, segments: u64) -> u64 {
         let core = &self.core;
         let mss = u64::from(core.mss);
         let window = (snd.una + snd.wnd).saturating_sub(snd.max);
         let room = window.min(u64::from(core.cwnd.saturating_sub(core.in_flight())) * mss);
-        let burst = self.tso_segments(snd) * mss;
+        let burst = segments * mss;
         let paced = match core.pacing {
             true if core.departure > core.now => 0,
             true => burst,
             false => u64::MAX,
         };
-        let (memory, limit) = self.small_queue(snd);
-        let queue = match self.output.host_has_queue {
-            true if memory > limit => 0,
-            true => limit - memory + burst,
-            false => u64::MAX,
+        let queue = if self.output.host_has_queue {
+            let (memory, limit) = self.small_queue(snd);
+            if memory > limit { 0 } else { limit - memory + burst }
+        } else {
+            u64::MAX
         };
         let room = room.min(paced).min(queue);
         room - room % mss
@@ -118,15 +122,20 @@ impl LinuxSender {
     /// A third of the buffer is free (sk_stream_is_writeable).
     pub(super) fn wakes_writer(&self, snd: &SendState) -> bool {
         match self.sndbuf_memory.filter(|_| self.is_modern()) {
-            Some(memory) => 3 * self.queued_memory(snd) <= 2 * memory,
+            // Most often the payload alone is too much.
+            Some(memory) => {
+                3 * snd.end.saturating_sub(snd.una) <= 2 * memory
+                    && 3 * self.queued_memory(snd, self.tso_segments(snd)) <= 2 * memory
+            }
             None => 3 * snd.space() >= snd.sndbuf,
         }
     }
 
-    /// Memory of what was written and not acknowledged, since 4.17: large buffers, of which those sent were cut to bursts.
-    fn queued_memory(&self, snd: &SendState) -> u64 {
+    /// Memory of what was written and not acknowledged, since 4.17: large buffers, of which those sent were cut to bursts
+    /// of `segments`.
+    fn queued_memory(&self, snd: &SendState, segments: u64) -> u64 {
         let payload = snd.end.saturating_sub(snd.una);
-        let sent = u64::from(self.core.packets_out).div_ceil(self.tso_segments(snd));
+        let sent = u64::from(self.core.packets_out).div_ceil(segments);
         let waiting = snd.end.saturating_sub(snd.max).div_ceil(self.writers_buffer(snd));
         payload + (sent + waiting) * BUFFER_OVERHEAD
     }

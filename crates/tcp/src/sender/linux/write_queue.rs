@@ -5,10 +5,29 @@ use std::collections::VecDeque;
 use super::LinuxSender;
 use crate::sender::SendState;
 
-/// Where the buffers of unsent data end (sk_buffs of the write queue), the oldest first.
+/// Where the buffers of unsent data end (sk_buffs of the write queue).
 #[derive(Debug, Default)]
 pub(super) struct WriteQueue {
-    ends: VecDeque<u64>,
+    /// End of the buffer that leaves next; none waits where all of it was sent.
+    head: u64,
+    /// End of all that was written.
+    end: u64,
+    /// The buffers behind it, the oldest first.
+    behind: VecDeque<Run>,
+}
+
+/// Buffers of the same length one behind the other; the last may be shorter.
+#[derive(Debug)]
+struct Run {
+    start: u64,
+    len: u64,
+    end: u64,
+}
+
+impl Run {
+    fn first_end(&self) -> u64 {
+        self.end.min(self.start + self.len)
+    }
 }
 
 /// The buffer that leaves next.
@@ -24,50 +43,104 @@ impl WriteQueue {
     /// The data up to `end` was written. The last buffer is filled up to `most`, then new ones begin (tcp_sendmsg). What
     /// leaves while the writer fills the only buffer, `leaving`, makes room in it that is filled again (tcp_push_one).
     fn take_in(&mut self, sent: u64, end: u64, most: u64, leaving: u64) {
-        let before = self.ends.len().checked_sub(2).map_or(sent, |at| self.ends[at]);
-        let only = self.ends.len() <= 1;
-        let last = self.ends.pop_back().unwrap_or(sent);
-        let room = most.saturating_sub(last - before) + if only { leaving } else { 0 };
-        self.ends.push_back(end.min(last + room));
-        while let Some(&last) = self.ends.back().filter(|&&last| last < end) {
-            self.ends.push_back(end.min(last + most));
+        self.end = end;
+        let Some(run) = self.behind.back_mut() else {
+            let head = self.head.max(sent);
+            let room = most.saturating_sub(head - sent) + leaving;
+            self.head = end.min(head + room);
+            return self.append(self.head, most, end);
+        };
+        if run.len == most {
+            run.end = end;
+            return;
         }
+        let whole = (run.end - run.start - 1) / run.len * run.len;
+        let last = run.start + whole;
+        // A buffer that is longer than new ones may be stays as it is.
+        let start = if run.end - last > most { run.end } else { last };
+        run.end = start;
+        if run.start == start {
+            self.behind.pop_back();
+        }
+        self.append(start, most, end);
+    }
+
+    fn append(&mut self, start: u64, len: u64, end: u64) {
+        if start < end {
+            self.behind.push_back(Run { start, len, end });
+        }
+    }
+
+    /// The buffers that left whole are gone.
+    #[inline]
+    fn advance(&mut self, sent: u64) {
+        while self.head <= sent && self.begin_next() {}
+    }
+
+    /// The next buffer comes to the head; false if there is none.
+    fn begin_next(&mut self) -> bool {
+        let Some(run) = self.behind.front_mut() else { return false };
+        self.head = run.first_end();
+        run.start = self.head;
+        if run.start == run.end {
+            self.behind.pop_front();
+        }
+        true
     }
 
     /// The first buffer takes data of the one behind it until it has `wanted` (tcp_grow_skb).
+    #[inline]
     fn grow(&mut self, sent: u64, wanted: u64) {
-        let [first, second, ..] = *self.ends.make_contiguous() else { return };
-        let first = (sent + wanted).clamp(first, second);
-        if first == second {
-            self.ends.pop_front();
+        let wanted = sent + wanted;
+        if wanted <= self.head {
+            return;
         }
-        self.ends[0] = first;
+        let Some(run) = self.behind.front_mut() else { return };
+        let second = run.first_end();
+        if wanted >= second {
+            self.begin_next();
+        } else {
+            // What is left of it is shorter than those behind.
+            let (start, len) = (second, run.len);
+            run.start = wanted;
+            self.head = wanted;
+            if start < run.end {
+                let end = std::mem::replace(&mut run.end, start);
+                self.behind.insert(1, Run { start, len, end });
+            }
+        }
     }
 
+    #[inline]
     fn head(&self, sent: u64) -> Head {
-        Head { len: self.ends.front().map_or(0, |end| end - sent), last: self.ends.len() <= 1 }
+        Head { len: self.head.saturating_sub(sent), last: self.behind.is_empty() }
     }
 }
 
 impl LinuxSender {
-    /// The buffer that leaves next, where cwnd and the size of a burst allow `allowed` bytes.
-    pub(super) fn head_buffer(&mut self, snd: &SendState, allowed: u64) -> Head {
-        let queue = &self.output.write_queue;
-        let known = queue.ends.back().map_or(snd.max, |&end| end.max(snd.max));
-        let sent = queue.ends.iter().take_while(|&&end| end <= snd.max).count();
-        // The call that wrote fills and sends in turn; of that nothing has left yet.
-        let alone = queue.ends.len() - sent <= 1;
-        let leaving = if snd.end > known && alone { self.may_leave_at_once(snd) } else { 0 };
-        let most = self.writers_buffer(snd);
+    /// The buffer that leaves next, where cwnd and the size of a burst, of `segments`, allow `allowed` bytes.
+    #[inline]
+    pub(super) fn head_buffer(&mut self, snd: &SendState, allowed: u64, segments: u64) -> Head {
         let queue = &mut self.output.write_queue;
-        queue.ends.drain(..sent);
-        if snd.end > known {
-            queue.take_in(snd.max, snd.end, most, leaving);
+        queue.advance(snd.max);
+        if snd.end > queue.end.max(snd.max) {
+            self.take_in_written(snd, segments);
         }
+        let queue = &mut self.output.write_queue;
         if self.config.grows_bursts {
             queue.grow(snd.max, allowed);
         }
         queue.head(snd.max)
+    }
+
+    /// Puts into buffers what was written since the sender last looked.
+    #[inline(never)]
+    fn take_in_written(&mut self, snd: &SendState, segments: u64) {
+        // The call that wrote fills and sends in turn; of that nothing has left yet.
+        let alone = self.output.write_queue.behind.is_empty();
+        let leaving = if alone { self.may_leave_at_once(snd, segments) } else { 0 };
+        let most = self.writers_buffer(snd);
+        self.output.write_queue.take_in(snd.max, snd.end, most, leaving);
     }
 }
 
@@ -75,13 +148,24 @@ impl LinuxSender {
 mod tests {
     use super::*;
 
+    impl WriteQueue {
+        /// Where buffers end.
+        fn ends(&self) -> Vec<u64> {
+            let behind = self.behind.iter().flat_map(|run| {
+                let whole = (run.start..run.end).step_by(run.len as usize);
+                whole.map(|start| run.end.min(start + run.len))
+            });
+            std::iter::once(self.head).chain(behind).collect()
+        }
+    }
+
     #[test]
     fn buffers_are_filled_before_new_ones_begin() {
         let mut queue = WriteQueue::default();
         queue.take_in(0, 100, 45, 0);
-        assert_eq!(queue.ends, [45, 90, 100]);
+        assert_eq!(queue.ends(), [45, 90, 100]);
         queue.take_in(0, 140, 45, 7);
-        assert_eq!(queue.ends, [45, 90, 135, 140]);
+        assert_eq!(queue.ends(), [45, 90, 135, 140]);
         assert_eq!(queue.head(44), Head { len: 1, last: false });
     }
 
@@ -89,25 +173,41 @@ mod tests {
     fn what_leaves_the_only_buffer_during_the_call_is_filled_again() {
         let mut queue = WriteQueue::default();
         queue.take_in(0, 100, 45, 10);
-        assert_eq!(queue.ends, [55, 100]);
+        assert_eq!(queue.ends(), [55, 100]);
         let mut queue = WriteQueue::default();
         queue.take_in(0, 20, 45, 10);
-        assert_eq!(queue.ends, [20]);
+        assert_eq!(queue.ends(), [20]);
         queue.take_in(5, 200, 45, 0);
-        assert_eq!(queue.ends, [50, 95, 140, 185, 200]);
+        assert_eq!(queue.ends(), [50, 95, 140, 185, 200]);
+    }
+
+    /// The window that the peer offers has grown, and with it the buffers that are begun.
+    #[test]
+    fn the_last_buffer_is_filled_to_the_new_length() {
+        let mut queue = WriteQueue::default();
+        queue.take_in(0, 100, 30, 0);
+        queue.take_in(0, 200, 45, 0);
+        assert_eq!(queue.ends(), [30, 60, 90, 135, 180, 200]);
+        queue.take_in(0, 220, 10, 0);
+        assert_eq!(queue.ends(), [30, 60, 90, 135, 180, 200, 210, 220]);
+        queue.advance(180);
+        assert_eq!(queue.ends(), [200, 210, 220]);
     }
 
     #[test]
     fn a_burst_takes_in_the_buffer_behind() {
-        let mut queue = WriteQueue { ends: [45, 90].into() };
+        let mut queue = WriteQueue::default();
+        queue.take_in(0, 120, 45, 0);
         queue.grow(43, 4);
-        assert_eq!(queue.ends, [47, 90]);
+        assert_eq!(queue.ends(), [47, 90, 120]);
         assert_eq!(queue.head(43), Head { len: 4, last: false });
         queue.grow(43, 1);
-        assert_eq!(queue.ends, [47, 90]);
+        assert_eq!(queue.ends(), [47, 90, 120]);
+        queue.grow(43, 50);
+        assert_eq!(queue.ends(), [90, 120]);
         queue.grow(43, 100);
-        assert_eq!(queue.ends, [90]);
+        assert_eq!(queue.ends(), [120]);
         queue.grow(43, 100);
-        assert_eq!(queue.head(43), Head { len: 47, last: true });
+        assert_eq!(queue.head(43), Head { len: 77, last: true });
     }
 }

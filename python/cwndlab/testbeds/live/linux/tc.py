@@ -1,7 +1,7 @@
 """A link of a Scenario as commands of tc(8), at the interface by which its packets leave.
 
-HTB with one class has the rate, the link's queue is below it. Delay, jitter, loss, duplicates and damage are
-netem's above it, so that they come before the queue.
+HTB with one class has the rate, or TBF the tokens; the link's queue is below it. Delay, jitter, loss,
+duplicates and damage are netem's above it, so that they come before the queue.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ NETEM_LIMIT = 1_000_000
 a fast long path, and looks like a queue that nobody asked for."""
 UNLIMITED_BPS = 1_000_000_000_000
 """Rate of a class whose link has none."""
+
+TBF_LIMIT = str(1 << 30)
+"""Bytes that a token bucket's own queue would hold; the link's takes its place."""
 
 QUANTUM_MIN = 256
 """Bytes; fq_codel takes this for anything less (sch_fq_codel.c, fq_codel_change)."""
@@ -49,8 +52,8 @@ def check(link: Link) -> None:
 
 def trials(link: Link) -> Trials:
     """The commands that put each queue discipline of a link, alone, at the device of a trial."""
-    classes = _class("add", link["rate_bps"], link["mtu"], DEVICE)
-    found = {"htb": [[*ALONE, "htb", "default", "1"], classes]}
+    words, *classes = _shaper(link, DEVICE)
+    found = {words[0]: [[*ALONE, *words], *classes]}
     if impairments := netem(link):
         found["netem"] = [[*ALONE, "netem", *impairments]]
     words = queue(link["queue"])
@@ -109,8 +112,9 @@ def commands(link: Link, interface: str) -> list[list[str]]:
     if impairments:
         made.append([*root, "root", "handle", "3:", "netem", *impairments])
         above = ["parent", "3:1"]
-    made.append([*root, *above, "handle", "1:", "htb", "default", "1"])
-    made.append(_class("add", link["rate_bps"], link["mtu"], interface))
+    words, *classes = _shaper(link, interface)
+    made.append([*root, *above, "handle", "1:", *words])
+    made += classes
     made.append([*root, "parent", "1:1", "handle", "2:", *queue(link["queue"])])
     return made
 
@@ -126,8 +130,6 @@ def remove(interface: str) -> list[str]:
 
 def netem(link: Link) -> list[str]:
     """The parameters of the netem that a link needs, empty if it needs none."""
-    if link["shaper"] is not None:
-        raise ValueError(f"link {link['name']}: tc makes no shaper beside the link's rate here; leave it out")
     words = _impairments(f"link {link['name']}", link)
     return ["limit", str(NETEM_LIMIT), *words] if words else []
 
@@ -262,12 +264,28 @@ def _of_pie(told: Mapping[str, Any]) -> list[str]:
     return [*_times(told, "target", "tupdate"), *gains, *flags]
 
 
-def _class(action: str, rate_bps: int | None, mtu: int, interface: str) -> list[str]:
-    rate = rate_bps or UNLIMITED_BPS
-    packet = mtu + 14
-    burst = str(max(packet, rate // 8000))
-    words = ["rate", f"{rate}bit", "burst", burst, "cburst", burst, "quantum", str(min(packet, 60_000))]
-    return ["tc", "class", action, "dev", interface, "parent", "1:", "classid", "1:1", "htb", *words]
+def _shaper(link: Link, interface: str) -> list[list[str]]:
+    """The words of the discipline that has a link's rate, and the commands that make its class."""
+    shaper: Mapping[str, Any] = dict(link["shaper"] or {})
+    if shaper and (link["rate_bps"] is not None or shaper["kind"] not in ("token-bucket", "htb")):
+        found = "makes htb or tbf here, alone; leave out the link's rate, or the shaper"
+        raise ValueError(f"link {link['name']}: tc {found}")
+    if shaper.get("kind") == "token-bucket":
+        peak = shaper["peak"]
+        second = ["peakrate", f"{peak['rate_bps']}bit", "mtu", str(peak["burst_bytes"])] if peak else []
+        burst = ["burst", str(shaper["burst_bytes"])]
+        return [["tbf", "rate", f"{shaper['rate_bps']}bit", *burst, *second, "limit", TBF_LIMIT]]
+    packet = link["mtu"] + 14
+    if shaper:
+        rate, ceil = shaper["rate_bps"], shaper["ceil_bps"]
+        bursts = [str(shaper["burst_bytes"]), str(shaper["cburst_bytes"])]
+    else:
+        rate = ceil = link["rate_bps"] or UNLIMITED_BPS
+        bursts = [str(max(packet, rate // 8000))] * 2
+    words = ["rate", f"{rate}bit", *(["ceil", f"{ceil}bit"] if ceil > rate else [])]
+    words += ["burst", bursts[0], "cburst", bursts[1], "quantum", str(min(packet, 60_000))]
+    one = ["tc", "class", "add", "dev", interface, "parent", "1:", "classid", "1:1", "htb", *words]
+    return [["htb", "default", "1"], one]
 
 
 def _times(told: Mapping[str, Any], *names: str) -> list[str]:
