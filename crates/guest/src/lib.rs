@@ -100,6 +100,8 @@ pub struct Observed {
     pub cwnd: u64,
     /// Slow-start threshold, bytes. None while infinite.
     pub ssthresh: Option<u64>,
+    /// Whether the window grows exponentially, below the threshold.
+    pub in_slow_start: bool,
     /// Smoothed RTT. None before the first sample.
     pub srtt: Option<Nanos>,
     /// Bytes in flight.
