@@ -58,7 +58,7 @@ def test_any_number_of_processes_writes_the_same(results: cwndlab.ResultSet, tmp
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("hosts.a.cc=bbr", f"hosts.a.cc: found 'bbr'; expected one of cubic, newreno on {GUEST}"),
+        ("hosts.a.cc=vegas", f"hosts.a.cc: found 'vegas'; expected one of cubic, newreno, bbr on {GUEST}"),
         ("hosts.a.sysctl.net.ipv4.tcp_sack=0", f"expected a sysctl that {GUEST} models"),
         ("hosts.b.nic.gro=true", f"found gro on {GUEST}; expected false"),
         ("hosts.b.nic.tso=true", f"hosts.b.nic.tso: not for {GUEST}, which is no kernel's TCP"),

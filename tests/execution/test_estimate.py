@@ -42,6 +42,7 @@ FILES = {
     "many flows": text(
         "rate: 200mbit, delay: 10ms, queue: fq_codel", flow="name: f, from: a, to: b, count: 50"
     ),
+    "a guest": text("rate: 1gbit, delay: 50ms", a="stack: quinn"),
     "slow start only": text("rate: 10gbit, delay: 100ms", duration="1s"),
     "bursts and a short queue": text(
         "rate: 40gbit, delay: 1ms, queue: {kind: pfifo, limit: 1000p}",
@@ -64,6 +65,14 @@ def test_packets_and_disk_are_right_within_a_factor_of_three(name: str, tmp_path
     assert results.complete
     assert 1 / 3 < cost["packets"] / sent < 3
     assert 1 / 3 < cost["disk_bytes"] / written < 3
+
+
+def test_a_guest_takes_longer_for_a_packet() -> None:
+    def seconds(a: str) -> float:
+        written = text("rate: 10mbit, delay: 10ms", a=a, duration="60s")
+        return float(json.loads(estimate.as_json(load(written).plan()))["cost"]["seconds"])
+
+    assert seconds("stack: quinn") > 2 * seconds(LINUX)
 
 
 def test_windows_and_applications_bound_what_is_sent() -> None:

@@ -2,6 +2,44 @@
 //!
 //! A guest is an endpoint without I/O. The engine hands it datagrams and the time, and asks it what it sends and when it wants to
 //! be woken. Random bytes come from the run's streams, so that a run is a function of its Scenario.
+//!
+//! ```
+//! // Two ends, and a wire that takes 20 ms: a transfer of 100 kB.
+//! use guest::{Ecn, Guest, Setup, STACKS};
+//!
+//! # let Some(stack) = STACKS.first() else { return };
+//! let make = |opening| (stack.make)(&Setup { opening, cc: stack.cc[0], seed: [1; 32], payload: 1472, now: 0 });
+//! let mut ends: [Box<dyn Guest>; 2] = [make(true), make(false)];
+//! let (mut now, mut wire, mut left, mut read) = (0, Vec::<(u64, usize, Vec<u8>, Ecn)>::new(), 100_000, 0);
+//! while !ends[1].is_at_end() {
+//!     if ends[0].is_open() {
+//!         left -= ends[0].write(left);
+//!         if left == 0 {
+//!             ends[0].finish();
+//!         }
+//!     }
+//!     for side in 0..2 {
+//!         let mut datagram = Vec::new();
+//!         while let Some(ecn) = ends[side].poll_transmit(now, &mut datagram) {
+//!             wire.push((now + 20_000_000, 1 - side, std::mem::take(&mut datagram), ecn));
+//!         }
+//!     }
+//!     let timers = ends.iter_mut().filter_map(|end| end.poll_timeout());
+//!     now = wire.iter().map(|sent| sent.0).chain(timers).min().expect("something is under way").max(now);
+//!     for end in &mut ends {
+//!         if end.poll_timeout().is_some_and(|at| at <= now) {
+//!             end.handle_timeout(now);
+//!         }
+//!     }
+//!     let (arrived, under_way) = wire.into_iter().partition(|sent| sent.0 <= now);
+//!     wire = under_way;
+//!     for (_, side, datagram, ecn) in arrived {
+//!         ends[side].handle(now, &datagram, ecn);
+//!     }
+//!     read += ends[1].read(u64::MAX);
+//! }
+//! assert_eq!(read, 100_000);
+//! ```
 
 #[cfg(all(feature = "quinn", not(target_family = "wasm")))]
 pub mod quinn;
@@ -100,6 +138,8 @@ pub struct Observed {
     pub cwnd: u64,
     /// Slow-start threshold, bytes. None while infinite.
     pub ssthresh: Option<u64>,
+    /// Whether the window grows exponentially, below the threshold.
+    pub in_slow_start: bool,
     /// Smoothed RTT. None before the first sample.
     pub srtt: Option<Nanos>,
     /// Bytes in flight.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir,
     EcnCodepoint, Endpoint, EndpointConfig, Event, MtuDiscoveryConfig, ServerConfig, StreamEvent, StreamId,
@@ -24,12 +24,11 @@ use watched::{Seen, Watched};
 /// Version of quinn-proto that is built in.
 pub const VERSION: &str = "0.11.19";
 
-/// quinn in the catalogue. Its BBR is left out: it draws from the operating system's random numbers, so that no run could be
-/// repeated.
+/// quinn in the catalogue.
 pub const STACK: GuestStack = GuestStack {
     name: "quinn-0.11.19",
     family: "quinn",
-    cc: &["cubic", "newreno"],
+    cc: &["cubic", "newreno", "bbr"],
     // RFC 9000 section 14: 1200 bytes at least. quinn's own default is the upper bound.
     payload: [1200, 1472],
     make: |setup| Box::new(Quinn::new(setup)),
@@ -330,10 +329,13 @@ impl Guest for Quinn {
         Observed {
             cwnd: stats.path.cwnd,
             ssthresh: metrics.ssthresh.filter(|&ssthresh| ssthresh < u64::MAX),
+            in_slow_start: metrics.ssthresh.is_some_and(|ssthresh| stats.path.cwnd < ssthresh),
             // Before the first sample quinn holds the initial RTT of its configuration.
             srtt: (self.seen.has_rtt()).then_some(srtt),
             in_flight: self.seen.in_flight(),
-            pacing_bps: metrics.pacing_rate,
+            // quinn paces by its window and smoothed RTT, whatever rate a congestion control names; that of BBR depends on random
+            // numbers of the operating system, which reach nothing else.
+            pacing_bps: None,
             lost: stats.path.lost_packets,
             written: self.written,
         }
@@ -362,6 +364,7 @@ fn transport(cc: &str, largest: u16, seen: &Arc<Seen>) -> TransportConfig {
     transport.mtu_discovery_config(Some(discovery));
     let factory: Arc<dyn ControllerFactory + Send + Sync> = match cc {
         "newreno" => Arc::new(Watched::new(Arc::new(NewRenoConfig::default()), seen)),
+        "bbr" => Arc::new(Watched::new(Arc::new(BbrConfig::default()), seen)),
         _ => Arc::new(Watched::new(Arc::new(CubicConfig::default()), seen)),
     };
     transport.congestion_controller_factory(factory);

@@ -147,7 +147,6 @@ impl GuestEnd {
 
     fn state(&self) -> SenderState {
         let seen = self.guest.observe();
-        let is_below = seen.ssthresh.is_none_or(|ssthresh| seen.cwnd < ssthresh);
         SenderState {
             cwnd: seen.cwnd,
             ssthresh: seen.ssthresh,
@@ -155,7 +154,7 @@ impl GuestEnd {
             rto: None,
             inflight: seen.in_flight,
             pacing_bps: seen.pacing_bps,
-            phase: if is_below { Phase::SlowStart } else { Phase::Avoidance },
+            phase: if seen.in_slow_start { Phase::SlowStart } else { Phase::Avoidance },
             acknowledged: None,
             sent: self.datagrams.count(),
             retransmits: seen.lost,

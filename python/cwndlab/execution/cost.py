@@ -16,6 +16,10 @@ from cwndlab.testbeds.tables import ROWS_PER_GROUP, row_memory
 
 PACKETS_PER_S = 4_000_000
 """Data packets a second and core the simulator handles (docs/evidence/performance.md has measurements)."""
+GUEST_PACKETS_PER_S = 500_000
+"""Data packets a second and core of a guest (docs/guests.md has a measurement)."""
+GUEST_WINDOW = 1_250_000
+"""Bytes of a stream that a guest lets be on their way at most: quinn's default."""
 WRITTEN_PER_S = 5_000_000
 """Rows of tables, or packets of captures, that are written in a second."""
 RUN_S = 0.005
@@ -126,7 +130,9 @@ def _cost(run: Routed, limit: int) -> Cost:
     memory += sum(
         min(count, ROWS_PER_GROUP) * row_memory(table) * ROW_MEMORY for table, count in rows.items()
     )
-    return Cost(int(packets), series, int(memory), RUN_S + packets / PACKETS_PER_S + written / WRITTEN_PER_S)
+    of_guests = sum(sent[flow["name"]] for flow in run.flows if run.is_of_guests(flow))
+    carried = (packets - of_guests) / PACKETS_PER_S + of_guests / GUEST_PACKETS_PER_S
+    return Cost(int(packets), series, int(memory), RUN_S + carried + written / WRITTEN_PER_S)
 
 
 def _rows(sampling: Sampling, seconds: float, changes: float) -> float:
@@ -197,6 +203,8 @@ def _processing(run: Routed, flow: Flow) -> Iterator[int]:
 
 def _window(run: Routed, flow: Flow) -> float:
     """Bytes that the buffers let a flow have on its way at most."""
+    if run.is_of_guests(flow):
+        return GUEST_WINDOW
     ends = (
         (run.hosts[flow["from"]], flow["sndbuf"], _SNDBUF),
         (run.hosts[flow["to"]], flow["rcvbuf"], _RCVBUF),

@@ -122,6 +122,31 @@ fn the_same_seed_gives_the_same_datagrams_and_another_others() {
 }
 
 #[test]
+fn every_congestion_control_sends_the_same_for_the_same_seed() {
+    for cc in STACK.cc {
+        let sent = || {
+            let mut wire = Wire::new(cc, 1472);
+            let lose = |number: usize, ecn: Ecn| (!number.is_multiple_of(211)).then_some(ecn);
+            assert_eq!(transfer(&mut wire, 6_000_000, lose), 6_000_000, "{cc}");
+            wire.sent
+        };
+        let first = sent();
+        assert!((0..3).all(|_| sent() == first), "{cc}");
+    }
+}
+
+#[test]
+fn the_window_of_bbr_is_in_no_slow_start() {
+    let mut wire = Wire::new("bbr", 1472);
+    transfer(&mut wire, 1_000_000, keep);
+    let seen = wire.ends[0].observe();
+    assert!(!seen.in_slow_start && seen.ssthresh.is_none() && seen.pacing_bps.is_none(), "{seen:?}");
+    let mut wire = Wire::new("cubic", 1472);
+    transfer(&mut wire, 100_000, keep);
+    assert!(wire.ends[0].observe().in_slow_start);
+}
+
+#[test]
 fn a_lost_datagram_is_an_entry_into_recovery() {
     let mut wire = Wire::new("cubic", 1472);
     assert_eq!(transfer(&mut wire, 1_000_000, |number, ecn| (number != 100).then_some(ecn)), 1_000_000);

@@ -9,7 +9,7 @@ from typing import Any
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.scenario import topology
-from cwndlab.experiment.scenario.queries import least_rate, mean_rate
+from cwndlab.experiment.scenario.queries import is_datagrams, least_rate, mean_rate
 from cwndlab.experiment.scenario.topology import Routes
 
 Way = Callable[[str, str], Sequence[str]]
@@ -69,6 +69,11 @@ class Routed:
             for name in self._way(flow["from"], flow["to"]):
                 found.setdefault(name, []).append(flow)
         return found
+
+    def is_of_guests(self, flow: Flow) -> bool:
+        """Whether a flow is a connection between guests."""
+        stack = self._catalogue.stack(self.hosts[flow["from"]]["stack"])
+        return stack is not None and stack.guest and not is_datagrams(flow)
 
     def base_rtt_ns(self, flow: Flow) -> int:
         """The base RTT of a flow."""
