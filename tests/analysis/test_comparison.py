@@ -238,6 +238,20 @@ def test_drift_is_warned_about(a: list[int] | None, b: list[int] | None, warning
     assert [warning is not None and warning in note for note in found.notes] == ([True] if warning else [])
 
 
+def test_goodput_that_never_settled_is_warned_about() -> None:
+    a = simulated(values(10, 0.1, 4))
+    b = simulated(values(11, 0.1, 4, seed=2), unsettled=0.12)
+    found = compared(a, b)
+    assert [note for note in found.notes if "MSER-5" in note] == [
+        "goodput never settled in 4 of 4 runs of after (MSER-5): it is up to 12 % off that of the second"
+        " half; measure longer, or later"
+    ]
+    assert not any("MSER-5" in note for note in compared([*a, *b[:1]], [*a, *b[:1]]).notes)
+    other = {"metric": "rtt_mean_ms"}
+    slow = [simulated(values(10, 0.1, 4), unsettled=0.12, **other) for _ in "ab"]
+    assert not any("MSER-5" in note for note in compared(*slow).notes)
+
+
 def test_virtual_time_knows_no_drift() -> None:
     assert compared(simulated(values(10, 1, 6)), simulated(values(11, 1, 6))).notes == ()
 

@@ -11,7 +11,6 @@ from cwndlab import load
 from cwndlab.analysis import review
 from cwndlab.analysis.review import evaluation, evaluation_words
 from cwndlab.analysis.review.evaluation import PROPOSED, Verdict, judged_cell
-from cwndlab.cli import evaluation as command
 from cwndlab.cli.application import main
 from cwndlab.errors import InputError
 from cwndlab.experiment.suites import evaluations
@@ -77,10 +76,6 @@ def test_every_experiment_is_asked_for(suite: str) -> None:
 def test_the_page_has_every_criterion() -> None:
     made = runpy.run_path(str(DOCS / "criteria.py"))
     assert made["page"]() == (DOCS / "rfc9743.md").read_text()
-
-
-def test_suites_of_the_command_are_those_there_are() -> None:
-    assert set(command.SUITES) == set(SUITES)
 
 
 FLOOR = Criterion("1", "asks", "e", None, "goodput_mbps", at_least=0.8, of="worse")

@@ -11,7 +11,7 @@ import cwndlab
 from cwndlab.analysis.judge import sources, stream, verdicts, words
 from cwndlab.analysis.judge.verdicts import Judgement
 from cwndlab.errors import InputError
-from cwndlab.formats import ack_stream, base
+from cwndlab.formats import ack_stream, base, exporters
 from experiments import dumbbell
 
 MSS = 1448
@@ -71,6 +71,17 @@ def test_a_sender_without_a_fault_is_as_the_reference(tmp_path: Path, cc: str, a
 
 
 @pytest.mark.slow
+def test_recoveries_count_and_not_each_loss_where_both_are_told(tmp_path: Path) -> None:
+    """Exported as qlog, a loss stands where the path dropped the packet, a round trip before the reaction."""
+    results = cwndlab.ResultSet(simulated(tmp_path, "cubic", []))
+    [file] = exporters.export(results, "qlog", tmp_path / "out")
+    found = judged(file)
+    told = {each.compared: (each.count, each.differ) for each in found.spreads()}
+    assert told["loss"][0] >= 3
+    assert told["loss"][1] == 0
+
+
+@pytest.mark.slow
 def test_the_other_algorithm_is_told_by_its_factor(tmp_path: Path) -> None:
     found = judged(simulated(tmp_path, "reno", []))
     assert "the factor of Reno (RFC 5681), not CUBIC's" in found.causes["loss"]
@@ -115,6 +126,12 @@ def test_twice_the_growth_of_slow_start_is_named(tmp_path: Path) -> None:
     found = judged(csv_of(tmp_path, acks(growth=2)))
     assert found.first is not None and found.first.compared == "slow-start"
     assert "twice as fast" in found.causes["slow-start"]
+
+
+def test_a_window_that_falls_stands_for_a_loss_that_nothing_tells(tmp_path: Path) -> None:
+    found = judged(csv_of(tmp_path, (row for row in acks(factor=0.49) if row[1] != "loss")))
+    assert "the window is reduced twice for one loss" in found.causes["loss"]
+    assert any("losses are not recorded" in note for note in found.notes)
 
 
 def test_a_window_that_the_application_leaves_unused_is_no_fault(tmp_path: Path) -> None:

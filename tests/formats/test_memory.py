@@ -11,7 +11,7 @@ import logs
 import pytest
 
 from cwndlab.errors import InputError
-from cwndlab.formats import base
+from cwndlab.formats import ack_stream, base
 from patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -91,6 +91,13 @@ def qlog(n: int) -> str:
     return json.dumps({"time": n / 10, "name": name, "data": data}) + "\n"
 
 
+def acks(n: int) -> str:
+    """Every other event is a loss, which is a row of a second table."""
+    if n == 0:
+        return ack_stream.HEADER + "\n"
+    return f"{n / 1000:.6f},{'ack' if n % 2 else 'loss'},1448,{40 + n % 9},{n % 99 * 1448},{n % 90 * 1448}\n"
+
+
 def at(n: int, rate: int) -> str:
     """The time of record n, of so many in a second."""
     return f"{logs.START + n // rate}.{n % rate * 10**6 // rate:06}"
@@ -102,7 +109,7 @@ def again(n: int) -> str:
 
 
 LINES: dict[str, Callable[[int], str]] = {
-    made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf, qlog, again)
+    made.__name__: made for made in (siftr, web10g, ttprobe, trace, ss, iperf, qlog, acks, again)
 }
 
 

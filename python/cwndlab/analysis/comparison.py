@@ -255,6 +255,21 @@ def has_ratios(metric: str, values: Floats) -> bool:
     return columns.describe(metric).unit != "%" and bool(np.all(values > 0))
 
 
+def transients(contrast: Contrast, metric: str) -> list[str]:
+    """A warning for each side whose goodput had not settled in more than half of its runs."""
+    if metric != "goodput_mbps":
+        return []
+    found = []
+    for side in (contrast.a, contrast.b):
+        off = [run.unsettled for run in side.runs if run.unsettled is not None]
+        if 2 * len(off) > len(side.runs):
+            found.append(
+                f"goodput never settled in {len(off)} of {len(side.runs)} runs of {side.label} (MSER-5): it"
+                f" is up to {100 * max(off):.0f} % off that of the second half; measure longer, or later"
+            )
+    return found
+
+
 def drift(contrast: Contrast) -> str | None:
     """A warning where the order of the runs could make a difference. None where it cannot, or does not."""
     runs = [*contrast.a.runs, *contrast.b.runs]
@@ -401,6 +416,7 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
     notes = list(sample.notes)
     if (warning := drift(sample.contrast)) is not None:
         notes.append(warning)
+    notes += transients(sample.contrast, sample.metric)
     known = Comparison(
         sample.metric,
         sample.contrast,

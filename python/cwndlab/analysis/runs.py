@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,8 @@ class Run:
     """Time at which the run began, if that can matter. None for simulated runs."""
     by_chance: bool = True
     """Whether something besides seed and repeat decides what it records."""
+    unsettled: float | None = None
+    """Share by which its goodput is off that of the second half of its window, if that never settled."""
     series: Callable[[str], Floats] = field(default=lambda metric: np.empty(0), compare=False)
     """The metric over windows of a second, in order; empty where none was recorded."""
 
@@ -74,7 +76,9 @@ def of_results(
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
     notes += [note] if (note := inferred_models.note(inferred_models.of_rows(rows))) else []
-    return _of_rows(results, rows, keys), notes
+    runs = _of_rows(results, rows, keys)
+    # Of one flow a change may be another's coming or going.
+    return runs if flow is None else [replace(run, unsettled=None) for run in runs], notes
 
 
 def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> list[Run]:
@@ -105,6 +109,7 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
                 identity=brief.identity,
                 started=_time(brief.started) if brief.by_chance else None,
                 by_chance=brief.by_chance,
+                unsettled=brief.unsettled,
                 series=partial(_series_of, results, index, names),
             )
         )

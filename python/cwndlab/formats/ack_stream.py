@@ -11,13 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.external_sort import StoredTable, TableWriter
-from cwndlab.testbeds import tables
 from cwndlab.testbeds.logs import connections
 from cwndlab.testbeds.logs.connections import Column, Rows
 
@@ -43,7 +40,8 @@ def recognises(head: bytes) -> bool:
 def read(path: Path) -> list[Recording]:
     """The one run of a file; raises InputError for one without an ACK, and for an event that is none."""
     log, other, delivered = series.Log(), 0, 0.0
-    notes: list[pa.RecordBatch] = []
+    kinds = list(EVENTS.values())
+    notes = series.Events(kinds)
     for text in connections.lines(base.pieces(path)()):
         frame, strange = connections.fields(text, [6], words=[0, 1], foreign="\ufeff?t_s,")
         other += strange
@@ -64,39 +62,16 @@ def read(path: Path) -> list[Recording]:
         }
         delivered += float(acked.sum())
         log.add(Rows(np.zeros(frame.height, np.int64), t_ns, columns))
-        notes += _notes(frame, t_ns)
+        number = frame["c1"].replace_strict(list(EVENTS), list(range(len(EVENTS)))).to_numpy()
+        told = number > 0
+        notes.add(t_ns[told], np.zeros(int(told.sum())), number[told], _numbers(frame["c2"])[told])
     if not log.rows:
         raise InputError(f"{path}: {NAME} without a row")
     warnings = [f"{other} lines have other than six columns"] if other else []
     found = log.recording(NAME, path, path.name, [FLOW], epoch=False, zero_ns=0, warnings=warnings)
-    return [series.with_tables(found, {"events": _table(notes)})]
+    return [series.with_tables(found, {"events": notes.table([FLOW])})]
 
 
 def _numbers(column: pl.Series, missing: float = np.nan) -> Column:
     values = column.cast(pl.Float64, strict=False).fill_null(missing).to_numpy().astype(np.float64)
     return connections.bounded(values)
-
-
-def _notes(frame: pl.DataFrame, t_ns: Column) -> list[pa.RecordBatch]:
-    """Events that are no ACKs, as rows of the table `events`."""
-    places = np.flatnonzero((frame["c1"] != "ack").to_numpy())
-    if not len(places):
-        return []
-    count = len(places)
-    kinds = list(dict.fromkeys(kind for kind in EVENTS.values() if kind))
-    of_kind = np.array([kinds.index(EVENTS[event]) for event in frame["c1"].gather(places)])
-    rows = base.rows(
-        "events",
-        t_ns=t_ns[places].astype(np.uint64),
-        flow=base.words(np.zeros(count), [FLOW]),
-        kind=base.words(of_kind, kinds),
-        value=_numbers(frame["c2"])[places],
-    )
-    return rows.to_batches()
-
-
-def _table(notes: list[pa.RecordBatch]) -> StoredTable:
-    written = TableWriter(tables.SCHEMAS["events"])
-    for batch in notes:
-        written.add(batch)
-    return written.table()

@@ -12,15 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
-from cwndlab.formats.external_sort import FIRST, SECOND, Sorter, StoredTable, TableWriter
 from cwndlab.formats.qlog_connection import COLUMNS, KINDS, Connection
 from cwndlab.formats.qlog_records import EARLIEST_NS, Reading, Trace
-from cwndlab.testbeds import tables
 from cwndlab.testbeds.logs import connections
 from cwndlab.testbeds.logs.connections import Flows, Rows
 
@@ -63,7 +60,7 @@ class _Run:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._log, self._flows, self._events = series.Log(), Flows(), Sorter()
+        self._log, self._flows, self._events = series.Log(), Flows(), series.Events(KINDS)
         self._connections: dict[int, Connection] = {}
         self._rows: list[tuple[int, int, list[float]]] = []
         self._notes: list[tuple[int, int, int, float]] = []
@@ -105,7 +102,9 @@ class _Run:
             flow: {name: value for name, value in of_flow.items() if told[flow] or name not in _BY_STATES}
             for flow, of_flow in found.metrics.items()
         }
-        return series.with_tables(replace(found, metrics=metrics), {"events": self._table(zero)})
+        return series.with_tables(
+            replace(found, metrics=metrics), {"events": self._events.table(self._flows.names, zero)}
+        )
 
     def _name(self, trace: Trace, group: str) -> str:
         name = "-".join(part for part in (trace.vantage, group or trace.group) if part) or "connection"
@@ -131,23 +130,8 @@ class _Run:
             self._rows.clear()
         if self._notes:
             t_ns, flow, kind, value = zip(*self._notes, strict=True)
-            whole = [pa.array(np.array(column, np.int64)) for column in (t_ns, flow, kind)]
-            arrays = [*whole, pa.array(np.array(value, np.float64))]
-            self._events.add(pa.RecordBatch.from_arrays(arrays, [FIRST, SECOND, "kind", "value"]))
+            self._events.add(*map(np.array, (t_ns, flow, kind, value)))
             self._notes.clear()
-
-    def _table(self, zero: int) -> StoredTable:
-        written = TableWriter(tables.SCHEMAS["events"])
-        for batch in self._events.batches():
-            rows = base.rows(
-                "events",
-                t_ns=(batch.column(FIRST).to_numpy() - zero).astype(np.uint64),
-                flow=base.words(batch.column(SECOND).to_numpy(), self._flows.names),
-                kind=base.words(batch.column("kind").to_numpy(), KINDS),
-                value=batch.column("value").to_numpy(),
-            )
-            written.add(rows.to_batches()[0])
-        return written.table()
 
     def _warnings(self) -> list[str]:
         found = []

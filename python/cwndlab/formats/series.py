@@ -24,7 +24,7 @@ from cwndlab.testbeds import tables
 from cwndlab.testbeds.logs import connections
 from cwndlab.testbeds.logs.connections import LATEST_NS, MAX_FLOWS, STATES, Column, Flow, Rows, Session
 
-__all__ = ["Log", "numbered", "of_session", "recording", "rtt_metrics", "warned", "with_tables"]
+__all__ = ["Events", "Log", "numbered", "of_session", "recording", "rtt_metrics", "warned", "with_tables"]
 
 
 def recording(
@@ -191,6 +191,34 @@ def _tcp(rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
         columns["state"] = base.words(columns["state"], STATES)
     flow = base.words(rows.flow, names)
     return base.rows("tcp", t_ns=rows.t_ns.astype(np.uint64), flow=flow, **columns).to_batches()[0]
+
+
+class Events:
+    """Events of a run, gathered and sorted."""
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        """Begin without events, which are of these kinds."""
+        self._kinds, self._sorter = kinds, Sorter()
+
+    def add(self, t_ns: Column, flow: Column, kind: Column, value: Column) -> None:
+        """Take events: kinds by their numbers, values as floats, NaN for none."""
+        whole = [pa.array(column.astype(np.int64)) for column in (t_ns, flow, kind)]
+        arrays = [*whole, pa.array(value.astype(np.float64))]
+        self._sorter.add(pa.RecordBatch.from_arrays(arrays, [FIRST, SECOND, "kind", "value"]))
+
+    def table(self, names: Sequence[str], zero: int = 0) -> StoredTable:
+        """The table `events`; times count from `zero`, flows are called `names` by their numbers."""
+        written = TableWriter(tables.SCHEMAS["events"])
+        for batch in self._sorter.batches():
+            rows = base.rows(
+                "events",
+                t_ns=(batch.column(FIRST).to_numpy() - zero).astype(np.uint64),
+                flow=base.words(batch.column(SECOND).to_numpy(), names),
+                kind=base.words(batch.column("kind").to_numpy(), self._kinds),
+                value=batch.column("value").to_numpy(),
+            )
+            written.add(rows.to_batches()[0])
+        return written.table()
 
 
 class _More:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab import testbeds
+from cwndlab.results import steady
 from cwndlab.results.parts import RunRecord
 
 
@@ -39,6 +40,8 @@ class Brief:
     recovery and each percentile. Hashes of rows do not enter, as these hold the run's number. None for a run
     in real time.
     """
+    unsettled: float | None
+    """Share by which goodput is off that of the window's second half, if it never settled (`steady`)."""
 
 
 def of_records(records: Iterable[RunRecord]) -> list[Brief]:
@@ -66,6 +69,7 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
             rows=max((table.rows for table in record.tables.values()), default=0),
             by_chance=testbeds.facts(record.testbed).draws_by_chance,
             identity=_identity(record),
+            unsettled=None if record.summary is None else steady.unsettled(record.scenario, record.summary),
         )
         for record in records
     ]

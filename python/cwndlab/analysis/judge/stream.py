@@ -131,8 +131,11 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.Da
         .cast(pl.String)
         .replace_strict(KINDS, default=None, return_dtype=pl.Int32)
         .alias("notice"),
-        pl.when(pl.col("kind").cast(pl.String) == "loss").then("value").cast(pl.Int64).alias("bytes"),
+        pl.when(pl.col("kind").cast(pl.String) == "loss").then(pl.col("value").fill_null(0)).alias("bytes"),
     ).drop_nulls("notice")
+    if (events["kind"].cast(pl.String) == "recovery-in").any():
+        # The window that is reduced is the one at the beginning of the recovery.
+        found = found.filter(pl.col("bytes").is_null())
     told = found["notice"].is_in([LOSS, ECN, TIMEOUT]).any()
     states = rows.select("t_ns", pl.col("state").is_in(["recovery", "cwr"]).alias("now")).drop_nulls()
     states = states.with_columns(pl.col("now").shift().fill_null(value=False).alias("before"))
