@@ -1,17 +1,19 @@
 """Hooks that hang, fork, print and close files: their run fails with the reason, and nothing else does."""
 
 import json
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import cwndlab as api
 from cwndlab.errors import InputError
-from cwndlab.execution.executors import watchdog
+from cwndlab.execution.executors import processes, watchdog
 from cwndlab.foreign.compilation import HERE
 from experiments import dumbbell
 
@@ -34,7 +36,7 @@ OVERDUE = "took more than 5 s in {} of new, at 0."
 FORKED = "new: {} forked: what it made of its process was ended, at 0."
 CLOSED = "files of its process were closed"
 WRITTEN = "files of its process were written to"
-CHANGED = "user, limits, umask or blocked signals of its process were changed"
+CHANGED = "user, limits, timer, umask or blocked signals of its process were changed"
 
 FAILURES = {
     1: OVERDUE,
@@ -53,6 +55,7 @@ FAILURES = {
     15: CHANGED,
     16: WRITTEN,
     18: None,
+    20: CHANGED,
 }
 
 
@@ -81,6 +84,23 @@ def test_what_a_module_does_to_its_process_is_its_runs_alone(tmp_path, monkeypat
     assert log.startswith(f"run {values.index(8)}:\nwhat a hook says, again and again\n")
     assert log.endswith("\nand more\n")
     assert len(log) < watchdog.OUTPUT_BYTES + 100
+
+
+def test_what_a_worker_said_before_nonsense_is_heard():
+    ours, theirs = multiprocessing.Pipe()
+    nothing: Any = None
+    worker = processes._Worker(nothing, ours, ours, nothing, nothing, "0-1")
+    os.write(theirs.fileno(), b'["advance", 1, 7]\nnonsense\n["advance"')
+    messages = worker.messages()
+    assert next(messages) == ["advance", 1, 7]
+    with pytest.raises(ValueError, match="line 1 column 1"):
+        next(messages)
+    os.write(theirs.fileno(), b", 2, 8]\n")
+    assert list(worker.messages()) == [["advance", 2, 8]]
+    worker.held = bytes(processes.MESSAGE_BYTES)
+    os.write(theirs.fileno(), b"x")
+    with pytest.raises(ValueError, match="1048577"):
+        list(worker.messages())
 
 
 @pytest.mark.slow

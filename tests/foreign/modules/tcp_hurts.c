@@ -93,6 +93,9 @@ static void hurt(struct sock *sk)
 	case 19:
 		for (;;)
 			*(volatile bool *)&done = true;
+	case 20:
+		alarm(20);
+		break;
 	case 12:
 		memset((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE, 1, bytes);
 		break;

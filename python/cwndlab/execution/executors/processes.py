@@ -76,7 +76,7 @@ class Processes:
             while self._working and (left := deadline - time.monotonic()) > 0:
                 for worker in self._ready(left):
                     try:
-                        worker.messages()  # what it still says must be taken: a full pipe would hold it up
+                        list(worker.messages())  # a full pipe would hold it up
                     except (EOFError, OSError, ValueError, RecursionError):
                         self._ended(worker, None)
         finally:
@@ -221,7 +221,7 @@ class _Worker:
     held: bytes = b""
     """Beginning of a message whose end has not come."""
 
-    def messages(self) -> list[object]:
+    def messages(self) -> Iterator[object]:
         """Messages that have come whole; never waits for more. Raises ValueError for what no worker says.
 
         Code from outside may write there, so that nothing is unpickled here, and no length is believed.
@@ -230,9 +230,10 @@ class _Worker:
         if not data:
             raise EOFError
         *whole, self.held = (self.held + data).split(b"\n")
+        for line in whole:
+            yield json.loads(line)
         if len(self.held) > MESSAGE_BYTES:
             raise ValueError(len(self.held))
-        return [json.loads(line) for line in whole]
 
     def ends(self) -> "list[Connection[Any, Any]]":
         """Pipes of the worker that may have something to read."""

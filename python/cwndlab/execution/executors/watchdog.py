@@ -33,7 +33,7 @@ CLOSED, FILLED, CHANGED = 81, 82, 83
 CAUSES = {
     CLOSED: "files of its process were closed",
     FILLED: f"more than {MORE_FILES} files were left open",
-    CHANGED: "user, limits, umask or blocked signals of its process were changed",
+    CHANGED: "user, limits, timer, umask or blocked signals of its process were changed",
 }
 
 WRITTEN = "files of its process were written to"
@@ -107,12 +107,13 @@ def _end(code: int) -> NoReturn:
 
 
 def _settings() -> tuple[object, ...]:
-    """Users and limits of the process, and the modes with which it makes files."""
+    """Users and limits of the process, modes of files that it makes, and whether a timer is to end it."""
     umask = os.umask(0o077)
     os.umask(umask)
     kinds = (getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
     users = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
-    return *users, umask, signal.pthread_sigmask(signal.SIG_BLOCK, ()), *map(resource.getrlimit, kinds)
+    timed = signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    return *users, timed, umask, signal.pthread_sigmask(signal.SIG_BLOCK, ()), *map(resource.getrlimit, kinds)
 
 
 def _open_files() -> dict[int, tuple[int, int]]:
