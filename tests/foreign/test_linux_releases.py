@@ -78,6 +78,18 @@ def test_a_sample_has_the_marks(tmp_path, abi):
     assert error(run(tmp_path / "without", "tcp_marks.c", abi, f"{MARKED}=1")) is None
 
 
+@pytest.mark.parametrize("abi", ["linux-5.10", "linux-6.18"])
+@pytest.mark.slow
+def test_a_module_asks_for_ecn_and_tells_of_each_mark_as_the_engines_dctcp(tmp_path, abi):
+    marks = "network.dumbbell.bottleneck.queue={kind: codel, ecn: true, target: 1ms, interval: 20ms}"
+    foreign = run(tmp_path, "tcp_tells.c", abi, marks)
+    assert error(foreign) is None
+    assert foreign.summary["ce_marks"][0] > 20
+    assert rows(foreign) == rows(
+        api.load(EXPERIMENT, ["hosts.a.cc=dctcp", marks]).run(out=tmp_path / "built-in")
+    )
+
+
 @pytest.mark.parametrize("file", ["tcp_out_of_tree.c", "tcp_paced.c"])
 @pytest.mark.slow
 def test_the_newest_release_is_taken(file):

@@ -259,6 +259,19 @@ def test_a_block_is_one_repeat_of_every_cell_in_an_order_of_its_own() -> None:
     assert run_order.arrange(listed.spec, plan).positions == {run.index: run.index for run in plan.runs}
 
 
+def test_a_host_accepts_with_what_tells_of_marks() -> None:
+    system = Linux(Kernel("6.18.0", ("reno", "bbr", "dctcp"), ("reno", "bbr", "dctcp"), {}))
+    host = {"name": "a", "ecn": "accept", "sysctl": {}}
+
+    def opens_with(*flows: tuple[str, str, str]) -> str:
+        named = [{"from": sender, "to": receiver, "cc": cc} for sender, receiver, cc in flows]
+        return system.sysctls(host, named)["net.ipv4.tcp_congestion_control"]
+
+    assert opens_with(("b", "a", "dctcp")) == "dctcp"
+    assert opens_with(("a", "b", "bbr"), ("b", "a", "dctcp")) == "dctcp"
+    assert opens_with(("b", "a", "bbr")) == "reno"
+
+
 @pytest.mark.parametrize(
     ("ccs", "allowed", "opens_with"),
     [

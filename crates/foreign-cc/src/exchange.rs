@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Raised with every change of the header.
-pub const ABI: u32 = 5;
+pub const ABI: u32 = 6;
 
 /// State of a host and its clock.
 #[repr(C)]
@@ -81,6 +81,12 @@ pub struct Linux {
     pub unsent: u32,
     pub prior_delivered_ce: u32,
     pub sample_delivered_ce: u32,
+    pub delays_ack: u32,
+    pub echoes_ce: u32,
+    pub ack_now: u32,
+    pub sent_ack: u32,
+    pub sent_ack_nxt: u32,
+    pub sent_ack_echoes: u32,
 }
 
 /// Hooks of `struct tcp_congestion_ops`.

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 
 use tcp::cc::linux::{AckEvent, AckSample, CaState, CongestionControl, Core, CwndEvent, Module, RateSample};
+use tcp::context::EcnAnswer;
 use tcp::linux_config::Shared;
 
 use crate::exchange::{self, LinuxEvent, LinuxHook as Hook, NEEDS_ECN};
@@ -95,6 +96,11 @@ impl Connection {
         core.cwr_requested |= seen.cwr_requested != 0;
         core.pacing = seen.pacing != 0;
         core.pacing_rate = seen.pacing_rate;
+        let receiving = &mut core.receiving;
+        let behind = i64::from((receiving.nxt as u32).wrapping_sub(seen.sent_ack_nxt) as i32);
+        let sent = receiving.nxt.saturating_add_signed(-behind);
+        let first = (seen.sent_ack != 0).then_some((sent, seen.sent_ack_echoes != 0));
+        receiving.answer = EcnAnswer { ack_now: seen.ack_now != 0, echoes_ce: seen.echoes_ce != 0, first };
         if u64::from(seen.app_limited) != core.app_limited & u64::from(u32::MAX) {
             core.app_limited = u64::from(seen.app_limited);
         }
@@ -162,6 +168,9 @@ impl Connection {
             stamped: u32::from(core.timestamps.is_some()),
             rcv_tsval: core.timestamps.map_or(0, |(tsval, _)| tsval),
             rcv_tsecr: core.timestamps.map_or(0, |(_, tsecr)| tsecr),
+            rcv_nxt: core.receiving.nxt as u32,
+            delays_ack: u32::from(core.receiving.delays_ack),
+            echoes_ce: u32::from(core.receiving.answer.echoes_ce),
             ..exchange::Linux::default()
         }
     }

@@ -31,6 +31,8 @@ pub struct EcnSegment {
     pub payload: u32,
     /// The segment has payload or a FIN.
     pub sequenced: bool,
+    /// Next byte expected, once the segment itself is taken.
+    pub next: u64,
 }
 
 impl EcnSegment {
@@ -42,10 +44,12 @@ impl EcnSegment {
 }
 
 /// Wishes of a congestion control for the answer to a segment on a connection with ECN.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct EcnAnswer {
     /// The segment is acknowledged at once.
     pub ack_now: bool,
     /// ACKs echo a mark from now on.
     pub echoes_ce: bool,
+    /// ACK that leaves first, of what had come before: what it acknowledges, and whether it echoes a mark.
+    pub first: Option<(u64, bool)>,
 }

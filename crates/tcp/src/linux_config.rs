@@ -158,6 +158,10 @@ pub struct Config {
     pub comp_sack_slack_ns: u64,
     /// net.ipv4.tcp_comp_sack_nr.
     pub comp_sack_nr: u32,
+    /// Parameter dctcp_alpha_on_init of module tcp_dctcp, in 1/1024.
+    pub dctcp_alpha_on_init: u32,
+    /// Parameter dctcp_shift_g of module tcp_dctcp: the weight of a window's marks, as a power of 1/2.
+    pub dctcp_shift_g: u32,
     /// Largest burst handed to the interface, bytes (GSO_MAX_SIZE).
     pub gso_max_size: u64,
     /// Largest number of segments in a burst (GSO_MAX_SEGS).
@@ -255,6 +259,8 @@ impl Config {
             comp_sack_delay_ns: 0,
             comp_sack_slack_ns: 0,
             comp_sack_nr: 0,
+            dctcp_alpha_on_init: 1024,
+            dctcp_shift_g: 4,
             gso_max_size: 65_536,
             gso_max_segs: 65_535,
         }

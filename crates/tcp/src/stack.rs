@@ -148,6 +148,8 @@ pub struct StateRules {
     /// Number of times that a SYN is sent again that asks for ECN (net.inet.tcp.ecn.maxretries); then it asks no
     /// more.
     pub ecn_syn_retries: u8,
+    /// A SYN that asks for classic ECN and could be marked itself does not get it.
+    pub ect_syn_gets_no_ecn: bool,
     /// A reset that the application causes carries timestamps (tcp_send_active_reset); one that answers a segment does not.
     pub resets_carry_timestamps: bool,
     /// The scaled field is rounded down, and the right edge of the window kept to the byte; else the field is rounded up and
@@ -172,6 +174,7 @@ impl StateRules {
         resets_lie_in_window: false,
         syn_data_waits: false,
         ecn_syn_retries: 0,
+        ect_syn_gets_no_ecn: true,
         resets_carry_timestamps: true,
         window_edge_unscaled: false,
         rexmit_drop_options: false,
@@ -189,6 +192,7 @@ impl StateRules {
         resets_lie_in_window: true,
         syn_data_waits: true,
         ecn_syn_retries: 1,
+        ect_syn_gets_no_ecn: false,
         resets_carry_timestamps: false,
         window_edge_unscaled: true,
         rexmit_drop_options: false,

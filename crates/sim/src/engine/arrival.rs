@@ -112,7 +112,8 @@ impl Simulation {
     fn listen(&mut self, connection: ConnectionId, host: HostId, segment: &Segment) {
         let flow = connection.flow().index();
         let options = SocketOptions { sndbuf: None, rcvbuf: self.scenario.flows[flow].rcvbuf };
-        let answer = self.with_config(host, connection, options, None, |profile, config, now| {
+        let cc = self.accepting_cc(connection.flow(), host);
+        let answer = self.with_config(host, connection, options, cc.as_deref(), |profile, config, now| {
             Listener::new(profile).on_segment(now, segment, config)
         });
         let Some(answer) = answer else { return };
@@ -124,6 +125,16 @@ impl Simulation {
             SynOutcome::Reset(reset) => self.transmit_alone(connection, &reset),
             SynOutcome::Silence => {}
         }
+    }
+
+    /// Congestion control with which a host accepts a flow's connection: the flow's where that needs ECN, as the host then has to tell
+    /// of marks in its way. None: the host's own.
+    fn accepting_cc(&self, flow: FlowId, host: HostId) -> Option<String> {
+        let cc = super::setup::registered(&self.scenario.flows[flow.index()]);
+        let opener = &self.hosts[self.flows[flow.index()].from.index()].profile;
+        let here = &self.hosts[host.index()].profile;
+        let both = opener.sender(&cc, 0).needs_ecn() && here.congestion_controls().contains(&cc.as_str());
+        both.then_some(cc)
     }
 
     /// Opens a flow's connection.

@@ -8,7 +8,7 @@ use contract::scenario::{self, Ecn, Sampling, Scenario};
 use path::Xoshiro256PlusPlus;
 use tcp::cc::experiment::module;
 use tcp::cc::foreign::{self, Foreign, Trouble};
-use tcp::stack::{EcnMode, Family, ProfileError};
+use tcp::stack::{EcnMode, Family, Profile, ProfileError};
 use tcp::{HostClock, Nanos};
 use units::SECOND;
 use wire::Segment;
@@ -189,36 +189,63 @@ fn recording(
     })
 }
 
-/// Gives each host its copy of the modules that its flows use.
+/// Gives each host its copy of the modules that its flows use: those that it sends, and those that it accepts if they need ECN.
 fn load(
     scenario: &Scenario,
     modules: &[Arc<dyn Foreign>],
     stacks: &mut [HostStack],
     trouble: &Trouble,
 ) -> Result<(), Error> {
+    let mut need_ecn = Vec::new();
+    for (host, stack) in scenario.hosts.iter().zip(&mut *stacks) {
+        let Some(profile) = stack.kernel_mut() else { continue };
+        let sends = |name: &str| scenario.flows.iter().any(|flow| flow.from == host.name && flow.cc == name);
+        for module in
+            check::of_family(modules, &**profile).filter(|module| sends(module.name())).collect::<Vec<_>>()
+        {
+            load_one(scenario, module, host, &mut **profile, trouble)?;
+            if profile.sender(module.name(), 0).needs_ecn() {
+                need_ecn.push(module.name().to_owned());
+            }
+        }
+    }
     for (host, stack) in scenario.hosts.iter().zip(stacks) {
         let Some(profile) = stack.kernel_mut() else { continue };
-        let used = |name: &str| scenario.flows.iter().any(|flow| flow.from == host.name && flow.cc == name);
-        let own: Vec<_> =
-            check::of_family(modules, &**profile).filter(|module| used(module.name())).collect();
-        let sysctls: Vec<(String, i64)> =
-            host.sysctl.iter().map(|(key, value)| (key.clone(), *value)).collect();
-        for module in own {
-            let mut random = path::stream(scenario.seed, scenario.repeat, "module", &host.name);
-            let seat = foreign::Host {
-                sysctls: &sysctls,
-                boot: boot(scenario, host),
-                hz: host.hz,
-                random: draw(&mut random),
-                trouble: trouble.clone(),
-            };
-            let wrong = |why| Error::Host { host: host.name.clone(), why };
-            let refused = |why| wrong(HostError::Module { name: module.name().to_owned(), why });
-            let loaded = module.load(&seat).map_err(refused)?;
-            profile.register(module.name(), &loaded).map_err(|error| wrong(error.into()))?;
+        let accepts = |name: &str| {
+            need_ecn.iter().any(|cc| cc == name)
+                && scenario.flows.iter().any(|flow| flow.to == host.name && flow.cc == name)
+        };
+        for module in
+            check::of_family(modules, &**profile).filter(|module| accepts(module.name())).collect::<Vec<_>>()
+        {
+            if !profile.congestion_controls().contains(&module.name()) {
+                load_one(scenario, module, host, &mut **profile, trouble)?;
+            }
         }
     }
     Ok(())
+}
+
+fn load_one(
+    scenario: &Scenario,
+    module: &Arc<dyn Foreign>,
+    host: &scenario::Host,
+    profile: &mut dyn Profile,
+    trouble: &Trouble,
+) -> Result<(), Error> {
+    let sysctls: Vec<(String, i64)> = host.sysctl.iter().map(|(key, value)| (key.clone(), *value)).collect();
+    let mut random = path::stream(scenario.seed, scenario.repeat, "module", &host.name);
+    let seat = foreign::Host {
+        sysctls: &sysctls,
+        boot: boot(scenario, host),
+        hz: host.hz,
+        random: draw(&mut random),
+        trouble: trouble.clone(),
+    };
+    let wrong = |why| Error::Host { host: host.name.clone(), why };
+    let refused = |why| wrong(HostError::Module { name: module.name().to_owned(), why });
+    let loaded = module.load(&seat).map_err(refused)?;
+    profile.register(module.name(), &loaded).map_err(|error| wrong(error.into()))
 }
 
 /// Gives every host the built-in congestion controls of which flows change constants.

@@ -1,7 +1,7 @@
 //! Opening: SYN and SYN-ACK, what they negotiate, and what happens when they get no answer (RFC 9293 section 3.5).
 
 use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT, TIMESTAMPS_BYTES};
-use wire::{Flags, Options, Segment, seq};
+use wire::{Ecn, Flags, Options, Segment, seq};
 
 use super::{Config, Endpoint, Failure, MAX_PAYLOAD, State};
 use crate::clock::Nanos;
@@ -76,6 +76,7 @@ impl Endpoint {
     pub(super) fn syn_segment(&mut self, now: Nanos) -> Segment {
         let gap = self.handshake.timeouts.get(self.handshake.sent);
         let deadline = gap.map(|&gap| self.timer_expiry(now, gap));
+        let asks_for_ecn = self.asks_for_ecn();
         let h = &mut self.handshake;
         h.syn_due = false;
         if h.sent == 0 {
@@ -115,14 +116,30 @@ impl Endpoint {
             if self.snd.ecn {
                 segment.flags |= Flags::ECE;
             }
-        } else if h.ecn == EcnMode::On && h.sent <= 1 + usize::from(self.rules.ecn_syn_retries) {
+        } else if asks_for_ecn && h.sent <= 1 + usize::from(self.rules.ecn_syn_retries) {
             segment.flags |= Flags::ECE | Flags::CWR;
+        }
+        if self.sender.needs_ecn() && (!passive || self.snd.ecn) {
+            segment.ecn = Ecn::Ect0;
         }
         self.snd.nxt = self.snd.iss + 1;
         self.snd.max = self.snd.max.max(self.snd.iss + 1);
         self.rcv.advertised = self.rcv.nxt + h.syn_window;
         self.rcv.last_ack = self.rcv.nxt;
         segment
+    }
+
+    /// Whether our SYN asks for ECN.
+    fn asks_for_ecn(&self) -> bool {
+        self.handshake.ecn == EcnMode::On || self.sender.needs_ecn()
+    }
+
+    /// Whether a SYN gets ECN. One that could be marked itself is not of RFC 3168: Linux grants it only for a congestion control that
+    /// needs ECN (tcp_ecn_create_request).
+    pub(super) fn grants_ecn(&self, syn: &Segment) -> bool {
+        let plain = syn.ecn == Ecn::NotEct || syn.flags.has(Flags::AE) || !self.rules.ect_syn_gets_no_ecn;
+        let may = plain && self.handshake.ecn != EcnMode::Off || self.sender.needs_ecn();
+        may && syn.flags.has(Flags::ECE | Flags::CWR)
     }
 
     /// SYN-SENT (RFC 9293 section 3.10.7.3).
@@ -148,8 +165,7 @@ impl Endpoint {
             // Simultaneous open: answer the SYN with a SYN-ACK.
             self.handshake.syn_due = true;
             self.receiver.on_syn(&mut self.rcv);
-            let asks = segment.flags.has(Flags::ECE) && segment.flags.has(Flags::CWR);
-            self.snd.ecn = asks && self.handshake.ecn != EcnMode::Off;
+            self.snd.ecn = self.grants_ecn(segment);
             if segment.len > 0 && self.rules.syn_data_waits {
                 let first = self.rcv.nxt;
                 self.rcv.out_of_order.insert(first, first + u64::from(segment.len), |_, _| {});
@@ -157,9 +173,7 @@ impl Endpoint {
             self.enter_state(State::SynReceived, now);
             return;
         }
-        self.snd.ecn = self.handshake.ecn == EcnMode::On
-            && segment.flags.has(Flags::ECE)
-            && !segment.flags.has(Flags::CWR);
+        self.snd.ecn = self.asks_for_ecn() && segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
         // The window of a SYN-ACK is not scaled (RFC 7323 section 2.2).
         self.snd.wnd = u64::from(segment.window);
         self.snd.max_wnd = self.snd.wnd;
@@ -217,6 +231,7 @@ impl Endpoint {
             rtt: (repeats == 0).then(|| now - first_sent),
             repeats,
             original_answered: self.snd.timestamps && self.rcv.tsecr == self.clock.timestamp_ms(first_sent),
+            rcv_nxt: self.rcv.nxt,
         };
         self.handshake.deadline = None;
         self.handshake.syn_due = false;
@@ -225,6 +240,13 @@ impl Endpoint {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.sender.on_established(&mut self.snd, opening, &mut cx);
         self.receiver.on_established(&mut self.rcv, &mut cx);
+        if self.snd.ecn {
+            self.usual_ecn = Ecn::Ect0;
+            self.predicts_headers &= !self.sender.hears_ecn();
+            if self.sender.needs_ecn() {
+                self.base_ecn = Ecn::Ect0;
+            }
+        }
         if self.rcv.out_of_order.first().is_some_and(|(start, _)| start == self.rcv.nxt) {
             self.advance(self.rcv.nxt);
         }

@@ -18,7 +18,7 @@ impl Endpoint {
             && segment.ack == seq::wire(self.snd.una)
             && segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
             && segment.options == Options::TIMESTAMPS
-            && segment.ecn != Ecn::Ce
+            && segment.ecn == self.usual_ecn
             && self.state == State::Established
             && self.predicts_headers
             && self.snd.max == self.snd.iss + 1
@@ -97,7 +97,7 @@ impl Endpoint {
         }
         self.take_ack(now, segment, first, ack);
         if self.snd.ecn {
-            self.take_ecn(now, segment);
+            self.take_ecn(now, segment, first);
         }
         let news = segment.len > 0 && first + u64::from(segment.len) > self.rcv.nxt;
         if self.closed_by_app && news && self.carries_data() {
@@ -125,7 +125,7 @@ impl Endpoint {
 
     /// The ECN fields of a segment: what the receiver tells the peer of marks from now on, as congestion control wants it.
     #[inline(never)]
-    fn take_ecn(&mut self, now: Nanos, segment: &Segment) {
+    fn take_ecn(&mut self, now: Nanos, segment: &Segment, first: u64) {
         let sequenced = segment.len > 0 || segment.flags.has(Flags::FIN);
         let cwr = segment.flags.has(Flags::CWR);
         let seen = EcnSegment {
@@ -133,9 +133,14 @@ impl Endpoint {
             ce: segment.ecn == Ecn::Ce,
             cwr,
             echoed: self.rcv.feedback.has(Flags::ECE) && !(cwr && sequenced),
-            delayed_ack: self.receiver.next_timer().is_some(),
+            delayed_ack: self.receiver.delays_ack(),
             payload: segment.len,
             sequenced,
+            next: if first <= self.rcv.nxt {
+                self.rcv.nxt.max(first + u64::from(segment.len))
+            } else {
+                self.rcv.nxt
+            },
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let answer = self.sender.on_ecn_segment(seen, &mut cx);
@@ -295,7 +300,6 @@ impl Endpoint {
             frames: u32::from(segment.frames.max(1)),
             push: segment.flags.has(Flags::PSH),
             fin: false,
-            ce: false,
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);
@@ -305,7 +309,6 @@ impl Endpoint {
         self.repeated_window = None;
         let first = first + u64::from(segment.flags.has(Flags::SYN));
         let last = first + u64::from(segment.len);
-        let ce = segment.ecn == Ecn::Ce;
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
             // The peer has closed already: only a retransmitted FIN can come.
             self.rcv.ack_now = true;
@@ -365,7 +368,6 @@ impl Endpoint {
             frames: u32::from(segment.frames.max(1)),
             push: segment.flags.has(Flags::PSH),
             fin,
-            ce,
         };
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.receiver.on_data(&mut self.rcv, &arrival, &mut cx);

@@ -19,7 +19,7 @@ pub use limits::{LimitedTimes, Round};
 use output::TsvalCache;
 
 use wire::segment::{IP_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
-use wire::{Flags, Segment, seq};
+use wire::{Ecn, Flags, Segment, seq};
 
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::Context;
@@ -171,6 +171,10 @@ pub struct Endpoint {
     /// The peer's FIN, once seen, until its turn comes.
     peer_fin: Option<u64>,
     timestamp_offset: u32,
+    /// ECN field of all that leaves, unless it is new data.
+    base_ecn: Ecn,
+    /// ECN field of the peer's new data, unless it is marked.
+    usual_ecn: Ecn,
     /// Header prediction may be tried: see [`Endpoint::is_predicted`].
     predicts_headers: bool,
     invalid_ratelimit: Nanos,
@@ -214,8 +218,7 @@ impl Endpoint {
         endpoint.take_syn(now, syn);
         // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
         (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.rcv);
-        let asks = syn.flags.has(Flags::ECE | Flags::CWR);
-        endpoint.snd.ecn = asks && endpoint.handshake.ecn != EcnMode::Off;
+        endpoint.snd.ecn = endpoint.grants_ecn(syn);
         endpoint.enter_state(State::SynReceived, now);
         endpoint
     }
@@ -270,6 +273,8 @@ impl Endpoint {
             snd_wl: (0, 0),
             peer_fin: None,
             timestamp_offset: config.timestamp_offset,
+            base_ecn: Ecn::NotEct,
+            usual_ecn: Ecn::NotEct,
             predicts_headers: false,
             invalid_ratelimit: spec.invalid_ratelimit,
             last_challenge: None,
@@ -409,6 +414,9 @@ impl Endpoint {
     /// before does not matter.
     #[inline(always)]
     pub fn poll_transmit_into(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        if self.rcv.reflected.is_some() {
+            return self.poll_reflected(now, segment);
+        }
         if self.state == State::Established {
             return self.poll_data(now, segment) || self.poll_ack(now, segment);
         }

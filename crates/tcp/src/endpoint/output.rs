@@ -46,6 +46,7 @@ impl Endpoint {
 
     /// Only on a reset of the application's, where the system does so.
     fn put_timestamps_on_reset(&self, now: Nanos, segment: &mut Segment) {
+        segment.ecn = self.base_ecn;
         if self.snd.timestamps && self.rules.resets_carry_timestamps {
             segment.options = Options::TIMESTAMPS;
             segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
@@ -134,6 +135,21 @@ impl Endpoint {
         true
     }
 
+    /// The ACK of [`crate::receiver::ReceiveState::reflected`], of which the receiver keeps no account: the ACK of the newest data
+    /// follows.
+    #[cold]
+    pub(super) fn poll_reflected(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+        let Some((ack, feedback)) = self.rcv.reflected.take() else { return false };
+        let window = self.offer_window(now);
+        self.write_fields(now, window, segment);
+        segment.seq = seq::wire(self.snd.max);
+        segment.ack = seq::wire(ack);
+        segment.flags = Flags::ACK | feedback;
+        segment.offset = 0;
+        segment.len = 0;
+        true
+    }
+
     /// Writes everything but sequence number and length: acknowledgement, window, timestamps; tells the receiver that
     /// an ACK leaves.
     #[inline]
@@ -142,11 +158,16 @@ impl Endpoint {
             Some(window) if !pure && !self.rcv.ack_now => window,
             _ => self.acknowledge(now, pure),
         };
+        self.write_fields(now, window, segment);
+    }
+
+    #[inline(always)]
+    fn write_fields(&mut self, now: Nanos, window: u16, segment: &mut Segment) {
         segment.ack = seq::wire(self.rcv.nxt);
         segment.window = window;
         segment.flags = Flags::ACK | self.rcv.feedback;
         segment.frames = 1;
-        segment.ecn = Ecn::NotEct;
+        segment.ecn = self.base_ecn;
         segment.mss = 0;
         segment.wscale = 0;
         segment.sack.clear();
@@ -167,8 +188,9 @@ impl Endpoint {
         }
     }
 
-    /// An ACK leaves: chooses its window field and tells the receiver.
-    fn acknowledge(&mut self, now: Nanos, pure: bool) -> u16 {
+    /// The window field of an ACK that leaves now.
+    #[inline(always)]
+    fn offer_window(&mut self, now: Nanos) -> u16 {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let wanted = self.receiver.window(&self.rcv, &mut cx);
         let scale = self.rcv.wscale;
@@ -184,11 +206,17 @@ impl Endpoint {
         let edge = self.rcv.nxt + promised;
         self.rcv.advertised = if shrinks { edge } else { self.rcv.advertised.max(edge) };
         self.rcv.last_ack = self.rcv.nxt;
+        field as u16
+    }
+
+    /// An ACK leaves: chooses its window field and tells the receiver.
+    fn acknowledge(&mut self, now: Nanos, pure: bool) -> u16 {
+        let window = self.offer_window(now);
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         // With out-of-order data, the SACK blocks still owed go in a pure ACK of their own.
         let sack_owed = !pure && self.rcv.ack_now && !self.rcv.out_of_order.is_empty();
         self.receiver.on_ack_sent(&mut self.rcv, pure, &mut cx);
         self.rcv.ack_now = sack_owed;
-        let window = field as u16;
         // After a pure ACK the receiver is still to be told of data that leaves.
         self.repeated_window = (!pure && !sack_owed && !self.snd.no_fast_path).then_some(window);
         window

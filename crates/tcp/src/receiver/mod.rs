@@ -58,6 +58,9 @@ pub struct ReceiveState {
     recent_len: u8,
     /// Flags of every segment with an ACK that tell the peer of marks.
     pub feedback: Flags,
+    /// ACK that leaves before any other, of what had come before the newest data: what it acknowledges, and its flags that tell of
+    /// marks.
+    pub reflected: Option<(u64, Flags)>,
     /// The family wants an ACK to leave now.
     pub ack_now: bool,
     /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].
@@ -88,6 +91,7 @@ impl ReceiveState {
             recent: [0; RECENT],
             recent_len: 0,
             feedback: Flags::default(),
+            reflected: None,
             ack_now: false,
             no_fast_path: false,
         }
@@ -196,8 +200,6 @@ pub struct Arrival {
     pub push: bool,
     /// FIN flag.
     pub fin: bool,
-    /// Congestion experienced was set on it.
-    pub ce: bool,
 }
 
 /// Fate of a segment that begins in the window and ends beyond it.
@@ -276,6 +278,11 @@ pub trait Receiver: Send {
 
     /// When the delayed ACK is due. None: no ACK waits. May be early.
     fn next_timer(&self) -> Option<Nanos>;
+
+    /// Whether an ACK is being delayed.
+    fn delays_ack(&self) -> bool {
+        self.next_timer().is_some()
+    }
 
     /// The window to advertise now, in bytes from `rcv.nxt`, before rounding to the scale. The endpoint moves the right
     /// edge left only for a receiver that [`Receiver::shrinks`].

@@ -190,6 +190,8 @@ pub struct Opening {
     pub repeats: u32,
     /// Whether it was sent again without need: the timestamp that came back is that of the first.
     pub original_answered: bool,
+    /// Next byte expected of the peer.
+    pub rcv_nxt: u64,
 }
 
 /// Transmission that the sender wants.
@@ -322,7 +324,18 @@ pub trait Sender: Send {
     /// A segment came on a connection with ECN, after its acknowledgement was taken in and before its payload is: what congestion
     /// control wants of the answer.
     fn on_ecn_segment(&mut self, segment: EcnSegment, _cx: &mut Context<'_>) -> EcnAnswer {
-        EcnAnswer { ack_now: false, echoes_ce: segment.classic_echo() }
+        EcnAnswer { ack_now: false, echoes_ce: segment.classic_echo(), first: None }
+    }
+
+    /// Whether congestion control works with ECN only: it asks for ECN whatever the host does, and marks every packet as capable
+    /// (Linux's TCP_CONG_NEEDS_ECN).
+    fn needs_ecn(&self) -> bool {
+        false
+    }
+
+    /// Whether congestion control hears of every segment on a connection with ECN, not only of those that change something.
+    fn hears_ecn(&self) -> bool {
+        self.needs_ecn()
     }
 
     /// The connection is gone.

@@ -1,6 +1,7 @@
 //! Linux's stacks from outside: two endpoints over a path, beside recordings, published figures and measurements.
 
 mod bbr;
+mod dctcp;
 mod hooks;
 mod path;
 mod signatures;

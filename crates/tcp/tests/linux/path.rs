@@ -17,8 +17,10 @@ pub(crate) struct Path<'a> {
     pub sender: &'a dyn Profile,
     /// The receiver's stack.
     pub receiver: &'a dyn Profile,
-    /// Congestion control.
+    /// Congestion control of the sender.
     pub cc: &'a str,
+    /// Congestion control of the receiver; empty: the sender's.
+    pub accepts: &'a str,
     /// Bottleneck in bits per second of IP packets. None: a packet takes no time.
     pub rate: Option<u64>,
     /// Packets the queue holds besides the one in service.
@@ -50,6 +52,7 @@ impl<'a> Path<'a> {
             sender: profile,
             receiver: profile,
             cc: "cubic",
+            accepts: "",
             rate: None,
             queue: usize::MAX,
             mark_at: usize::MAX,
@@ -95,6 +98,10 @@ pub(crate) struct Run {
     pub read: u64,
     /// Data packets lost.
     pub drops: u64,
+    /// Whether each data packet was marked, in the order in which they arrive.
+    pub marked: Vec<bool>,
+    /// Data packets marked.
+    pub marks: u64,
 }
 
 enum What {
@@ -184,7 +191,10 @@ impl Lab<'_> {
                     b.on_segment(self.now, &segment);
                 } else {
                     let path = self.path;
-                    let config = config(path, path.receiver, 7 * SECOND + 1_000_000 - path.lag, 77);
+                    let mut config = config(path, path.receiver, 7 * SECOND + 1_000_000 - path.lag, 77);
+                    if !path.accepts.is_empty() {
+                        config.cc = path.accepts;
+                    }
                     let outcome = Listener::new(path.receiver).on_segment(self.now, &segment, &config);
                     if let SynOutcome::Connection(b) = outcome {
                         self.b = Some(*b);
@@ -268,6 +278,10 @@ impl Lab<'_> {
         }
         if self.waiting >= self.path.mark_at && segment.ecn != Ecn::NotEct {
             segment.ecn = Ecn::Ce;
+        }
+        if segment.len > 0 {
+            self.out.marked.push(segment.ecn == Ecn::Ce);
+            self.out.marks += u64::from(segment.ecn == Ecn::Ce);
         }
         self.waiting += 1;
         let bits = u64::from(segment.ip_bytes()) * 8;

@@ -304,7 +304,7 @@ impl CcVar {
 
     /// Says what `ecnpkt_handler` wants of the answer.
     pub(crate) fn ecn_answer(&self) -> EcnAnswer {
-        EcnAnswer { ack_now: self.ack_now, echoes_ce: self.echoes_ce }
+        EcnAnswer { ack_now: self.ack_now, echoes_ce: self.echoes_ce, first: None }
     }
 
     /// The coarse state; `repairing`: what a timeout gave up is not all acknowledged yet.

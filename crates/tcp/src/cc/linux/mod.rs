@@ -6,6 +6,7 @@
 mod bbr;
 mod cdg;
 pub(super) mod cubic;
+mod dctcp;
 pub(super) mod reno;
 pub mod replay;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use super::Lifecycle;
 use crate::clock::{HostClock, Nanos};
+use crate::context::EcnAnswer;
 use crate::linux_config::{Config, Shared};
 use crate::random::split_mix;
 
@@ -137,6 +139,17 @@ pub struct RateSample {
     pub is_ack_delayed: bool,
 }
 
+/// The receiving side, as a module that needs ECN sees it when data has come, and what the module wants of the answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Receiving {
+    /// Next byte expected.
+    pub nxt: u64,
+    /// An ACK is being delayed.
+    pub delays_ack: bool,
+    /// Answer to the data.
+    pub answer: EcnAnswer,
+}
+
 /// The part of a connection that congestion control sees and changes (Linux's `tcp_sock`).
 #[derive(Clone, Debug)]
 pub struct Core {
@@ -219,6 +232,8 @@ pub struct Core {
     pub timestamps: Option<(u32, u32)>,
     /// Local time of the last departure, or of the next one that pacing allows.
     pub departure: Nanos,
+    /// Data that has come with a mark or without, while a module that needs ECN hears of it.
+    pub receiving: Receiving,
     /// State of the connection's random generator (see [`Core::random_below`]).
     pub random: u64,
     /// Local time, microseconds.
@@ -270,6 +285,7 @@ impl Core {
             gso: false,
             ecn: false,
             departure: 0,
+            receiving: Receiving::default(),
             random,
             now_us: 0,
             jiffy_end: 0,
@@ -487,7 +503,7 @@ pub trait CongestionControl: Any + Send {
         2
     }
 
-    /// Whether the module hears of marks of congestion on data that comes (TCP_CONG_NEEDS_ECN).
+    /// Whether the module works with ECN only, and hears of marks on data that comes (TCP_CONG_NEEDS_ECN).
     fn needs_ecn(&self) -> bool {
         false
     }
@@ -526,6 +542,7 @@ pub fn built_in(names: &[&str]) -> Registry {
         let make: fn(&Shared) -> Box<dyn CongestionControl> = match name {
             "reno" => |config| Box::new(reno::Reno::new(config)),
             "bbr" => |_| Box::new(bbr::Bbr::new()),
+            "dctcp" => |config| Box::new(dctcp::Dctcp::new(config)),
             "cdg" => |config| Box::new(cdg::Cdg::new(config)),
             "cubic" => |config| Box::new(cubic::Cubic::new(config)),
             _ => panic!("Linux has no congestion control {name}"),

@@ -70,6 +70,20 @@ pub(super) static OWN: &[Knob] = &[
         u32
     ),
     knob!(
+        "tcp_dctcp.dctcp_alpha_on_init",
+        (0, 1024),
+        "dctcp: part of the packets that a new connection takes to be marked, in 1/1024",
+        config.dctcp_alpha_on_init,
+        u32
+    ),
+    knob!(
+        "tcp_dctcp.dctcp_shift_g",
+        (0, 10),
+        "dctcp: weight of a window's marks, as a power of 1/2",
+        config.dctcp_shift_g,
+        u32
+    ),
+    knob!(
         "net.ipv4.tcp_shrink_window",
         SWITCH,
         "a scaled window may shrink, so that the receive buffer is never exceeded",
@@ -106,7 +120,7 @@ pub(super) fn profile() -> LinuxProfile {
 
 /// A profile with what 6.8 brought.
 pub(super) fn modern(name: &'static str, config: Config, own: &'static [Knob]) -> LinuxProfile {
-    let mut profile = LinuxProfile::new(name, config, &["cubic", "reno", "bbr", "cdg"], own);
+    let mut profile = LinuxProfile::new(name, config, &["cubic", "reno", "bbr", "cdg", "dctcp"], own);
     profile.syn_linear_timeouts = 4;
     profile.spec.invalid_ratelimit = 500 * MILLISECOND;
     profile.spec.syn_retry_ticks = Some(TIMEOUT_MIN);

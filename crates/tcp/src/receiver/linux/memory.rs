@@ -332,7 +332,6 @@ mod tests {
             frames: 1,
             push: false,
             fin: false,
-            ce: false,
         };
         receiver.measure_memory(&rcv, &arrival, u64::from(payload));
         (receiver, rcv)

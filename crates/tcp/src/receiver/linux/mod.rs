@@ -2,17 +2,20 @@
 
 mod memory;
 
+use wire::Flags;
 use wire::segment::DEFAULT_MSS;
 
 use memory::CopySpace;
 
 use super::{Arrival, Overshoot, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
-use crate::context::Context;
-use crate::linux_config::{Drs, Shared};
+use crate::context::{Context, EcnAnswer, EcnSegment};
+use crate::linux_config::{Detection, Drs, Shared};
 
 /// Most quick ACKs granted at once (TCP_MAX_QUICKACKS).
 const MAX_QUICKACKS: u32 = 16;
+/// Quick ACKs that a mark grants; 3.9 grants as many as otherwise.
+const QUICKACKS_OF_MARK: u32 = 2;
 /// Duplicate ACKs sent at once before compression begins (TCP_FASTRETRANS_THRESH).
 const UNCOMPRESSED: u32 = 3;
 /// SACK blocks of which every ACK tells, whatever else it has to tell (TCP_SACK_BLOCKS_EXPECTED).
@@ -60,6 +63,10 @@ pub struct LinuxReceiver {
     rtt: ReceiveRtt,
     space: CopySpace,
     compression: Compression,
+    /// Data has come that the peer's network could have marked (TCP_ECN_SEEN).
+    ect_seen: bool,
+    /// The segment at hand is marked, or was sent again, and grants quick ACKs.
+    ecn_quickacks: bool,
 }
 
 /// A delayed ACK.
@@ -92,6 +99,11 @@ struct Compression {
     until: Option<Nanos>,
     /// The ACK that leaves next is of those held back; the newest packet's is held back then.
     renewed: bool,
+}
+
+/// Flags of an ACK that echoes a mark, or does not.
+fn echo(echoes: bool) -> Flags {
+    if echoes { Flags::ECE } else { Flags::default() }
 }
 
 /// The shortest interval of delayed ACKs, 40 ms (TCP_ATO_MIN), in jiffies.
@@ -131,6 +143,8 @@ impl LinuxReceiver {
             rtt: ReceiveRtt::default(),
             space: CopySpace::default(),
             compression: Compression::default(),
+            ect_seen: false,
+            ecn_quickacks: false,
         }
     }
 
@@ -149,6 +163,15 @@ impl LinuxReceiver {
         self.grant_quickacks(rcv, most);
         self.pingpong = false;
         self.ato = ato_min(hz);
+    }
+
+    /// New data that is marked, or that was sent again on a connection with ECN, grants quick ACKs (tcp_data_ecn_check).
+    fn take_ecn_quickacks(&mut self, rcv: &ReceiveState, hz: u64) {
+        if std::mem::take(&mut self.ecn_quickacks) {
+            let most =
+                if self.config.detection == Detection::Rack { QUICKACKS_OF_MARK } else { MAX_QUICKACKS };
+            self.enter_quickack_mode(rcv, most, hz);
+        }
     }
 
     /// In-order data: measures the peer, tunes the delayed-ACK interval, opens the window.
@@ -172,9 +195,7 @@ impl LinuxReceiver {
             }
         }
         self.last_received = now;
-        if arrival.ce {
-            self.enter_quickack_mode(rcv, 2, hz);
-        }
+        self.take_ecn_quickacks(rcv, hz);
         if arrival.payload >= GROWING_PACKET {
             self.grow_window(rcv, arrival);
         }
@@ -353,6 +374,7 @@ impl Receiver for LinuxReceiver {
         } else if arrival.payload == 0 {
             self.scheduled = true;
         } else {
+            self.take_ecn_quickacks(rcv, u64::from(cx.clock.hz()));
             self.scheduled = true;
             if self.config.ooo_grows_window && rcv.sack {
                 self.grow_window(rcv, arrival);
@@ -364,6 +386,30 @@ impl Receiver for LinuxReceiver {
             self.pingpong = true;
         }
         self.check_ack(rcv, arrival, out_of_order, now_please, cx);
+    }
+
+    fn on_ecn(
+        &mut self,
+        rcv: &mut ReceiveState,
+        segment: &EcnSegment,
+        answer: EcnAnswer,
+        _cx: &mut Context<'_>,
+    ) {
+        if segment.payload == 0 {
+            return;
+        }
+        // A peer that has reduced may have a window of one packet (tcp_ecn_accept_cwr, since 4.19).
+        rcv.ack_now |= answer.ack_now || segment.cwr && self.config.detection == Detection::Rack;
+        rcv.reflected = answer.first.map(|(ack, echoes)| (ack, echo(echoes))).or(rcv.reflected);
+        let first_mark = segment.ce && !answer.echoes_ce;
+        // Without ECT among data with it: probably sent again.
+        self.ecn_quickacks = first_mark || !segment.capable && self.ect_seen;
+        self.ect_seen |= segment.capable;
+        rcv.feedback = echo(answer.echoes_ce || segment.ce);
+    }
+
+    fn delays_ack(&self) -> bool {
+        self.delayed.is_some()
     }
 
     fn overshoot(&self, rcv: &ReceiveState) -> Overshoot {

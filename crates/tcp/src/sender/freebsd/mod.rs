@@ -611,6 +611,10 @@ impl Sender for FreeBsdSender {
         cx.events.push(EventKind::Reduction, snd.offset(snd.una), self.ccv.cwnd as i64);
     }
 
+    fn hears_ecn(&self) -> bool {
+        true
+    }
+
     fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         self.update_tick(cx.now, cx.clock);
         self.ccv.note_ecn(segment);

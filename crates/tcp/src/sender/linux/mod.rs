@@ -30,7 +30,7 @@ use self::scoreboard::{Id, Scoreboard};
 use self::timer::Timer;
 use super::{Ack, Metrics, Opening, Poll, SegmentCounts, SendState, Sender};
 use crate::cc::Phase;
-use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH};
+use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, Receiving};
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
 use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::linux_config::{Detection, Shared};
@@ -218,6 +218,7 @@ impl Sender for LinuxSender {
         self.core.mss = snd.payload;
         self.core.gso = snd.tso;
         self.core.ecn = snd.ecn;
+        self.core.receiving.nxt = opening.rcv_nxt;
         self.sack_ok = snd.sack;
         self.core.una = snd.una;
         self.core.nxt = snd.nxt;
@@ -293,12 +294,19 @@ impl Sender for LinuxSender {
     }
 
     fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
-        if segment.payload > 0 && segment.capable && self.cc.needs_ecn() {
-            self.core.set_time(cx.clock, cx.now);
-            let event = if segment.ce { CwndEvent::EcnIsCe } else { CwndEvent::EcnNoCe };
-            self.cc.cwnd_event(&mut self.core, event);
+        let answer = EcnAnswer { ack_now: false, echoes_ce: segment.echoed, first: None };
+        if segment.payload == 0 || !segment.capable || !self.cc.needs_ecn() {
+            return answer;
         }
-        EcnAnswer { ack_now: false, echoes_ce: segment.classic_echo() }
+        self.core.set_time(cx.clock, cx.now);
+        self.core.receiving = Receiving { nxt: segment.next, delays_ack: segment.delayed_ack, answer };
+        let event = if segment.ce { CwndEvent::EcnIsCe } else { CwndEvent::EcnNoCe };
+        self.cc.cwnd_event(&mut self.core, event);
+        self.core.receiving.answer
+    }
+
+    fn needs_ecn(&self) -> bool {
+        self.cc.needs_ecn()
     }
 
     fn on_closed(&mut self) {

@@ -495,6 +495,10 @@ impl Sender for RackSender {
         self.output_call = OutputCall::Finished;
     }
 
+    fn hears_ecn(&self) -> bool {
+        true
+    }
+
     fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         if let Some(default) = &mut self.fallback {
             return default.on_ecn_segment(segment, cx);

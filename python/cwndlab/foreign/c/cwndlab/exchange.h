@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file. */
-#define CWNDLAB_ABI 5
+#define CWNDLAB_ABI 6
 
 /* Where a host and its clock stand. */
 struct cwndlab_host {
@@ -55,6 +55,9 @@ struct cwndlab_linux {
 	uint32_t snd_interval_us, rcv_interval_us, last_end_seq;
 	uint32_t unsent;		/* bytes that were written and not yet sent */
 	uint32_t prior_delivered_ce, sample_delivered_ce;
+	/* The answer to data, for ECN_NO_CE and ECN_IS_CE: an ACK is being delayed; ACKs echo a mark; one leaves at once; another
+	 * leaves before that, of what had come before, with an echo or without. */
+	uint32_t delays_ack, echoes_ce, ack_now, sent_ack, sent_ack_nxt, sent_ack_echoes;
 };
 
 /* Events that cwnd_event hears of, of all interfaces. */

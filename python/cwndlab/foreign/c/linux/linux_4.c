@@ -206,6 +206,10 @@ void cwndlab_fill_own(struct tcp_sock *tp, const struct cwndlab_linux *x)
 	tp->app_limited = x->app_limited;
 	tp->cwndlab_min_rtt_us = x->min_rtt_us;
 	tp->cwndlab_cwr = false;
+	tp->cwndlab_sent_ack = false;
+	tp->inet_conn.icsk_ack.pending = x->delays_ack ? ICSK_ACK_SCHED | ICSK_ACK_TIMER : 0;
+	if (x->echoes_ce)
+		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
 #if CWNDLAB_LINUX < 41300
 	/* TCP itself paces since 4.13; before, modules with a rate asked for the queue discipline fq. */
 	if (tp->inet_conn.icsk_ca_ops->cong_control)
@@ -217,6 +221,11 @@ void cwndlab_read_own(const struct tcp_sock *tp, struct cwndlab_linux *x)
 {
 	x->app_limited = tp->app_limited;
 	x->cwr_requested = tp->cwndlab_cwr;
+	x->echoes_ce = (tp->ecn_flags & TCP_ECN_DEMAND_CWR) != 0;
+	x->ack_now = (tp->inet_conn.icsk_ack.pending & ICSK_ACK_NOW) != 0;
+	x->sent_ack = tp->cwndlab_sent_ack;
+	x->sent_ack_nxt = tp->cwndlab_sent_nxt;
+	x->sent_ack_echoes = tp->cwndlab_sent_echo;
 }
 
 static void tell_sample(struct sock *sk, const struct tcp_congestion_ops *ops, const struct cwndlab_linux *x,

@@ -17,6 +17,10 @@ PLAIN_CC = "reno"
 """A congestion control that every Linux has, that every namespace may choose, and that leaves nothing behind
 (Documentation/networking/ip-sysctl.rst, tcp_congestion_control)."""
 
+NEED_ECN = frozenset({"dctcp"})
+"""Congestion controls that tell of marks in their own way (TCP_CONG_NEEDS_ECN): a host that accepts a flow of
+them needs the same."""
+
 _ECN = {"off": "0", "on": "1", "accept": "2"}
 """net.ipv4.tcp_ecn (Documentation/networking/ip-sysctl.rst)."""
 
@@ -54,10 +58,11 @@ class Linux:
         on for whatever follows (tcp_bbr.c and Linux's tcp_set_congestion_control), and many kernels begin
         with BBR. So it is that of all flows the host sends, or Reno, where they differ or a namespace may
         not choose theirs (net.ipv4.tcp_allowed_congestion_control): it switches nothing on, and every Linux
-        has it.
+        has it. One that needs ECN comes first: a listener of another refuses it ECN.
         """
-        used = {flow["cc"] for flow in flows if flow["from"] == host["name"] and not is_datagrams(flow)}
-        common = used.pop() if len(used) == 1 else PLAIN_CC
+        used = _used(host, flows)
+        accepted = used & NEED_ECN & {flow["cc"] for flow in flows if flow.get("to") == host["name"]}
+        common = min(accepted) if accepted else used.pop() if len(used) == 1 else PLAIN_CC
         return common if common in self._kernel.allowed_congestion_controls else PLAIN_CC
 
     def load(self, reach: Reach, host: Host, flows: Iterable[Flow]) -> None:
@@ -65,7 +70,7 @@ class Linux:
 
         They stay: one that a connection still uses cannot go.
         """
-        used = {flow["cc"] for flow in flows if flow["from"] == host["name"] and not is_datagrams(flow)}
+        used = _used(host, flows)
         for cc in sorted(cc for cc in used.difference(kernel.available(reach)) if cc):
             reach.run(["modprobe", f"tcp_{cc}"])
 
@@ -110,3 +115,13 @@ class Linux:
     def is_setting(self, reach: Reach, sysctl: str) -> bool:
         """Whether anybody can set a sysctl; others are counters."""
         return settings.is_setting(reach, sysctl)
+
+
+def _used(host: Host, flows: Iterable[Flow]) -> set[str]:
+    """Congestion controls of the flows that a host sends, and of those that it accepts if they need ECN."""
+    return {
+        flow["cc"]
+        for flow in flows
+        if not is_datagrams(flow)
+        and (flow["from"] == host["name"] or (flow["cc"] in NEED_ECN and flow["to"] == host["name"]))
+    }

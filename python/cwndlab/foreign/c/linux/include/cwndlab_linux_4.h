@@ -120,6 +120,8 @@ struct tcp_sock {
 	u32 tcp_header_len;
 	u32 cwndlab_min_rtt_us;
 	bool cwndlab_cwr;
+	bool cwndlab_sent_ack, cwndlab_sent_echo;
+	u32 cwndlab_sent_nxt;
 	struct cwndlab_skb cwndlab_head;
 };
 
@@ -128,9 +130,17 @@ struct tcp_sock {
 #define NET_INC_STATS(net, item) ((void)(net))
 #define NET_ADD_STATS(net, item, n) ((void)(net))
 #define tcp_call_bpf(s, op, n, args) ((void)(s), -1)
-static inline void tcp_send_ack(struct sock *sk) { (void)sk; }
+static inline void cwndlab_send_ack(struct sock *sk, u32 nxt)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	tp->cwndlab_sent_ack = true;
+	tp->cwndlab_sent_nxt = nxt;
+	tp->cwndlab_sent_echo = tp->ecn_flags & TCP_ECN_DEMAND_CWR;
+}
+#define tcp_send_ack(s) cwndlab_send_ack(s, tcp_sk(s)->rcv_nxt)
 /* With flags in newer releases. */
-#define __tcp_send_ack(s, rcv_nxt, ...) ((void)(rcv_nxt), tcp_send_ack(s))
+#define __tcp_send_ack(s, nxt, ...) cwndlab_send_ack(s, nxt)
 #if CWNDLAB_LINUX >= 61800
 static inline bool tcp_ecn_mode_rfc3168(const struct tcp_sock *tp) { return tp->ecn_flags & TCP_ECN_OK; }
 static inline bool tcp_ecn_mode_accecn(const struct tcp_sock *tp) { (void)tp; return false; }
