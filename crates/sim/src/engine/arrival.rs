@@ -131,8 +131,8 @@ impl Simulation {
     /// of marks in its way. None: the host's own.
     fn accepting_cc(&self, flow: FlowId, host: HostId) -> Option<String> {
         let cc = super::setup::registered(&self.scenario.flows[flow.index()]);
-        let opener = &self.hosts[self.flows[flow.index()].from.index()].profile;
-        let here = &self.hosts[host.index()].profile;
+        let opener = self.hosts[self.flows[flow.index()].from.index()].stack.kernel()?;
+        let here = self.hosts[host.index()].stack.kernel()?;
         let both = opener.sender(&cc, 0).needs_ecn() && here.congestion_controls().contains(&cc.as_str());
         both.then_some(cc)
     }
