@@ -150,6 +150,14 @@ def test_rows_that_are_too_sparse_say_so(tmp_path: Path) -> None:
     assert "These rows cannot tell" in words.text(found, "rows")
 
 
+def test_rows_without_an_ack_tell_nothing(tmp_path: Path) -> None:
+    """A log whose flight never falls, as one that samples it after the sender has filled it again."""
+    kept = ((at, event, 0, rtt, flight, window) for at, event, _, rtt, flight, window in acks(factor=0.49))
+    found = judged(csv_of(tmp_path, kept))
+    assert found.verdicts == []
+    assert "0.00 ACKs in a round trip are too few to tell anything" in found.notes
+
+
 def test_an_event_that_is_none_is_refused(tmp_path: Path) -> None:
     file = csv_of(tmp_path, iter([(0.0, "akc", MSS, 50.0, MSS, MSS)]))
     with pytest.raises(InputError, match="event 'akc' is none of ack, loss, timeout, ecn, app-limited"):

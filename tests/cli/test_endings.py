@@ -41,6 +41,7 @@ PRINTING = {
     "plot": "plot results -o cwnd.svg",
     "report": "report results -o page.html",
     "compare": "compare results --by cc",
+    "judge": "judge results --against reno@linux-6.18",
     "export": "data export results -o exported",
     "suites": "data suites",
     "schema": "dev schema",

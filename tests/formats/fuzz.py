@@ -25,16 +25,19 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import logs
+import qlogs
 
 from cwndlab import _native
 from cwndlab.errors import InputError
 from cwndlab.formats import (
+    ack_stream,
     base,
     capture,
     flent,
     iperf3,
     iperf_text,
     loadlatency,
+    qlog,
     siftr,
     siftr2,
     ss,
@@ -65,6 +68,10 @@ FLENT = b"""{"version": 4, "metadata": {"NAME": "tcp_nup", "TITLE": "x", "HOST":
 "TCP upload::1::tcp_rtt": [40, 41, 42, 43], "TCP upload::1::tcp_pacing_rate": [1, 2, 3, 4],
 "Ping (ms) ICMP": [40, 41, 42, 43]}, "raw_values": {"TCP upload::1": [
 {"t": 1.0, "val": 3, "tcp_rtt": 40.5, "tcp_cwnd": 10}, {"t": 1.3, "tcp_rtt": 41}]}}"""
+
+ACKS = ack_stream.HEADER + "".join(
+    f"\n0.{n:03},{'loss' if n % 9 == 8 else 'ack'},1448,40.5,{n * 1448},{n * 1448}" for n in range(40)
+)
 
 FOUND = Path(__file__).with_name("found")
 """Files that a parser once failed on: `FORMAT-SEED-NUMBER.SUFFIX`."""
@@ -183,6 +190,8 @@ TARGETS = {
     "tcp_probe": Target(tcp_probe.read, text(logs.tcp_probe_old, logs.tcp_probe_trace)),
     "extracted": Target(extracted.read, text(logs.psiz, logs.rtts, logs.extracted_cwnd)),
     "ss": Target(ss.read, text(logs.ss)),
+    "qlog": Target(qlog.read, text(*qlogs.ALL.values()), ".qlog"),
+    "acks": Target(ack_stream.read, text(lambda: ACKS), ".csv"),
     "flent": Target(flent.read, text(lambda: FLENT)),
     "loadlatency": Target(loadlatency.read, text(load_document), ".json"),
     "iperf3": Target(iperf3.read, stored("*.json"), ".json"),

@@ -53,8 +53,10 @@ class Stream:
 
     @property
     def per_round(self) -> float:
-        """ACKs in a round trip; infinite where no round trip was recorded."""
-        if not self.rtt_s or not self.duration_s:
+        """ACKs in a round trip; 0 of fewer than two, infinite where no round trip was recorded."""
+        if not self.duration_s:
+            return 0.0
+        if not self.rtt_s:
             return np.inf
         return self.acks * self.rtt_s / self.duration_s
 
