@@ -175,7 +175,10 @@ def totals(plan: Plan, jobs: int, pause_ns: int | None = None) -> list[str]:
     parts = {name: count for name, count in found.series.items() if count >= found.disk / 100}
     of_what = ", ".join(f"{name} {size(count)}" for name, count in parts.items())
     much = [f"disk: {of_what}"] if found.disk >= MUCH else []
-    warnings = [_too_much(found, Path("results")), "" if pause_ns is not None else _too_large(found, jobs)]
+    warnings = [
+        _too_much(found, Path("results")),
+        "" if pause_ns is not None else _too_large(found, min(jobs, len(plan.runs))),
+    ]
     return [
         f"{plan.experiment}: {runs}, together {clock(plan.simulated_ns / 1e9)} of traffic",
         *much,
