@@ -277,6 +277,11 @@ DISCIPLINES = [
     ("{kind: codel, limit: 100p}", "codel limit 100 target 5000us interval 100000us noecn"),
     ("{kind: bfifo, limit: 30KB}", "bfifo limit 30000"),
     (
+        "{kind: fq_codel, ce_threshold: 1ms, ce_threshold_selector: 1, ce_threshold_mask: 3}",
+        "fq_codel limit 10240 flows 1024 quantum 1514 memory_limit 33554432 drop_batch 64 target 5000us"
+        " interval 100000us ecn ce_threshold 1000us ce_threshold_selector 0x1/0x3",
+    ),
+    (
         "{kind: fq_codel, limit: 1000p, flows: 64, ecn: false, ce_threshold: 1ms}",
         "fq_codel limit 1000 flows 64 quantum 1514 memory_limit 33554432 drop_batch 64 target 5000us"
         " interval 100000us noecn ce_threshold 1000us",

@@ -83,6 +83,12 @@ class QueueFqCodel(TypedDict):
     """Mark ECN-capable packets instead of dropping them."""
     ce_threshold_ns: int | None
     """Mark every ECN-capable packet that waited longer, if this is set."""
+    ce_threshold_selector: int
+    """Marks of that threshold are only for packets whose DS field, under the mask, is this: 1 with a mask
+    of 3 is ECT(1).
+    """
+    ce_threshold_mask: int
+    """Bits of the DS field that are compared with the selector; 0: every packet."""
     memory_limit_bytes: int
     """Memory of all packets, as Linux accounts for it."""
     drop_batch: int

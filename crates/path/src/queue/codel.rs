@@ -39,6 +39,8 @@ impl Codel {
             interval: config.interval_ns,
             ecn: config.ecn,
             ce_threshold: config.ce_threshold_ns.unwrap_or(Nanos::MAX),
+            ce_selector: 0,
+            ce_mask: 0,
             mtu: link.mtu,
         };
         Codel { limit: config.limit_packets, params, state: State::default(), queue: ByteQueue::default() }
@@ -78,8 +80,19 @@ pub(super) struct Params {
     pub(super) ecn: bool,
     /// Mark whatever waited longer.
     pub(super) ce_threshold: Nanos,
+    /// Packets for which that threshold is: those whose DS field under the mask is the selector.
+    pub(super) ce_selector: u8,
+    pub(super) ce_mask: u8,
     /// No drop while no more than this waits, bytes.
     pub(super) mtu: u32,
+}
+
+impl Params {
+    /// Whether the threshold of marks is for a packet.
+    fn selects(&self, packet: &impl Packet) -> bool {
+        let ds = packet.dscp() << 2 | packet.ecn() as u8;
+        self.ce_mask == 0 || ds & self.ce_mask == self.ce_selector
+    }
 }
 
 /// The state of one controller.
@@ -110,7 +123,7 @@ impl State {
     ) -> Option<Place> {
         let place = self.controlled(params, now, store, source, sink)?;
         let item = &mut store[place];
-        if now - item.arrived > params.ce_threshold {
+        if now - item.arrived > params.ce_threshold && params.selects(&item.packet) {
             mark(now, &mut item.packet, sink);
         }
         Some(place)

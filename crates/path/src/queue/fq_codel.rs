@@ -26,6 +26,10 @@ params::parameters! {
         ecn: bool = Param::flag("ecn").default(1),
         /// Mark every ECN-capable packet that waited longer, if this is set.
         ce_threshold_ns: Option<u64> = Param::time("ce_threshold").otherwise("none"),
+        /// Marks of that threshold are only for packets whose DS field, under the mask, is this: 1 with a mask of 3 is ECT(1).
+        ce_threshold_selector: u32 = Param::count("ce_threshold_selector", 0, 255).default(0),
+        /// Bits of the DS field that are compared with the selector; 0: every packet.
+        ce_threshold_mask: u32 = Param::count("ce_threshold_mask", 0, 255).default(0),
         /// Memory of all packets, as Linux accounts for it.
         memory_limit_bytes: u64 = Param::bytes("memory_limit").default(32 << 20),
         /// Packets dropped at most when the limit is exceeded, from the flow with the most bytes.
@@ -50,6 +54,8 @@ impl FqCodel {
             drop_batch: config.drop_batch,
             params: codel::Params {
                 ce_threshold: config.ce_threshold_ns.unwrap_or(Nanos::MAX),
+                ce_selector: config.ce_threshold_selector as u8,
+                ce_mask: config.ce_threshold_mask as u8,
                 target: config.target_ns,
                 interval: config.interval_ns,
                 ecn: config.ecn,

@@ -267,7 +267,7 @@ mod tests {
             queue(&format!(
                 r#"{{"kind": "fq_codel", "limit_packets": 10240, "flows": {flows}, "quantum_bytes": 1514,
                     "target_ns": 5000000, "interval_ns": 100000000, "ecn": true, "ce_threshold_ns": null,
-                    "memory_limit_bytes": 33554432, "drop_batch": 64}}"#
+                    "ce_threshold_selector": 0, "ce_threshold_mask": 0, "memory_limit_bytes": 33554432, "drop_batch": 64}}"#
             ))
         };
         assert_eq!(fq_codel(65_536).check(), Ok(()));

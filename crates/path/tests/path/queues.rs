@@ -252,6 +252,35 @@ fn only_ecn_capable_packets_are_marked() {
     check("marks", property, &[Bug::Forget]);
 }
 
+#[test]
+fn a_threshold_of_marks_is_for_packets_that_the_selector_names() {
+    let marked = |selector, mask| {
+        let queue = QueueConfig::FqCodel(FqCodelConfig {
+            limit_packets: 1000,
+            flows: 1,
+            quantum_bytes: 1514,
+            target_ns: 1000 * MS,
+            interval_ns: 1000 * MS,
+            ecn: true,
+            ce_threshold_ns: Some(MS / 100),
+            ce_threshold_selector: selector,
+            ce_threshold_mask: mask,
+            memory_limit_bytes: 32 << 20,
+            drop_batch: 64,
+        });
+        let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0];
+        let arrivals =
+            (0..60).map(|id| (0, Pkt { ecn: ecn[id as usize % 3], ..Pkt::new(id, 1500) })).collect();
+        let log = run_stepped(&config(&queue), &Feed { arrivals, questions: Vec::new() });
+        let of = |kind| log.marked.iter().filter(|mark| mark.1 as usize % 3 == kind).count();
+        (of(1) > 15, of(2) > 15, of(0))
+    };
+    assert_eq!(marked(0, 0), (true, true, 0));
+    assert_eq!(marked(1, 3), (true, false, 0));
+    assert_eq!(marked(2, 3), (false, true, 0));
+    assert_eq!(marked(0x20, 0xfc), (false, false, 0));
+}
+
 /// The bug is in the stepped link. Netem is always stepped.
 #[test]
 fn early_and_stepped_links_agree() {
@@ -515,6 +544,8 @@ fn fq_codel() -> impl Strategy<Value = QueueConfig> {
                 interval_ns,
                 ecn,
                 ce_threshold_ns: None,
+                ce_threshold_selector: 0,
+                ce_threshold_mask: 0,
                 memory_limit_bytes,
                 drop_batch: 64,
             })

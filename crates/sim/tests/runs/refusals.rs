@@ -70,6 +70,8 @@ fn flow_queues_are_as_many_as_linux_allows() {
         interval_ns: 100 * support::MS,
         ecn: true,
         ce_threshold_ns: None,
+        ce_threshold_selector: 0,
+        ce_threshold_mask: 0,
         memory_limit_bytes: 32 << 20,
         drop_batch: 64,
     });

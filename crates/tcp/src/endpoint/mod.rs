@@ -414,9 +414,6 @@ impl Endpoint {
     /// before does not matter.
     #[inline(always)]
     pub fn poll_transmit_into(&mut self, now: Nanos, segment: &mut Segment) -> bool {
-        if self.rcv.reflected.is_some() {
-            return self.poll_reflected(now, segment);
-        }
         if self.state == State::Established {
             return self.poll_data(now, segment) || self.poll_ack(now, segment);
         }

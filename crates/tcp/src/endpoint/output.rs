@@ -64,6 +64,9 @@ impl Endpoint {
             let limit = self.snd.grant.limit;
             self.snd.next_granted().map_or(Poll::Wait(limit), Poll::Send)
         } else {
+            if self.rcv.reflected.is_some() {
+                return self.poll_reflected(now, segment);
+            }
             self.snd.grant.last = 0;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
             self.sender.poll(&mut self.snd, &mut cx)
@@ -115,6 +118,9 @@ impl Endpoint {
         if !self.rcv.ack_now {
             return false;
         }
+        if self.rcv.reflected.is_some() {
+            return self.poll_reflected(now, segment);
+        }
         self.write_header(now, true, segment);
         // Not SND.NXT, which goes back after a timeout: the peer would take the ACK for an old segment.
         segment.seq = seq::wire(self.snd.max);
@@ -138,7 +144,8 @@ impl Endpoint {
     /// The ACK of [`crate::receiver::ReceiveState::reflected`], of which the receiver keeps no account: the ACK of the newest data
     /// follows.
     #[cold]
-    pub(super) fn poll_reflected(&mut self, now: Nanos, segment: &mut Segment) -> bool {
+    #[inline(never)]
+    fn poll_reflected(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         let Some((ack, feedback)) = self.rcv.reflected.take() else { return false };
         let window = self.offer_window(now);
         self.write_fields(now, window, segment);
@@ -210,6 +217,7 @@ impl Endpoint {
     }
 
     /// An ACK leaves: chooses its window field and tells the receiver.
+    #[inline(always)]
     fn acknowledge(&mut self, now: Nanos, pure: bool) -> u16 {
         let window = self.offer_window(now);
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };

@@ -249,6 +249,7 @@ _FIELDS: Mapping[str, Mapping[str, int]] = {
     "fq_codel": {
         **{"target_ns": 1, "limit_packets": 2, "interval_ns": 3, "ecn": 4, "flows": 5, "quantum_bytes": 6},
         **{"ce_threshold_ns": 7, "drop_batch": 8, "memory_limit_bytes": 9},
+        **{"ce_threshold_selector": 10, "ce_threshold_mask": 11},
     },
     "pie": {
         **{"target_ns": 1, "limit_packets": 2, "tupdate_ns": 3, "alpha": 4, "beta": 5, "ecn": 6},
@@ -280,6 +281,8 @@ def _told(field: str, value: Any) -> bytes | int | None:
         return int((value * 256 + 5 * 10**8) // 10**9)
     if field == "bandwidth_bps":
         return struct.pack("=Q", value // 8)
+    if field in ("ce_threshold_selector", "ce_threshold_mask"):
+        return bytes([value])
     if field == "flow_mode":
         return _FLOW_MODES.index(value)
     return int(value // 1000 if field.endswith("_ns") else value)

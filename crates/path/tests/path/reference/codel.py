@@ -158,6 +158,8 @@ def fq_codel() -> None:
             "interval_ns": 100 * MS,
             "ecn": True,
             "ce_threshold_ns": None,
+            "ce_threshold_selector": 0,
+            "ce_threshold_mask": 0,
             "memory_limit_bytes": 32 << 20,
             "drop_batch": 64,
         }

@@ -328,6 +328,8 @@ impl Draw {
                 interval_ns,
                 ecn,
                 ce_threshold_ns,
+                ce_threshold_selector: self.small(0, 3),
+                ce_threshold_mask: self.small(0, 3),
                 memory_limit_bytes: limit_bytes,
                 drop_batch: self.small(1, 65_535),
             }),

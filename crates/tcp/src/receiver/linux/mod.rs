@@ -167,7 +167,8 @@ impl LinuxReceiver {
 
     /// New data that is marked, or that was sent again on a connection with ECN, grants quick ACKs (tcp_data_ecn_check).
     fn take_ecn_quickacks(&mut self, rcv: &ReceiveState, hz: u64) {
-        if std::mem::take(&mut self.ecn_quickacks) {
+        if self.ecn_quickacks {
+            self.ecn_quickacks = false;
             let most =
                 if self.config.detection == Detection::Rack { QUICKACKS_OF_MARK } else { MAX_QUICKACKS };
             self.enter_quickack_mode(rcv, most, hz);

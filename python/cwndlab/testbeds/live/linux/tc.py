@@ -295,6 +295,9 @@ def _times(told: Mapping[str, Any], *names: str) -> list[str]:
 def _ecn(told: Mapping[str, Any]) -> list[str]:
     threshold = told.get("ce_threshold_ns")
     marks = [] if threshold is None else ["ce_threshold", f"{threshold // 1000}us"]
+    if marks and told.get("ce_threshold_mask"):
+        selector, mask = told["ce_threshold_selector"], told["ce_threshold_mask"]
+        marks += ["ce_threshold_selector", f"{selector:#x}/{mask:#x}"]
     return ["ecn" if told["ecn"] else "noecn", *marks]
 
 
