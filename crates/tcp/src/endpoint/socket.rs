@@ -14,6 +14,9 @@ impl Endpoint {
         self.snd.end += taken;
         self.snd.app_blocked = taken < bytes;
         self.snd.blocked_midway = taken > 0 && taken < bytes;
+        if taken == bytes {
+            self.sender.on_write_end(&self.snd);
+        }
         taken
     }
 

@@ -341,6 +341,9 @@ pub trait Sender: Send {
     /// The connection is gone.
     fn on_closed(&mut self) {}
 
+    /// A call of the writer has handed over all it had.
+    fn on_write_end(&mut self, _s: &SendState) {}
+
     /// Payload that the send buffer takes now, bytes.
     fn space(&self, snd: &SendState) -> u64 {
         snd.space()

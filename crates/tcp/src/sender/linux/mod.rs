@@ -226,6 +226,7 @@ impl Sender for LinuxSender {
         self.high_seq = snd.una;
         self.usage_seq = snd.una;
         self.small_end = snd.una;
+        self.output.pushed = snd.una;
         self.core.delivered = 1;
         self.core.delivered_mstamp = self.core.now_us();
         self.core.first_tx_mstamp = self.core.now_us();
@@ -258,6 +259,7 @@ impl Sender for LinuxSender {
         self.core.unsent = snd.unsent();
         self.core.data_segments_out = ack.data_segments_out;
         self.core.timestamps = ack.tsecr.map(|tsecr| (ack.tsval, tsecr));
+        self.output.host_has_queue |= self.output.in_host > 0;
         match self.config.detection {
             Detection::Rack => self.on_ack_modern(snd, ack, cx),
             Detection::Fack => self.on_ack_classic(snd, ack, cx),
@@ -268,6 +270,7 @@ impl Sender for LinuxSender {
         self.core.set_time(cx.clock, cx.now);
         self.core.una = snd.una;
         self.core.nxt = snd.max;
+        self.output.host_has_queue |= self.output.in_host > 0;
         self.run_timers(snd, cx);
     }
 
@@ -314,6 +317,10 @@ impl Sender for LinuxSender {
         if self.core.mss > 0 {
             self.cc.release(&mut self.core);
         }
+    }
+
+    fn on_write_end(&mut self, snd: &SendState) {
+        self.output.pushed = snd.end;
     }
 
     fn space(&self, snd: &SendState) -> u64 {

@@ -47,12 +47,14 @@ pub(super) struct State {
     pub(super) deferred_since: Option<u64>,
     /// Next packet that forward retransmission looks at (3.9).
     pub(super) forward_retransmit: Id,
-    /// The host has kept packets in a queue of its own; else they are sent as they leave the stack.
+    /// The host has kept packets in a queue of its own beyond the event that sent them; else they are sent as they leave the stack.
     pub(super) host_has_queue: bool,
     /// Whether the last data sent did not fill the congestion window while the writer waits for room in the buffer.
     pub(super) starved: bool,
     /// Buffers of unsent data.
     pub(super) write_queue: WriteQueue,
+    /// End of what a call of the writer pushed last (pushed_seq).
+    pub(super) pushed: u64,
     /// End of what the application had written when the sender last waited.
     pub(super) written_at_wait: u64,
 }
@@ -114,7 +116,10 @@ impl LinuxSender {
         let sent = std::mem::take(&mut self.output.sent);
         self.begin_burst(1, false);
         self.output.written_at_wait = snd.end;
-        self.output.host_has_queue |= self.output.in_host > 0;
+        // A call that waits for memory with nothing left to send pushes nothing (tcp_push).
+        if snd.end > snd.max || self.until_forced(snd) == 0 {
+            self.output.pushed = snd.end;
+        }
         let limited =
             std::mem::take(&mut self.output.cwnd_limited) || self.core.in_flight() >= self.core.cwnd;
         if sent > 0 || limited {

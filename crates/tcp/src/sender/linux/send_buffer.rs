@@ -46,9 +46,9 @@ impl LinuxSender {
     /// Payload the writer's call takes now (tcp_sendmsg); none before the connection is there, as a write then waits for it.
     ///
     /// The kernel compares memory with the limit only when it begins a buffer. A buffer begun is filled whatever the limit
-    /// says, and what can be sent at once leaves it in the same call and makes room in it again. So a call that finds the
-    /// last buffer not full, because Nagle's algorithm or a deferred burst kept a rest of the call before, may queue
-    /// all that the windows allow. Since 4.17 this is so whatever the interface can do; before, with segmentation
+    /// says, and what can be sent at once leaves it in the same call and makes room in it again. So a call may queue all that
+    /// the windows allow once it has begun a buffer, or finds the last one not full, as Nagle's algorithm or a deferred burst
+    /// kept a rest of the call before. Since 4.17 this is so whatever the interface can do; before, with segmentation
     /// offload. A writer that was blocked waits until it is woken.
     pub(super) fn buffer_space(&self, snd: &SendState) -> u64 {
         let Some(memory) = self.sndbuf_memory else { return 0 };
@@ -74,7 +74,10 @@ impl LinuxSender {
         let buffer = self.writers_buffer(snd);
         let mut space = waiting.max(1).next_multiple_of(buffer) - waiting;
         if waiting <= buffer {
-            space += leaving;
+            // Burst by burst, until so much was written that all is pushed. If it leaves whole, a buffer has to be begun.
+            let burst = segments * u64::from(self.core.mss);
+            let pushed = space + self.until_forced(snd).saturating_sub(space).next_multiple_of(burst);
+            space = if leaving >= waiting + pushed { pushed } else { space + leaving };
         }
         let queued = queued + space + overhead;
         space + memory.saturating_sub(queued).div_ceil(buffer + overhead) * buffer
@@ -94,6 +97,12 @@ impl LinuxSender {
         let rest = waiting % u64::from(self.core.mss);
         let held = rest > 0 && self.nagle_holds(snd, rest);
         (if held { rest } else { 0 }, (leaving + rest).saturating_sub(waiting))
+    }
+
+    /// Payload that the writer adds before it pushes all it has written: more than half of the largest window the peer ever
+    /// offered, since it last did (forced_push).
+    pub(super) fn until_forced(&self, snd: &SendState) -> u64 {
+        (self.output.pushed + snd.max_wnd / 2 + 1).saturating_sub(snd.end)
     }
 
     /// New payload, in whole segments, that a call of the writer can send before it returns: what the windows, pacing and
