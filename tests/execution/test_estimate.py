@@ -25,6 +25,8 @@ def text(bottleneck: str, a: str = LINUX, record: str = "", **more: str) -> str:
     return dumbbell("x", a=a, bottleneck=bottleneck, **stated)
 
 
+SWEPT = text("rate: 10mbit, delay: 10ms", more="repeat: 4\n")
+
 FILES = {
     "a full link": text("rate: 100mbit, delay: 10ms, queue: {kind: pfifo, limit: 200p}", record="pcap: true"),
     "every ACK": text("rate: 200mbit, delay: 20ms, queue: {kind: pfifo, limit: 1bdp}", record="tcp: per-ack"),
@@ -92,6 +94,28 @@ def test_what_the_disk_has_no_room_for_is_refused(tmp_path: Path, monkeypatch: p
     )
     assert not (tmp_path / "x").exists()
     assert "warning: results take about" in estimate.as_text(load(much).plan(), 1)
+
+
+def test_what_memory_has_no_room_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers = "sndbuf: 2000MB, rcvbuf: 2000MB"
+    large = load(
+        text("rate: 10gbit, delay: 100ms, queue: {kind: pfifo, limit: 100000000p}", a=f"{LINUX}, {buffers}")
+    )
+    little = load(text("rate: 10mbit, delay: 10ms", duration="100ms"))
+    told = tmp_path / "meminfo"
+    told.write_text("MemTotal: 24000000 kB\nMemFree: 100 kB\nMemAvailable:   300000 kB\n")
+    monkeypatch.setattr(estimate, "MEMINFO", told)
+    with pytest.raises(InputError) as refused:
+        large.run(out=tmp_path / "x")
+    assert re.search(
+        r"x: the largest run takes up to \d+ MB of memory, and 307 MB are free; smaller socket buffers",
+        str(refused.value),
+    )
+    assert not (tmp_path / "x").exists()
+    assert "warning: 4 runs at a time take up to" in estimate.as_text(load(SWEPT).plan(), 4)
+    assert little.run(out=tmp_path / "y").complete
+    told.write_text("nothing that is known")
+    assert "warning" not in estimate.as_text(large.plan(), 1)
 
 
 def test_a_limit_that_is_reached_is_said(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def run_with(tmp_path, monkeypatch):
         plan = Plan("made-up", ("hosts.a.cc",), 2, stored_results.plan())
         monkeypatch.setattr(planner, "make", lambda experiment, told: plan)
         monkeypatch.setattr(testbeds, "find", lambda name, lab=None, modules=(): bed)
-        monkeypatch.setattr(estimate, "check_room", lambda runs, directory: None)
+        monkeypatch.setattr(estimate, "check_room", lambda runs, directory, here: None)
         return runner.run(MadeUpExperiment(), out=tmp_path / "out", **options)
 
     return run

@@ -1,8 +1,10 @@
 """A plan before it is run: its runs with their parameters, and about what they will cost."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,8 @@ START_S = 0.5
 
 MAX_RUNS = 40
 """Runs listed in text."""
+
+MEMINFO = Path("/proc/meminfo")
 
 MUCH = 100_000_000
 """Bytes on the disk from which a plan says what they are."""
@@ -91,11 +95,39 @@ SMALL_DISK = 10 << 20
 """Size in bytes of results tried on any disk: a full one ends them in one line, and loses nothing."""
 
 
-def check_room(runs: list[PlannedRun], directory: Path) -> None:
-    """Raise InputError if the disk of a directory has no room for what runs record."""
-    refusal = _too_much(of(runs, 1), directory)
+SMALL_MEMORY = 500_000_000
+"""Bytes of memory that are tried on any machine."""
+
+
+def check_room(runs: list[PlannedRun], directory: Path, *, here: bool) -> None:
+    """Raise InputError if the disk of a directory has no room for what runs record, or, where they are
+    simulated `here`, the memory none for the largest.
+    """
+    found = of(runs, 1)
+    refusal = _too_much(found, directory) or (here and _too_large(found, 1))
     if refusal:
         raise InputError(f"{directory}: {refusal}")
+
+
+def _too_large(found: Estimate, jobs: int) -> str:
+    """Warn where memory has no room for so many runs at a time. Empty where it has, or nobody knows."""
+    free = free_memory()
+    if free is None or found.memory <= max(free, SMALL_MEMORY):
+        return ""
+    which = "the largest run takes" if jobs == 1 else f"{jobs} runs at a time take"
+    less = "fewer jobs, " if jobs > 1 else ""
+    return (
+        f"{which} up to {size(found.memory)} of memory, and {size(free)} are free; {less}smaller socket"
+        " buffers, queues with a lower limit or fewer flows take less"
+    )
+
+
+def free_memory() -> int | None:
+    """Bytes that programs can still have, as Linux says it. None elsewhere."""
+    with suppress(OSError):
+        found = re.search(r"^MemAvailable: *([0-9]+) kB$", MEMINFO.read_text(), re.MULTILINE)
+        return int(found[1]) << 10 if found else None
+    return None
 
 
 def _too_much(found: Estimate, directory: Path) -> str:
@@ -143,10 +175,14 @@ def totals(plan: Plan, jobs: int, pause_ns: int | None = None) -> list[str]:
     parts = {name: count for name, count in found.series.items() if count >= found.disk / 100}
     of_what = ", ".join(f"{name} {size(count)}" for name, count in parts.items())
     much = [f"disk: {of_what}"] if found.disk >= MUCH else []
+    warnings = [
+        _too_much(found, Path("results")),
+        "" if pause_ns is not None else _too_large(found, min(jobs, len(plan.runs))),
+    ]
     return [
         f"{plan.experiment}: {runs}, together {clock(plan.simulated_ns / 1e9)} of traffic",
         *much,
-        *([f"warning: {too_much}"] if (too_much := _too_much(found, Path("results"))) else []),
+        *(f"warning: {warning}" for warning in warnings if warning),
         f"takes about {clock(found.seconds)} on {_many(jobs, 'worker')}, {size(found.memory)} of memory and"
         f" {size(found.disk)} of disk",
     ]

@@ -92,7 +92,8 @@ def run(
                     for part in cut
                     if part.name not in kept and (repeats is None or part.runs[0].repeat in repeats)
                 ]
-                estimate.check_room(runs := [run for part in ahead for run in part.runs], directory)
+                runs = [run for part in ahead for run in part.runs]
+                estimate.check_room(runs, directory, here=sequence is None and cluster is None)
                 arrivals = Arrivals(site, observer)
                 chosen = executors.choose(arrivals, len(ahead), jobs, cluster)
             if sequence is not None:
