@@ -113,15 +113,19 @@ def test_a_thread_of_a_modules_own_is_refused(tmp_path, storage):
         sources.build(module(tmp_path, f"{storage} unsigned count;", "count"))
 
 
+@pytest.mark.parametrize(
+    ("header", "start", "said"),
+    [
+        ("pthread.h", "pthread_create(&thread, NULL, counts, NULL)", r"pthread_create\(\) starts a thread"),
+        ("unistd.h", "vfork()", r"vfork\(\) starts a process"),
+    ],
+)
 @pytest.mark.slow
-def test_a_thread_that_a_module_starts_is_refused(tmp_path):
-    declaration = "#include <pthread.h>\nstatic unsigned count;\nstatic pthread_t thread;\n"
-    declaration += "static void *counts(void *unused) { count++; return unused; }"
-    start = "(*(pthread_create(&thread, NULL, counts, NULL), &count))"
-    with pytest.raises(
-        InputError, match=r"pthread_create\(\) starts a thread, which would go on in other runs"
-    ):
-        sources.build(module(tmp_path, declaration, start))
+def test_what_goes_on_after_a_hook_is_refused(tmp_path, header, start, said):
+    declaration = f"#include <pthread.h>\n#include <{header}>\nstatic unsigned count;\n"
+    declaration += "pthread_t thread;\nvoid *counts(void *unused) { count++; return unused; }"
+    with pytest.raises(InputError, match=f"{said}, which would go on in other runs"):
+        sources.build(module(tmp_path, declaration, f"(*({start}, &count))"))
 
 
 @pytest.mark.parametrize(

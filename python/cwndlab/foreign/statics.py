@@ -22,7 +22,7 @@ SHARED = {
 }
 """Functions and variables of the C library whose state is the process's, and what to do instead."""
 
-THREADS = ("pthread_create", "thrd_create")
+OUTLIVES = {"pthread_create": "a thread", "thrd_create": "a thread", "vfork": "a process"}
 """Functions that start what goes on when a hook has returned, in statics that are then another run's."""
 
 SYMBOL = re.compile(
@@ -67,8 +67,10 @@ def check(what: str, file: Path, *, resets: bool) -> None:
             raise InputError(
                 f"{what}: {name} has a state of the whole process, not each host's: {SHARED[symbol.name]}"
             )
-        if resets and symbol.section == "UND" and symbol.name in THREADS:
-            raise InputError(f"{what}: {symbol.name}() starts a thread, which would go on in other runs")
+        if resets and symbol.section == "UND" and symbol.name in OUTLIVES:
+            raise InputError(
+                f"{what}: {symbol.name}() starts {OUTLIVES[symbol.name]}, which would go on in other runs"
+            )
     if resets and re.search(r"^ +TLS ", told.stdout, re.MULTILINE):
         own = sorted({_plain(symbol.name) for symbol in symbols if symbol.kind == "TLS"})
         which = ", ".join(own) or "a static"
