@@ -28,8 +28,9 @@ use super::node::{self, FIRST_NODE, Node};
 use super::plan::{Counters, Link, Message, Plan, Report, Step};
 use super::queues::Queues;
 
-/// Time from the end of the settings to the beginning of the run, in ns.
-const LEAD_NS: u64 = 100_000_000;
+/// Time from the end of the settings to the beginning of the run, in ns: what a queue discipline does first after it was made, such
+/// as PIE's first update after half a second, is over then, as in a lab.
+const LEAD_NS: u64 = 2_000_000_000;
 /// Time from the end of the run to the last samples, in ns.
 const AFTER_NS: u64 = 1_000_000;
 /// File of the rows that packets make.

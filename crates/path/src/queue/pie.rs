@@ -113,7 +113,7 @@ impl<P: Packet> Qdisc<P> for Pie {
     }
 }
 
-/// Certainty: probabilities are parts of 2^56, as in Linux.
+/// Certainty: probabilities are parts of 2^56, as in Linux. A drop probability may be above it.
 const ONE: u64 = 1 << 56;
 
 /// A percentage as a probability.
@@ -319,7 +319,9 @@ impl State {
         if self.delay > 250_000_000 {
             delta = delta.saturating_add(percent(2) as i64);
         }
-        self.probability = self.probability.saturating_add_signed(delta).min(ONE);
+        // Above certainty it goes on growing, as in Linux, which looks for an overflow of 64 bits alone: a queue that was full
+        // for long drops all for a while after it has emptied.
+        self.probability = self.probability.saturating_add_signed(delta);
         if measured && self.delay == 0 && self.delay_old == 0 {
             self.probability -= self.probability / 64;
         }
@@ -340,6 +342,22 @@ mod tests {
     use rand_core::SeedableRng as _;
 
     use super::*;
+
+    #[test]
+    fn a_probability_grows_above_certainty_while_a_queue_stays_full() {
+        let ms = 1_000_000;
+        let (target, tupdate, alpha, beta, mtu) = (15 * ms, 15 * ms, 2, 20, 1500);
+        let params = Params { target, tupdate, alpha, beta, bytemode: false, estimates: false, mtu };
+        let mut state = State { probability: ONE, delay: 600 * ms, delay_old: 600 * ms, ..State::default() };
+        state.update(&params, 750_000);
+        // Two percent for the delay above 250 ms, and two at most for the distance from the target.
+        assert_eq!(state.probability, ONE + 2 * percent(2));
+        state.delay = 0;
+        state.update(&params, 0);
+        // 0.125 Hz times the distance from the target, and 1.25 Hz times the change.
+        let expected = (1.04 - 0.125 * 0.015 - 1.25 * 0.6) * ONE as f64;
+        assert!((state.probability as f64 / expected - 1.0).abs() < 1e-3);
+    }
 
     #[test]
     fn packets_that_are_marked_for_ever_leave_the_count_in_64_bits() {
