@@ -267,6 +267,11 @@ _FIELDS: Mapping[str, Mapping[str, int]] = {
     },
 }
 """Attributes of each discipline that are its fields in a Scenario (linux/pkt_sched.h)."""
+_BYTES = (
+    *("ce_threshold_selector", "ce_threshold_mask"),
+    *("coupling_factor", "drop_on_overload", "classic_protection"),
+)
+"""Fields that are one byte each."""
 
 
 def _told(field: str, value: Any) -> bytes | int | None:
@@ -275,14 +280,12 @@ def _told(field: str, value: Any) -> bytes | int | None:
     """
     if value is None:
         return None
-    if field in ("coupling_factor", "drop_on_overload", "classic_protection"):
+    if field in _BYTES:
         return bytes([value])
     if field in ("alpha_ppb", "beta_ppb"):
         return int((value * 256 + 5 * 10**8) // 10**9)
     if field == "bandwidth_bps":
         return struct.pack("=Q", value // 8)
-    if field in ("ce_threshold_selector", "ce_threshold_mask"):
-        return bytes([value])
     if field == "flow_mode":
         return _FLOW_MODES.index(value)
     return int(value // 1000 if field.endswith("_ns") else value)
