@@ -76,7 +76,8 @@ CASES = {
     ),
     "Windows, receiver's window": Case("windows-7", "rwnd", {"hosts__b__rcvbuf": "60KB"}, "windows-7"),
     "FreeBSD, send buffer": Case("freebsd-13", "sndbuf", {"hosts__a__sndbuf": "60KB"}),
-    "Linux, send buffer": Case("linux-6.18", "sndbuf", {"hosts__a__sndbuf": "20KB", **LONG}),
+    # A later Linux fills the windows whenever its writer is woken: the window limits it, and grows slowly.
+    "Linux, send buffer": Case("linux-3.9", "sndbuf", {"hosts__a__sndbuf": "20KB", **LONG}),
     "Windows, application": Case(
         "windows-7", "app", {"flows__f__app": "{kind: rate-limited, rate: 20mbit, write: 10KB}"}
     ),

@@ -191,8 +191,9 @@ pub fn matching(reference: &Sightings, monitor: &Sightings) -> Matching {
         }
     }
     found.at_monitor.extend(candidates.map(Sighting::alone));
-    found.at_reference.sort_by_key(|packet| packet.t_ns);
-    found.at_monitor.sort_by_key(|packet| packet.t_ns);
+    // Packets of one burst may have one time.
+    found.at_reference.sort_by_key(|packet| (packet.t_ns, packet.offset));
+    found.at_monitor.sort_by_key(|packet| (packet.t_ns, packet.offset));
     found.matched.sort_by_key(|packet| (packet.monitor_ns, packet.reference_ns));
     found
 }

@@ -62,7 +62,10 @@ impl Simulation {
             Transport::Guest(end) => end.guest.is_open(),
             _ => false,
         };
-        let Some(info) = sender.sender(self.now).filter(|_| is_open) else { return };
+        if !is_open {
+            return;
+        }
+        let Some(info) = sender.sender(self.now) else { return };
         let receiver = self.connections[flow.accepting().index()].tcp();
         let run = &self.flows[flow.index()];
         self.recording.recorder.tcp(&TcpRow {
