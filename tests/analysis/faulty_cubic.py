@@ -2,7 +2,7 @@
 
 
 class Cubic:
-    """As the RFC has it, without HyStart."""
+    """CUBIC as RFC 9438 has it, without HyStart."""
 
     C, BETA = 0.4, 0.7
     GROWTH = 1.0

@@ -98,7 +98,7 @@ def quiche() -> str:
 
 
 def current_draft() -> str:
-    """As quinn writes with the newest draft's names, and times that count from the event before."""
+    """Log as quinn writes it, with the newest draft's names, and times that count from the event before."""
     head = {
         "file_schema": "urn:ietf:params:qlog:file:sequential",
         "serialization_format": "application/qlog+json-seq",

@@ -76,7 +76,7 @@ def iperf(n: int) -> str:
 
 
 def qlog(n: int) -> str:
-    """What a QUIC stack logs: a packet sent, an ACK, a window, in turn."""
+    """Events that a QUIC stack logs: a packet sent, an ACK, a window, in turn."""
     packet, kind = divmod(n - 1, 3)
     if n == 0:
         trace = {"vantage_point": {"type": "server"}, "common_fields": {"ODCID": "c0ffee"}}

@@ -61,7 +61,7 @@ def test_drops_that_the_path_counted_are_its_own() -> None:
 
 
 def transitions(states: list[str], **columns: Any) -> list[tuple[int, str]]:
-    """What is seen of a sender in rows 100 ns apart; columns that are not told are empty."""
+    """Transitions that are seen of a sender in rows 100 ns apart; columns that are not told are empty."""
     scenario = load(TEXT.replace("APP", "bulk"), ["measure={from: 0s, to: 2s}"]).plan().runs[0].scenario
     empty = dict.fromkeys(("recoveries", "timeouts", "cwnd_bytes", "ssthresh_bytes"))
     sent = pl.DataFrame(

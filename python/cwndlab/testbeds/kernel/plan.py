@@ -115,7 +115,7 @@ class _Plan:
         varies behind a queue.
         """
         forward, reverse = _link(cable.forward), _link(cable.reverse)
-        (forward, far_wire), (reverse, near_wire) = (_divided(link) for link in (forward, reverse))
+        (forward, far_wire), (reverse, near_wire) = (_queue_and_wire(link) for link in (forward, reverse))
         shaped = [
             link is not None
             and port.node in self._hosts
@@ -355,7 +355,7 @@ class _Plan:
         return tcp_info.config(self._run_id, self._scenario, sockets, role)
 
 
-def _divided(link: Link | None) -> tuple[Link | None, Link | None]:
+def _queue_and_wire(link: Link | None) -> tuple[Link | None, Link | None]:
     return (None, None) if link is None else qdiscs.divided(link)
 
 

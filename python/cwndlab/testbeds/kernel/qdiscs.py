@@ -90,9 +90,11 @@ def divided(link: Link) -> tuple[Link, Link | None]:
 
 def divided_change(change: Change) -> tuple[Change, Change | None]:
     """Split a change of a divided link into that of its queue and that of its wire. None where nothing is."""
-    none: Any = {**change, **dict.fromkeys(("rate_bps", "loss", "queue", "down"))}
     queue: Any = {**change, "delay_ns": None}
-    return queue, none if change["delay_ns"] is not None else None
+    if change["delay_ns"] is None:
+        return queue, None
+    wire: Any = {**change, **dict.fromkeys(("rate_bps", "loss", "queue", "down"))}
+    return queue, wire
 
 
 def refusal(link: Link) -> str | None:
