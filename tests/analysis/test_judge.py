@@ -70,6 +70,16 @@ def test_a_sender_without_a_fault_is_as_the_reference(tmp_path: Path, cc: str, a
     assert any("not what was acknowledged" in note for note in found.notes)
 
 
+def test_results_with_a_row_now_and_then_are_refused(tmp_path: Path) -> None:
+    # Slow start that ends between two rows looks like growth five times as fast as CUBIC's.
+    path = "rate: 20mbit, delay: 20ms"
+    host, more = "stack: linux-6.18, cc: cubic", "record: {tcp: 20ms}\n"
+    text = dumbbell("judged", duration="1s", a=host, bottleneck=path, more=more)
+    cwndlab.load(text).run(out=tmp_path / "r")
+    with pytest.raises(InputError, match=r"rows every 20 ms .* record: \{tcp: per-ack\}"):
+        sources.read(tmp_path / "r", None, None)
+
+
 @pytest.mark.slow
 def test_recoveries_count_and_not_each_loss_where_both_are_told(tmp_path: Path) -> None:
     """Exported as qlog, a loss stands where the path dropped the packet, a round trip before the reaction."""

@@ -56,6 +56,13 @@ def _of_results(results: ResultSet, flow: str | None, run: str | None) -> Source
         raise InputError(unknown("--run", run, runs))
     chosen = run if run is not None else runs[0]
     record = results.record(chosen)
+    recorded = None if record.testbed == directory.TESTBED else record.scenario["record"]["tcp"]
+    if recorded is not None and recorded["kind"] == "interval":
+        every = recorded["interval_ns"] / 1e6
+        raise InputError(
+            f"{results.path}: rows every {every:g} ms do not tell what the window did at each ACK;"
+            " judge needs results of testbed sim with record: {tcp: per-ack}"
+        )
     stored = {name: results.rows(chosen, name) for name in ("tcp", "events")}
     size = record.facts.get(qlog.DATAGRAM) if record.testbed == directory.TESTBED else None
     where = f"{results.path}, run {chosen}"
