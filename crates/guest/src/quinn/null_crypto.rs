@@ -28,15 +28,24 @@ const UNEXPECTED_MESSAGE: u8 = 10;
 /// Length of the kind and the length before a message.
 const PREFIX: usize = 3;
 
-/// Key of every kind, which does nothing.
+/// Key of every kind: it hides nothing, and its tag of a packet is the number of the packet.
 pub(super) struct NullKey;
 
 impl PacketKey for NullKey {
-    fn encrypt(&self, _packet: u64, _buf: &mut [u8], _header_len: usize) {}
+    fn encrypt(&self, packet: u64, buf: &mut [u8], _header_len: usize) {
+        if let Some(tag) = buf.last_chunk_mut::<TAG>() {
+            *tag = u128::from(packet).to_be_bytes();
+        }
+    }
 
-    fn decrypt(&self, _packet: u64, _header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
-        let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
-        payload.truncate(length);
+    /// Refuses a packet whose number was decoded wrongly from the bits that it carries, as authentication does (RFC 9001 section
+    /// 5.3: the nonce is made of the whole number).
+    fn decrypt(&self, packet: u64, _header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        let tag = payload.last_chunk::<TAG>().ok_or(CryptoError)?;
+        if *tag != u128::from(packet).to_be_bytes() {
+            return Err(CryptoError);
+        }
+        payload.truncate(payload.len() - TAG);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Two ends of quinn over a wire of our own.
 
+use quinn_proto::crypto::PacketKey as _;
+
 use super::*;
 
 const MS: Nanos = 1_000_000;
@@ -176,4 +178,15 @@ fn no_datagram_is_larger_than_the_interface_carries() {
         let largest = wire.sent.iter().map(|(_, bytes)| bytes.len()).max();
         assert_eq!(largest, Some(usize::from(payload.min(1452))));
     }
+}
+
+#[test]
+fn a_packet_whose_number_was_decoded_wrongly_is_refused() {
+    let mut packet = *b"header, payload, and room for a tag of 16 bytes";
+    NullKey.encrypt(7, &mut packet, 8);
+    let mut payload = BytesMut::from(&packet[8..]);
+    assert!(NullKey.decrypt(7 + 256, &packet[..8], &mut payload.clone()).is_err());
+    assert!(NullKey.decrypt(7, &packet[..8], &mut payload).is_ok());
+    assert_eq!(payload.len(), packet.len() - 8 - 16);
+    assert!(NullKey.decrypt(7, &[], &mut BytesMut::from(&b"short"[..])).is_err());
 }

@@ -366,3 +366,25 @@ proptest! {
         }
     }
 }
+
+/// Truncated packet numbers that are decoded wrongly are refused by their tag; believed, they acknowledge what was never sent.
+#[test]
+fn an_outage_between_losses_breaks_no_connection() {
+    let shape = Shape {
+        rate_bps: 69_409_468,
+        delay_ns: 33_893_387,
+        limit: 25,
+        loss_ppb: 62_922_116,
+        jitter_ns: 4_087_421,
+        corrupt_ppb: 1_718_477,
+        codel: false,
+        cc: "bbr",
+        ecn: false,
+        mss: 1323,
+        app: App::Bulk { bytes: None, write_bytes: 10_000 },
+        watched: false,
+        outage: Some(1_586_869_001),
+    };
+    let flow = &carry_out(&shaped(&shape), false).summary["flows"][0];
+    assert_ne!(flow["status"], "failed", "{flow}");
+}
