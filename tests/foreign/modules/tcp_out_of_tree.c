@@ -1,7 +1,10 @@
 /* Reno as out-of-tree modules are written: conditions on releases and options, and what the peer's timestamps say. */
 #include <linux/version.h>
 #include <linux/module.h>
+#include <linux/list.h>
+#include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <net/codel.h>
 #include <net/tcp.h>
 
 #if IS_ENABLED(CONFIG_IPV6) && LINUX_VERSION_CODE >= KERNEL_VERSION(4, 9, 0)
@@ -17,6 +20,15 @@ struct own {
 	u32 tsval, tsecr, acks, stamped, starts;
 	s64 least;
 	u32 *table;
+	struct list_head round_trips;
+	codel_time_t began;
+};
+
+/* One measurement of the last half a second. */
+struct round_trip {
+	codel_time_t at;
+	s32 us;
+	struct list_head link;
 };
 
 static unsigned int fails;
@@ -44,12 +56,27 @@ static void own_init(struct sock *sk)
 	own->table = vmalloc(1000 * sizeof(u32));
 #endif
 	BUG_ON(!own->table || sk->sk_family != AF_INET);
+	INIT_LIST_HEAD(&own->round_trips);
+	own->began = codel_get_time();
+	BUG_ON(reciprocal_scale(100, 1u << 31) != 50 || codel_time_to_us(MS2TIME(1000)) / 1000 != 999);
+}
+
+/* A function of the kernel's, once more: a module that has one calls its own. */
+u32 int_sqrt(unsigned long x)
+{
+	return x ? 42 : 0;
 }
 
 static void own_release(struct sock *sk)
 {
 	struct own *own = inet_csk_ca(sk);
+	struct round_trip *each, *after;
 
+	list_for_each_entry_safe(each, after, &own->round_trips, link) {
+		list_del(&each->link);
+		kfree(each);
+	}
+	BUG_ON(!list_empty(&own->round_trips) || int_sqrt(4) != 42);
 	kvfree(own->table);
 }
 
@@ -89,12 +116,35 @@ static void own_event(struct sock *sk, enum tcp_ca_event event)
 }
 #endif
 
+/* Keeps what was measured in the last half a second, in its order. */
+static void own_measured(struct own *own, s32 us)
+{
+	codel_time_t now = codel_get_time();
+	struct round_trip *each = kmalloc(sizeof(*each), GFP_ATOMIC);
+	struct round_trip *after;
+
+	each->at = now;
+	each->us = us;
+	list_add_tail(&each->link, &own->round_trips);
+	list_for_each_entry_safe(each, after, &own->round_trips, link) {
+		if (codel_time_before(now, each->at + MS2TIME(500)))
+			break;
+		list_del(&each->link);
+		kfree(each);
+	}
+	each = list_first_entry(&own->round_trips, struct round_trip, link);
+	after = list_last_entry(&own->round_trips, struct round_trip, link);
+	BUG_ON(codel_time_after(each->at, after->at) || after->at != now || after->us != us);
+	BUG_ON(!codel_time_after(now, own->began));
+}
+
 static void own_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct own *own = inet_csk_ca(sk);
 
 	own->acks++;
+	own_measured(own, sample->rtt_us);
 	BUG_ON(!own->starts);
 	own->stamped += tp->rx_opt.saw_tstamp;
 	BUG_ON(own->acks == 500 && own->stamped < own->acks);

@@ -4,6 +4,9 @@
 
 #include "cwndlab_linux.h"
 
+/* Function that kernels export. A module may have one of its own of the same name, as it may there. */
+#define EXPORTED __attribute__((weak))
+
 /* A call of the engine. */
 struct cwndlab_call {
 	struct tcp_sock *tp;

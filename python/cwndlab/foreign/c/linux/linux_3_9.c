@@ -6,7 +6,7 @@
 /* So much of the window may be unused, packets. */
 #define DEFERRED 3
 
-bool tcp_is_cwnd_limited(const struct sock *sk, u32 in_flight)
+EXPORTED bool tcp_is_cwnd_limited(const struct sock *sk, u32 in_flight)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	u32 unused = tp->snd_cwnd - in_flight;
@@ -19,7 +19,7 @@ bool tcp_is_cwnd_limited(const struct sock *sk, u32 in_flight)
 }
 
 /* One packet for each ACK; beyond tcp_max_ssthresh less (RFC 3742). */
-void tcp_slow_start(struct tcp_sock *tp)
+EXPORTED void tcp_slow_start(struct tcp_sock *tp)
 {
 	u32 window = tp->snd_cwnd, limit = tp->cwndlab_max_ssthresh;
 
@@ -29,7 +29,7 @@ void tcp_slow_start(struct tcp_sock *tp)
 }
 
 /* One packet for w + 1 ACKs. */
-void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w)
+EXPORTED void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w)
 {
 	if (tp->snd_cwnd_cnt < w) {
 		tp->snd_cwnd_cnt++;
@@ -40,7 +40,7 @@ void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w)
 		tp->snd_cwnd++;
 }
 
-void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 in_flight)
+EXPORTED void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 in_flight)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -53,7 +53,7 @@ void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 in_flight)
 		tcp_cong_avoid_ai(tp, tp->snd_cwnd);
 }
 
-u32 tcp_reno_min_cwnd(const struct sock *sk)
+EXPORTED u32 tcp_reno_min_cwnd(const struct sock *sk)
 {
 	return tcp_sk(sk)->snd_ssthresh / 2;
 }

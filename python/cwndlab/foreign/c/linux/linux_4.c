@@ -5,14 +5,14 @@
 
 /* Growth (RFC 5681, counted in packets). */
 
-bool tcp_is_cwnd_limited(const struct sock *sk)
+EXPORTED bool tcp_is_cwnd_limited(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	return tp->is_cwnd_limited || (tcp_in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out);
 }
 
-u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
+EXPORTED u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 {
 	u32 cwnd = min(tp->snd_cwnd + acked, tp->snd_ssthresh);
 	u32 left = acked - (cwnd - tp->snd_cwnd);
@@ -21,7 +21,7 @@ u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 	return left;
 }
 
-void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
+EXPORTED void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 {
 	/* Credit that a larger w left. */
 	if (tp->snd_cwnd_cnt >= w) {
@@ -44,13 +44,13 @@ static u32 undo_cwnd(struct sock *sk)
 }
 
 #if CWNDLAB_LINUX >= 41000
-u32 tcp_reno_undo_cwnd(struct sock *sk)
+EXPORTED u32 tcp_reno_undo_cwnd(struct sock *sk)
 {
 	return undo_cwnd(sk);
 }
 #endif
 
-void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+EXPORTED void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -74,14 +74,14 @@ struct tcp_congestion_ops tcp_reno = {
 };
 
 /* The engine reduces when the hook has returned. */
-void tcp_enter_cwr(struct sock *sk)
+EXPORTED void tcp_enter_cwr(struct sock *sk)
 {
 	tcp_sk(sk)->cwndlab_cwr = true;
 }
 
 /* The best three of a window, after Kathleen Nichols. `sign` turns a maximum into a minimum. */
 
-u32 minmax_reset(struct minmax *m, u32 t, u32 value)
+EXPORTED u32 minmax_reset(struct minmax *m, u32 t, u32 value)
 {
 	m->s[0] = m->s[1] = m->s[2] = (struct minmax_sample){ t, value };
 	return value;
@@ -119,12 +119,12 @@ static u32 minmax_update(struct minmax *m, u32 window, u32 t, u32 value, bool la
 	return m->s[0].v;
 }
 
-u32 minmax_running_max(struct minmax *m, u32 window, u32 t, u32 value)
+EXPORTED u32 minmax_running_max(struct minmax *m, u32 window, u32 t, u32 value)
 {
 	return minmax_update(m, window, t, value, true);
 }
 
-u32 minmax_running_min(struct minmax *m, u32 window, u32 t, u32 value)
+EXPORTED u32 minmax_running_min(struct minmax *m, u32 window, u32 t, u32 value)
 {
 	return minmax_update(m, window, t, value, false);
 }

@@ -29,12 +29,12 @@ void tcp_unregister_congestion_control(struct tcp_congestion_ops *ops)
 		registered = NULL;
 }
 
-u32 tcp_reno_ssthresh(struct sock *sk)
+EXPORTED u32 tcp_reno_ssthresh(struct sock *sk)
 {
 	return max(tcp_sk(sk)->snd_cwnd >> 1, 2u);
 }
 
-u32 tcp_current_ssthresh(const struct sock *sk)
+EXPORTED u32 tcp_current_ssthresh(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -59,7 +59,7 @@ struct proto tcpv6_prot = { .name = "TCPv6", .setsockopt = set_option };
 
 /* The library. */
 
-u32 int_sqrt(unsigned long x)
+EXPORTED u32 int_sqrt(unsigned long x)
 {
 	unsigned long root = 0, bit = 1UL << (sizeof(x) * 8 - 2);
 
@@ -73,7 +73,7 @@ u32 int_sqrt(unsigned long x)
 	return root;
 }
 
-void get_random_bytes(void *where, size_t size)
+EXPORTED void get_random_bytes(void *where, size_t size)
 {
 	unsigned char *byte = where;
 
@@ -81,7 +81,7 @@ void get_random_bytes(void *where, size_t size)
 		*byte++ = cwndlab_random() >> 56;
 }
 
-int kstrtouint(const char *text, unsigned int base, unsigned int *value)
+EXPORTED int kstrtouint(const char *text, unsigned int base, unsigned int *value)
 {
 	char *end;
 	unsigned long read = strtoul(text, &end, base);
@@ -94,7 +94,7 @@ int kstrtouint(const char *text, unsigned int base, unsigned int *value)
 	return 0;
 }
 
-int kstrtoint(const char *text, unsigned int base, int *value)
+EXPORTED int kstrtoint(const char *text, unsigned int base, int *value)
 {
 	char *end;
 	long read = strtol(text, &end, base);
@@ -107,17 +107,17 @@ int kstrtoint(const char *text, unsigned int base, int *value)
 	return 0;
 }
 
-int param_set_int(const char *text, const struct kernel_param *param)
+EXPORTED int param_set_int(const char *text, const struct kernel_param *param)
 {
 	return kstrtoint(text, 0, param->arg);
 }
 
-int param_set_uint(const char *text, const struct kernel_param *param)
+EXPORTED int param_set_uint(const char *text, const struct kernel_param *param)
 {
 	return kstrtouint(text, 0, param->arg);
 }
 
-int param_set_uint_minmax(const char *text, const struct kernel_param *param, unsigned int low, unsigned int high)
+EXPORTED int param_set_uint_minmax(const char *text, const struct kernel_param *param, unsigned int low, unsigned int high)
 {
 	unsigned int value;
 	int wrong = kstrtouint(text, 0, &value);
@@ -130,12 +130,12 @@ int param_set_uint_minmax(const char *text, const struct kernel_param *param, un
 	return 0;
 }
 
-int param_get_int(char *text, const struct kernel_param *param)
+EXPORTED int param_get_int(char *text, const struct kernel_param *param)
 {
 	return sprintf(text, "%d\n", *(int *)param->arg);
 }
 
-int param_get_uint(char *text, const struct kernel_param *param)
+EXPORTED int param_get_uint(char *text, const struct kernel_param *param)
 {
 	return sprintf(text, "%u\n", *(unsigned int *)param->arg);
 }

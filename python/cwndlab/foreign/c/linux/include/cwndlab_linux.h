@@ -174,6 +174,7 @@ static inline s64 div_s64(s64 a, s32 b) { return a / b; }
 static inline u64 div64_u64(u64 a, u64 b) { return a / b; }
 static inline s64 div64_s64(s64 a, s64 b) { return a / b; }
 static inline u64 mul_u32_u32(u32 a, u32 b) { return (u64)a * b; }
+static inline u32 reciprocal_scale(u32 value, u32 below) { return ((u64)value * below) >> 32; }
 #define div64_ul(a, b) div64_u64(a, b)
 #define div64_long(a, b) div64_s64(a, b)
 static inline int fls(unsigned int x) { return x ? 32 - __builtin_clz(x) : 0; }
@@ -210,6 +211,48 @@ u32 int_sqrt(unsigned long x);
 #define vmalloc(size) cwndlab_alloc(size)
 #define vzalloc(size) cwndlab_alloc(size)
 #define vfree(p) kfree(p)
+
+/* Rings of entries that a head begins (linux/list.h). */
+struct list_head { struct list_head *next, *prev; };
+#define LIST_HEAD_INIT(name) { &(name), &(name) }
+#define LIST_HEAD(name) struct list_head name = LIST_HEAD_INIT(name)
+static inline void INIT_LIST_HEAD(struct list_head *head) { head->next = head->prev = head; }
+static inline void cwndlab_list_join(struct list_head *first, struct list_head *second)
+{
+	first->next = second;
+	second->prev = first;
+}
+static inline void list_add(struct list_head *entry, struct list_head *head)
+{
+	cwndlab_list_join(entry, head->next);
+	cwndlab_list_join(head, entry);
+}
+static inline void list_add_tail(struct list_head *entry, struct list_head *head) { list_add(entry, head->prev); }
+static inline void list_del(struct list_head *entry)
+{
+	cwndlab_list_join(entry->prev, entry->next);
+	entry->next = entry->prev = NULL;
+}
+static inline void list_del_init(struct list_head *entry) { list_del(entry); INIT_LIST_HEAD(entry); }
+static inline void list_move_tail(struct list_head *entry, struct list_head *head)
+{
+	list_del(entry);
+	list_add_tail(entry, head);
+}
+static inline bool list_empty(const struct list_head *head) { return head->next == head; }
+#define list_entry(p, type, member) container_of(p, type, member)
+#define list_first_entry(head, type, member) list_entry((head)->next, type, member)
+#define list_last_entry(head, type, member) list_entry((head)->prev, type, member)
+#define list_for_each(at, head) for (at = (head)->next; at != (head); at = at->next)
+#define list_for_each_safe(at, after, head) \
+	for (at = (head)->next, after = at->next; at != (head); at = after, after = at->next)
+#define list_for_each_entry(at, head, member) \
+	for (at = list_first_entry(head, __typeof__(*at), member); &at->member != (head); \
+	     at = list_first_entry(&at->member, __typeof__(*at), member))
+#define list_for_each_entry_safe(at, after, head, member) \
+	for (at = list_first_entry(head, __typeof__(*at), member), \
+	     after = list_first_entry(&at->member, __typeof__(*at), member); &at->member != (head); \
+	     at = after, after = list_first_entry(&at->member, __typeof__(*at), member))
 
 /* Time: the host's clock. `#if HZ < 1000` sees 0, so that a module takes the way that is right for any frequency. */
 extern int cwndlab_hz;

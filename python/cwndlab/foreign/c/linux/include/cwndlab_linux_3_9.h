@@ -18,8 +18,6 @@ static inline u32 prandom_u32(void) { return cwndlab_random() >> 32; }
 #define random32() prandom_u32()
 #define net_random() prandom_u32()
 
-struct list_head { struct list_head *next, *prev; };
-
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_una, snd_nxt, rcv_nxt, write_seq, snd_wnd, data_segs_out;
