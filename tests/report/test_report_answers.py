@@ -126,6 +126,24 @@ def test_the_first_picture_shows_whole_rounds_where_nothing_is_compared(
     )
 
 
+def test_flows_of_different_times_are_not_summed_to_more_than_the_link_carries() -> None:
+    """A flow of 6.8 Mbit/s in 20 s and one of 3.6 in the last 15 s share 10 Mbit/s."""
+    flows = [("early", 6.8), ("late", 3.6)]
+    rows = [
+        summary_row(0, flow, goodput_mbps=rate, throughput_mbps=1.05 * rate, total_goodput_mbps=9.5)
+        for flow, rate in flows
+    ]
+    assert headline._measured(Facts(results(rows)), "goodput_mbps") == "goodput of all flows: 9.5 Mbit/s."
+    of = Facts(results([row | {"total_goodput_mbps": None} for row in rows]))
+    assert headline._measured(of, "throughput_mbps") == "throughput of a flow: 3.78 to 7.14 Mbit/s."
+
+
+def test_a_stack_that_does_not_tell_its_limits_is_said() -> None:
+    untold = {name: None for name in summary_row(0) if name.startswith("limited_")}
+    rows = [summary_row(0, "tcp"), summary_row(0, "quic", stack="quinn-0.11.19", **untold)]
+    assert "quic: quinn-0.11.19 does not tell." in rendered(results(rows))
+
+
 def test_an_interval_of_the_first_picture_ends_at_what_there_can_be() -> None:
     """Two runs of 8 and 9 Mbit/s at a link of 10 give 8.5 ± 6.4, of which the link carries 1.5."""
     rows = [

@@ -45,6 +45,11 @@ def shares(row: Mapping[str, Value]) -> dict[str, float]:
     return found if any(found.values()) else {}
 
 
+def untold(row: Mapping[str, Value]) -> bool:
+    """Whether the flow has a congestion control, and its stack does not tell of any limit."""
+    return bool(row.get("cc")) and all(row.get(f"limited_{kind}_pct") is None for kind in KINDS)
+
+
 def main(row: Mapping[str, Value]) -> str | None:
     """The limit of more than half of the time, or `several`. None where nothing is known."""
     found = shares(row)

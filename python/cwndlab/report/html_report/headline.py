@@ -132,14 +132,24 @@ def _load(facts: Facts) -> list[str]:
 
 
 def _measured(facts: Facts, metric: str) -> str:
+    """Say what the runs measured of a metric, their flows together.
+
+    Rates of flows that were active at different times have no sum: told is what all of them had, or each.
+    """
+    if len(facts.flows) > 1 and facts.complete.get_column(f"total_{metric}", default=pl.Series()).count():
+        metric = f"total_{metric}"
     shown = columns.describe(metric)
     known = facts.complete.drop_nulls(metric)
-    if metric in BY_NAME and BY_NAME[metric].over == "sum":
-        known = known.group_by("run_id", maintain_order=True).agg(pl.col(metric).sum())
+    words = shown.words
+    if metric in BY_NAME and BY_NAME[metric].over == "sum" and len(facts.flows) > 1:
+        if BY_NAME[metric].unit == "Mbit/s":
+            words += " of a flow"
+        else:
+            known = known.group_by("run_id", maintain_order=True).agg(pl.col(metric).sum())
     values = floats(known[metric]) * shown.factor
     low, high = float(values.min()), float(values.max())
     amount = rounded(low) if math.isclose(low, high, rel_tol=1e-3) else f"{rounded(low)} to {rounded(high)}"
-    return f"{shown.words}: {amount} {shown.unit}".rstrip() + "."
+    return f"{words}: {amount} {shown.unit}".rstrip() + "."
 
 
 def _caption(facts: Facts, metric: str, by: str, label: str) -> str:

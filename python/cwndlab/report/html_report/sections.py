@@ -186,10 +186,13 @@ def _load(facts: Facts, classic: str) -> dict[str, object]:
 def _limits(facts: Facts) -> dict[str, object]:
     """Limits of the connections: a sentence for each, or for many how often each was the main limit.
 
-    Only those count of which some limit was measured: datagrams have none.
+    Only those count of which some limit was measured: datagrams have none, and stacks of guests do not tell.
     """
     known = [row for row in facts.complete.iter_rows(named=True) if limits.shares(row)]
     sentences = _of_flows(facts, known, lambda row: f"limited {limits.sentence(row)}.")
+    if known:
+        untold = [row for row in facts.complete.iter_rows(named=True) if limits.untold(row)]
+        sentences += _of_flows(facts, untold, lambda row: f"{row['stack'] or 'its stack'} does not tell.")
     round_trips = _of_flows(facts, known, limits.round_trips)
     mains = [limits.main(row) for row in known]
     counts = sorted(((mains.count(kind), kind or "") for kind in dict.fromkeys(mains)), reverse=True)
