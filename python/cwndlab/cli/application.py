@@ -44,6 +44,7 @@ app = typer.Typer(
     name="cwndlab",
     cls=Commands,
     help="The congestion-window laboratory: describe a TCP experiment once, run it, compare and report.",
+    epilog="Documentation, without a network: cwndlab help, and cwndlab help PAGE.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -58,7 +59,7 @@ app.command()(advise.advise)
 app.command()(judge.judge)
 app.command()(live.live)
 app.command()(information.doctor)
-app.command("help")(guide.help_)
+app.command("help", hidden=True)(guide.help_)
 app.command("compare --cc", hidden=True)(review.review)
 app.command("compare --build", hidden=True)(ab.ab)
 app.command("compare --testbed", hidden=True)(validation.validate)
