@@ -26,7 +26,7 @@ SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo agent kernel quick soak soak-scenarios soak-fuzz soak-damage soak-load soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
-	bench instructions lock lock-docs lock-wheels lock-notebooks notebooks clean engine toolchain test-tools
+	bench instructions lock lock-docs lock-wheels lock-neighbours lock-notebooks neighbours notebooks clean engine toolchain test-tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,7 +54,7 @@ agent: toolchain ## cwndlab-agent as a static program, for x86-64 and for aarch6
 
 # What `make test` runs, each part whether or not the one before failed. Beside them run the tests of this machine's kernel,
 # which wait most of the time: the others take the processor time that is left.
-TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-wasm test-python portable docs-check notebooks
+TEST_PARTS := rustfmt clippy ruff imports mypy test-rust test-wasm test-python portable docs-check neighbours notebooks
 
 test: ## everything: linters, Rust tests, Python tests, portability, documents; says at the end all that failed
 	@mkdir -p $(STAMPS)/test && rm -f $(STAMPS)/test/*; \
@@ -284,6 +284,14 @@ notebooks: $(STAMPS)/notebooks | $(BIN)/cwndlab ## the example notebooks run, fr
 	PYTHONPATH=$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
 	    $(NOTEBOOKS)/bin/jupyter-nbconvert --log-level ERROR --to html --execute --output-dir target/notebooks examples/notebooks/*.ipynb
 
+# Packages of other people that read what cwndlab writes, beside those of .venv.
+NEIGHBOURS := .tools/neighbours
+neighbours: $(STAMPS)/neighbours | $(BIN)/cwndlab ## pandas and xarray with results, rocrate with a bundle
+	$(SAY) 'Other packages with our results'
+	$(NEIGHBOURS)/bin/python -c 'import pandas, rocrate, xarray'
+	PYTHONPATH=$(CURDIR)/python:$(CURDIR)/packages/teacup:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	    $(NEIGHBOURS)/bin/python -m pytest tests/cli/test_neighbours.py
+
 pictures: $(BIN)/cwndlab ## the pictures and what is printed on all pages again, from real runs (needs chromium)
 	$(BIN)/python docs/examples.py --update
 	$(BIN)/python docs/pictures.py
@@ -292,8 +300,8 @@ $(STAMPS)/docs: packaging/docs.lock | $(STAMPS)/venv
 	@$(PYTHON) -m venv .tools/docs && $(SITE)/pip install --quiet --require-hashes -r $<
 	@touch $@
 
-$(STAMPS)/notebooks: packaging/notebooks.lock | $(STAMPS)/venv
-	@$(PYTHON) -m venv $(NOTEBOOKS) && $(NOTEBOOKS)/bin/pip install --quiet --require-hashes -r $<
+$(STAMPS)/neighbours $(STAMPS)/notebooks: $(STAMPS)/%: packaging/%.lock | $(STAMPS)/venv
+	@$(PYTHON) -m venv .tools/$* && .tools/$*/bin/pip install --quiet --require-hashes -r $<
 	@touch $@
 
 # Whichever engine is installed will do.
@@ -337,7 +345,7 @@ lock: $(STAMPS)/venv ## make requirements.lock again from pyproject.toml
 	$(BIN)/pip-compile $(PINNED) --output-file - $(STAMPS)/requirements.in >> $(STAMPS)/requirements.lock
 	@mv $(STAMPS)/requirements.lock requirements.lock
 
-lock-docs lock-wheels lock-notebooks: lock-%: $(STAMPS)/venv ## make the lock of the site's, the wheels' or the notebooks' tools again
+lock-docs lock-wheels lock-neighbours lock-notebooks: lock-%: $(STAMPS)/venv ## make the lock of the site's, the wheels', the neighbours' or the notebooks' tools again
 	$(BIN)/pip install --quiet pip-tools
 	@{ echo '# What `make $*` needs, pinned by version and hash. Made from pyproject.toml by `make lock-$*`.'; } > $(STAMPS)/$*.lock
 	@$(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"][sys.argv[1]], sep="\n")' $* > $(STAMPS)/$*.in

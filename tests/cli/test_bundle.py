@@ -3,10 +3,12 @@
 import gzip
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
 import tarfile
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,58 @@ def test_the_same_comes_out_byte_for_byte(cwndlab, bundle):
         2,
         "error: reproduced/paper: is there already; give another directory with -o\n",
     )
+
+
+def test_its_metadata_are_a_crate(cwndlab, bundle):
+    """RO-Crate 1.1: the root leads to every file, each entity stands once, and no link leads nowhere."""
+    with tarfile.open(bundle) as archive:
+        files = {member.name.partition("/")[2]: member.size for member in archive}
+        crate = json.load(archive.extractfile("paper/ro-crate-metadata.json"))
+    assert crate["@context"] == "https://w3id.org/ro/crate/1.1/context"
+    graph = {entity["@id"]: entity for entity in crate["@graph"]}
+    assert len(graph) == len(crate["@graph"])
+    about = graph["ro-crate-metadata.json"]
+    assert (about["about"], about["conformsTo"]) == ({"@id": "./"}, {"@id": "https://w3id.org/ro/crate/1.1"})
+
+    def linked(entity):
+        for value in entity.values():
+            yield from (each["@id"] for each in (value if isinstance(value, list) else [value])
+                        if isinstance(each, dict))  # fmt: skip
+
+    ends = {end for entity in graph.values() for end in linked(entity)}
+    assert ends <= graph.keys() | {"https://w3id.org/ro/crate/1.1"}
+    reached, ahead = set(), ["./"]
+    while ahead:
+        parts = graph[ahead.pop()].get("hasPart", [])
+        names = [part["@id"] for part in (parts if isinstance(parts, list) else [parts])]
+        reached.update(names)
+        ahead += names
+    assert {name for name in reached if not name.endswith("/")} == files.keys() - {"ro-crate-metadata.json"}
+    for name in reached & files.keys() - {"SHA256SUMS"}:
+        assert graph[name]["contentSize"] == str(files[name])
+    root = graph["./"]
+    assert {"name", "description", "datePublished", "license"} <= root.keys() and "author" not in root
+    assert datetime.fromisoformat(root["datePublished"]).tzinfo is not None
+    assert graph["#run-small"]["name"] == "The 10 runs of small"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--author", "<x>"],
+            "error: --author: found '<x>'; expected NAME or NAME <https://orcid.org/...>\n",
+        ),
+        (
+            ["--license", "do what"],
+            "error: --license: found 'do what'; expected a name of SPDX such as CC-BY-4.0, or an address\n",
+        ),
+    ],
+)
+def test_authors_and_licences_that_are_none_are_refused(cwndlab, small, words, said):
+    ran = cwndlab("data", "bundle", small, *words)
+    assert (ran.code, ran.err) == (2, said)
+    assert list(cwndlab.directory.iterdir()) == []
 
 
 def test_equal_results_make_equal_bundles(cwndlab, bundle, small):

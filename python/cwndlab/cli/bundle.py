@@ -21,11 +21,19 @@ def bundle(
         list[Path] | None,
         typer.Option("--with", metavar="FILE", help="A file the experiment names; may be given again."),
     ] = None,
+    author: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An author, 'A. Bee <ADDRESS>' with one; may be given again."),
+    ] = None,
+    license: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The licence, such as CC-BY-4.0, or its address.")
+    ] = None,
 ) -> None:
     """Pack results with all it takes to run them again, as the artifact of a paper."""
     from cwndlab.formats.bundle import archive
+    from cwndlab.formats.bundle.crate import Claims
 
-    written = archive.make(directories, out, beside or ())
+    written = archive.make(directories, out, beside or (), Claims.of(author or (), license))
     say(f"{len(written)} files; another machine compares with: cwndlab data reproduce {out.name}")
     print(out)
 

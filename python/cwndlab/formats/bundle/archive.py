@@ -17,7 +17,8 @@ from cwndlab import _native, testbeds
 from cwndlab.errors import InputError
 from cwndlab.execution import faults
 from cwndlab.experiment.scenario import planner
-from cwndlab.formats.bundle import CLOCKED, FORMAT
+from cwndlab.formats.bundle import CLOCKED, FORMAT, crate
+from cwndlab.formats.bundle.crate import Claims
 from cwndlab.results import checksums, files, software
 from cwndlab.results.resultset import ResultSet
 
@@ -25,7 +26,9 @@ LEFT_OUT = (".lock", "report.html")
 """Files of a results directory that are left out: they say nothing, or `cwndlab report` makes them again."""
 
 
-def make(directories: Sequence[Path], out: Path, beside: Sequence[Path] = ()) -> list[str]:
+def make(
+    directories: Sequence[Path], out: Path, beside: Sequence[Path] = (), claims: Claims | None = None
+) -> list[str]:
     """Write the bundle of some results to `out`; returns its files.
 
     `beside` are files that the experiments name, such as traces. Raises InputError, one line, for results
@@ -33,11 +36,13 @@ def make(directories: Sequence[Path], out: Path, beside: Sequence[Path] = ()) ->
     """
     contents: dict[str, bytes] = {}
     entries: list[dict[str, object]] = []
+    made: list[crate.Made] = []
     for directory in directories:
         results = ResultSet(directory)
         _fit(results)
         name = _unused(results.header.experiment, [str(entry["name"]) for entry in entries])
         entries.append({"name": name, "versions": results.header.versions, "runs": results.runs.height})
+        made.append(_made(name, results))
         contents |= {f"results/{name}/{path}": data for path, data in _files(results.path)}
         contents[f"experiments/{name}/experiment.yaml"] = results.experiment.encode()
         contents |= {f"experiments/{name}/{file.name}": _read(file) for file in beside}
@@ -47,6 +52,9 @@ def make(directories: Sequence[Path], out: Path, beside: Sequence[Path] = ()) ->
     contents["requirements.txt"] = "".join(f"{line}\n" for line in _packages()).encode()
     contents["reproduce.sh"] = _script([str(entry["name"]) for entry in entries]).encode()
     contents["README.txt"] = _README.encode()
+    # The list of digests has that of the metadata: its size comes later.
+    sizes = {name: len(data) for name, data in sorted(contents.items())} | {checksums.FILE: None}
+    contents[crate.FILE] = _json(crate.metadata(sizes, made, claims or Claims()))
     contents[checksums.FILE] = _listed({name: checksums.sha256(data) for name, data in contents.items()})
     files.save(out, _archive(out.name.partition(".")[0], contents))
     return sorted(contents)
@@ -60,6 +68,12 @@ def expected(directory: Path) -> dict[str, str]:
         if path.name not in (CLOCKED, checksums.FILE)
     )
     return {name: checksums.digest(directory / name) for name in ["experiment.yaml", "summary.csv", *tables]}
+
+
+def _made(name: str, results: ResultSet) -> crate.Made:
+    started = [brief.started for brief in results.briefs]
+    header = results.header
+    return crate.Made(name, header.experiment, len(started), min(started), max(started), header.versions)
 
 
 def _fit(results: ResultSet) -> None:
@@ -166,6 +180,8 @@ _README = """\
 Results of TCP experiments, made by cwndlab, with all it takes to get them again.
 
   bundle.json     what is in here, and what made it
+  ro-crate-metadata.json
+                  the same for archives of research data (RO-Crate 1.1)
   experiments/    the experiments, with the files that they name
   results/        what came out (`cwndlab show`, `cwndlab report`)
   expected/       the SHA-256 sums of what every machine gets

@@ -1,0 +1,62 @@
+"""Packages of other people read what cwndlab writes, where they are there: `make neighbours` brings them."""
+
+import re
+import runpy
+import tarfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+
+
+def test_rocrate_opens_a_bundle(cwndlab, small):
+    rocrate = pytest.importorskip("rocrate.rocrate")
+    words = ["-o", "paper.tar.gz", "--author", "Ann Bee <https://orcid.org/0000-0002-1825-0097>"]
+    assert cwndlab("data", "bundle", small, *words, "--license", "CC-BY-4.0").code == 0
+    with tarfile.open(cwndlab.directory / "paper.tar.gz") as archive:
+        archive.extractall(cwndlab.directory, filter="data")
+    folder = cwndlab.directory / "paper"
+    crate = rocrate.ROCrate(folder)
+    assert crate.name == "TCP experiments: small"
+    assert (crate.root_dataset["author"]["name"], crate.root_dataset["license"]["name"]) == (
+        "Ann Bee",
+        "CC-BY-4.0",
+    )
+    listed = {entity.id for entity in crate.data_entities if entity.type == "File"}
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert listed == there - {"ro-crate-metadata.json"}
+    (action,) = crate.get_by_type("CreateAction")
+    assert action["instrument"]["name"] == "cwndlab"
+    assert (action["object"].id, action["result"].id) == (
+        "experiments/small/experiment.yaml",
+        "results/small/",
+    )
+
+
+def test_the_recipe_for_xarray_holds_the_series(cwndlab, monkeypatch, capsys):
+    """It is run as the page has it, on the results that the page makes, and prints what the page says."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    page = PAGE.read_text(encoding="utf-8")
+    monkeypatch.chdir(cwndlab.directory)
+    code = dict(re.findall(r'```python title="([^"]+)"\n(.*?)```', page, re.DOTALL))
+    for name in ("ask.py", "cube.py"):
+        cwndlab.file(name, code[name])
+        capsys.readouterr()
+        left = runpy.run_path(name)
+    said = page.partition(code["cube.py"])[2].split("```\n")[2]
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        line.split() for line in said.splitlines()
+    ]
+    cube, results = left["cube"], left["results"]
+    runs = results.runs["run_id"].to_list()
+    assert sorted(cube["run_id"].values.tolist()) == sorted(runs)
+    for run in runs:
+        rows = results.series(run, flow="f1").filter(pl.col("t_s").is_between(4.2, 4.3, closed="left"))
+        cell = cube.sel(run_id=run, flow="f1").sel(t_s=4.2, method="nearest")
+        assert float(cell["cwnd_bytes"]) == rows["cwnd_bytes"][-1]
+        assert str(cell["cc"].item()) == results.record(run).cell["hosts.a.cc"]
