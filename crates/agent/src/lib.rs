@@ -28,7 +28,8 @@
 //! others carry out; `samples` looks at sockets, whosever they are, and carries links; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
 //!
 //! Applications are the machines of the crate `apps`, which the simulator drives too. As the first process of a kernel in
-//! virtual time (`guest`) the agent is told a whole run at once, and bulk transfer (`bulk`) takes few system calls.
+//! virtual time (`guest`) the agent is told a whole run at once, bulk transfer (`bulk`) takes few system calls, and memory is
+//! kept (`memory`).
 
 #![cfg(unix)]
 
@@ -44,6 +45,8 @@ mod flows;
 #[cfg(target_os = "linux")]
 mod guest;
 mod load;
+#[cfg(target_os = "linux")]
+pub mod memory;
 mod metrics;
 mod order;
 mod samples;

@@ -1,5 +1,9 @@
 //! The agent as a program of its own: see the library.
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static MEMORY: agent::memory::Kept = agent::memory::Kept::new();
+
 #[cfg(unix)]
 fn main() {
     agent::run(&std::env::args().skip(1).collect::<Vec<_>>())

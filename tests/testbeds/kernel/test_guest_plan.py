@@ -1,11 +1,14 @@
 """What the agent in a guest is told, decided without a kernel."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cwndlab import load
-from cwndlab.testbeds.kernel import plan, qdiscs
+from cwndlab.errors import RunError
+from cwndlab.testbeds.kernel import guest, plan, qdiscs, testbed
 from cwndlab.testbeds.kernel.inventory import Inventory
 from cwndlab.testbeds.live.linux.kernel import Kernel
 
@@ -120,3 +123,40 @@ def test_what_cannot_change_is_refused() -> None:
     faster: Any = {**none, "rate_bps": 10**6}
     assert "begins without one" in (qdiscs.change_refusal({**link, "rate_bps": None}, faster) or "")
     assert qdiscs.change_refusal(link, faster) is None
+
+
+def test_rings_are_as_large_as_the_bottleneck_is_fast() -> None:
+    slow, fast = (
+        told(f"network.dumbbell.bottleneck.rate={rate}")["taps"]["places"] for rate in ("10mbit", "1gbit")
+    )
+    assert slow == plan.LEAST_PLACES
+    assert plan.LEAST_PLACES < fast < plan.MOST_PLACES
+    shaped = "network.dumbbell.bottleneck={shaper: {kind: htb, rate: 1gbit}, delay: 20ms}"
+    assert told(shaped)["taps"]["places"] == fast
+
+
+def test_a_run_whose_rings_overflow_is_carried_out_again_with_larger_ones() -> None:
+    def boot() -> dict[str, bytes]:
+        tried.append(taps["places"])
+        return {"report.json": json.dumps({"unseen": max(0, needed - taps["places"])}).encode()}
+
+    taps, tried, needed = {"places": plan.LEAST_PLACES}, list[int](), 9 * plan.LEAST_PLACES
+    _, report = testbed._with_room(taps, boot)
+    assert report == {"unseen": 0}
+    assert tried == [plan.LEAST_PLACES * 8**time for time in range(3)]
+    needed = plan.MOST_PLACES + 5
+    with pytest.raises(RunError, match="5 packets passed unseen"):
+        testbed._with_room(taps, boot)
+    assert tried[-1] == plan.MOST_PLACES
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [("mem=SIZE", ()), ("seccomp=<on/auto/off>", ("seccomp=auto",))]
+)
+def test_a_kernel_that_can_does_without_ptrace(
+    tmp_path: Path, options: str, expected: tuple[str, ...]
+) -> None:
+    program = tmp_path / "linux"
+    program.write_text(f"#!/bin/sh\n[ $1 = --help ] && printf '%s\\n' 'User Mode Linux' '{options}'\n")
+    program.chmod(0o755)
+    assert guest.cheaper(program) == expected

@@ -134,6 +134,23 @@ def test_a_link_changes_in_mid_run(kernel: Kernel, tmp_path: Path) -> None:
     assert seconds[9] == 0, "nothing passes, and what was on its way has arrived"
 
 
+def test_a_queue_is_looked_at_at_every_multiple_of_the_interval(kernel: Kernel, tmp_path: Path) -> None:
+    import polars as pl
+
+    sets = ["duration=3s", "record={queue: 5ms}", "hosts.a.cc=reno"]
+    run(kernel, ONE, tmp_path / "out", *(part for change in sets for part in ("--set", change)))
+    (file,) = (tmp_path / "out").rglob("queue.parquet")
+    seen = pl.read_parquet(file).filter(pl.col("hop") == "bottleneck")
+    assert seen["t_ns"].to_list() == list(range(0, 3 * 10**9, 5 * 10**6))
+    # What waits is there before it is dropped, and a full queue is what drops.
+    drops, packets = seen["drops"].to_list(), seen["backlog_packets"].to_list()
+    assert drops == sorted(drops)
+    assert drops[-1] > 0
+    first = next(place for place, count in enumerate(drops) if count)
+    assert max(packets[first - 1 : first + 1]) == 90
+    assert packets[0] == 0
+
+
 def test_any_number_of_jobs_writes_the_same_bytes_twice(kernel: Kernel, tmp_path: Path) -> None:
     found = []
     for number, jobs in enumerate(("1", "2", "1", "2")):

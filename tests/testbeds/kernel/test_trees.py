@@ -100,6 +100,19 @@ def test_a_tree_that_leaves_out_what_runs_need_is_told(tmp_path: Path) -> None:
         build._make(tmp_path, lambda done, of: None, 1)
 
 
+@pytest.mark.parametrize(("code", "blocks"), [("mount_block_root(", True), ("mount_nodev_root(", False)])
+def test_a_tree_that_mounts_block_devices_alone_is_built_with_them(
+    tmp_path: Path, code: str, *, blocks: bool
+) -> None:
+    (tmp_path / "init").mkdir()
+    (tmp_path / "init/do_mounts.c").write_text(code)
+    (tmp_path / "Makefile").write_text(
+        "allnoconfig:\n\tcp $(KCONFIG_ALLCONFIG) .config\nlinux:\n\ttouch linux\n"
+    )
+    build._make(tmp_path, lambda done, of: None, 1)
+    assert ("CONFIG_BLOCK=y" in (tmp_path / ".config").read_text().splitlines()) == blocks
+
+
 def test_the_compilers_errors_have_their_places(tmp_path: Path) -> None:
     said = (
         f"{tmp_path}/net/ipv4/tcp_cubic.c:42:7: error: 'x' undeclared\nmake: *** [Makefile:1: net] Error 2\n"

@@ -26,7 +26,7 @@ use super::inventory;
 use super::netlink::Netlink;
 use super::node::{self, FIRST_NODE, Node};
 use super::plan::{Counters, Link, Message, Plan, Report, Step};
-use super::queues::Queues;
+use super::queues::{Found, Queues};
 
 /// Time from the end of the settings to the beginning of the run, in ns: what a queue discipline does first after it was made, such
 /// as PIE's first update after half a second, is over then, as in a lab.
@@ -93,6 +93,7 @@ impl Course {
         let links = self.pass(&clock)?;
         clock.sleep_until((self.plan.duration_ns + AFTER_NS) as i64);
         let Seen { queue, sampled, taps } = looks.end()?;
+        let name = |(at, link, counters): Found| (at, self.plan.links[link].name.clone(), counters);
         let mut report = Report {
             kernel: inventory::version()?,
             flows: Vec::new(),
@@ -100,15 +101,13 @@ impl Course {
             samplers: BTreeMap::new(),
             links,
             packets: Value::Null,
-            queue,
+            unseen: 0,
+            queue: queue.into_iter().map(name).collect(),
         };
         if let Some(taps) = taps {
             let seen = taps.finish(self.plan.duration_ns);
-            if seen.missed > 0 {
-                return Err(io::Error::other(format!("{} packets passed unseen", seen.missed)).into());
-            }
             error::at(PACKETS, samples::write(Path::new(PACKETS), &seen.batches))?;
-            report.packets = seen.flows;
+            (report.packets, report.unseen) = (seen.flows, seen.missed);
         }
         for (name, sampler) in sampled {
             let (batches, told) = sampler.finish();
@@ -223,8 +222,7 @@ type Sampled = Vec<(String, Stepped)>;
 
 /// Looks of a run: at queues, at sockets, and at packets.
 struct Seen {
-    /// Time in ns of the run, link, counters.
-    queue: Vec<(u64, String, Counters)>,
+    queue: Vec<Found>,
     sampled: Sampled,
     taps: Option<Taps>,
 }
@@ -239,10 +237,9 @@ struct Looks {
 struct Look {
     zero: u64,
     end: u64,
-    /// Ways to ask about recorded links, with the time between two looks and the names of all links.
+    /// Ways to ask about recorded links, with the time between two looks.
     queues: Vec<Queues>,
     interval: u64,
-    names: Vec<String>,
     packets: Option<Drops>,
     seen: Seen,
 }
@@ -254,7 +251,6 @@ impl Looks {
             let sampler = Stepped::new(&config.to_string(), zero).map_err(Error::Sampler)?;
             sampled.push((name.clone(), sampler));
         }
-        let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
         let any = plan.queue_interval_ns > 0 && plan.links.iter().any(|link| link.observe);
         let (taps, packets) = match &plan.taps {
             Some(told) => {
@@ -273,7 +269,6 @@ impl Looks {
             end: plan.duration_ns,
             queues: if any { open(plan, nodes, |link| link.observe)? } else { Vec::new() },
             interval: if any { plan.queue_interval_ns } else { u64::MAX },
-            names,
             packets,
             seen: Seen { queue: Vec::new(), sampled, taps },
         };
@@ -307,6 +302,10 @@ impl Look {
         }
         sys::sleep_until(self.zero + self.end);
         self.packets()?;
+        for queues in self.queues {
+            self.seen.queue.extend(error::at("queue disciplines", queues.finish())?);
+        }
+        self.seen.queue.sort_by_key(|&(at, link, _)| (at, link));
         Ok(self.seen)
     }
 
@@ -319,8 +318,8 @@ impl Look {
             }
         }
         if at.is_multiple_of(self.interval) {
-            for (link, counters) in look(&mut self.queues)? {
-                self.seen.queue.push((at, self.names[link].clone(), counters));
+            for queues in &mut self.queues {
+                error::at("queue disciplines", queues.note(at))?;
             }
         }
         Ok(())

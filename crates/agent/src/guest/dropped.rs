@@ -65,7 +65,8 @@ impl Drops {
         for (command, told) in [(CONFIG, settings.concat()), (START, Vec::new())] {
             netlink.ask(&message(family, REQUEST | ACKNOWLEDGE, command, &told), 1, &mut |_| ())?;
         }
-        netlink.join(GROUP, ROOM)?;
+        netlink.join(GROUP)?;
+        netlink.set_room(ROOM)?;
         Ok(Drops { netlink, heard: Vec::new() })
     }
 

@@ -15,7 +15,7 @@ pub(super) const HEADER: usize = 16;
 const SOL_NETLINK: libc::c_int = 270;
 const EXPLAINED: [libc::c_int; 2] = [10, 11];
 /// Answers that are taken in by one system call, and bytes of one at most.
-const TAKEN: usize = 32;
+pub(super) const TAKEN: usize = 32;
 const LONGEST: usize = 1 << 13;
 /// NLMSGERR_ATTR_MSG.
 const WORDS: u16 = 1;
@@ -51,21 +51,12 @@ impl Netlink {
         }
         // SAFETY: a descriptor that was just made.
         let socket = unsafe { OwnedFd::from_raw_fd(made) };
-        let on: libc::c_int = 1;
+        let made = Netlink { socket, came: Datagrams::new(TAKEN, LONGEST) };
         for option in EXPLAINED {
             // An old kernel does not explain.
-            // SAFETY: an integer that outlives the call.
-            unsafe {
-                libc::setsockopt(
-                    socket.as_raw_fd(),
-                    SOL_NETLINK,
-                    option,
-                    (&raw const on).cast(),
-                    size_of::<libc::c_int>() as libc::socklen_t,
-                )
-            };
+            let _ = made.set(SOL_NETLINK, option, 1);
         }
-        Ok(Netlink { socket, came: Datagrams::new(TAKEN, LONGEST) })
+        Ok(made)
     }
 
     /// Carries a message of the plan out.
@@ -90,11 +81,25 @@ impl Netlink {
         answers: usize,
         each: &mut dyn FnMut(&[u8]),
     ) -> io::Result<()> {
+        self.send(message)?;
+        self.answered(answers, each)
+    }
+
+    /// Sends one message or several, whose answers wait until they are fetched.
+    ///
+    /// # Errors
+    /// Errors of the system call.
+    pub(super) fn send(&self, message: &[u8]) -> io::Result<()> {
         // SAFETY: the message has the length given.
         let sent = unsafe { libc::send(self.socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Waits for so many answers, as [`Netlink::ask`] does.
+    ///
+    /// # Errors
+    /// Errors that the kernel answers.
+    pub(super) fn answered(&mut self, answers: usize, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let mut left = answers;
         while left > 0 {
             left = left.saturating_sub(self.receive(left, 0, each)?.0);
@@ -117,31 +122,36 @@ impl Netlink {
         }
     }
 
-    /// Hears what is told to a group, and has so many bytes wait.
+    /// Hears what is told to a group.
     ///
     /// # Errors
     /// Errors of the system call.
-    pub(super) fn join(&self, group: libc::c_int, room: libc::c_int) -> io::Result<()> {
+    pub(super) fn join(&self, group: libc::c_int) -> io::Result<()> {
         /// NETLINK_ADD_MEMBERSHIP.
         const ADD: libc::c_int = 1;
-        for (level, name, value) in
-            [(SOL_NETLINK, ADD, group), (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)]
-        {
-            // SAFETY: an integer that outlives the call.
-            let failed = unsafe {
-                libc::setsockopt(
-                    self.socket.as_raw_fd(),
-                    level,
-                    name,
-                    (&raw const value).cast(),
-                    size_of::<libc::c_int>() as libc::socklen_t,
-                )
-            };
-            if failed != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(())
+        self.set(SOL_NETLINK, ADD, group)
+    }
+
+    /// Has so many bytes wait.
+    ///
+    /// # Errors
+    /// Errors of the system call.
+    pub(super) fn set_room(&self, bytes: libc::c_int) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)
+    }
+
+    fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        // SAFETY: an integer that outlives the call.
+        let failed = unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Hands on the messages of so many answers at most; returns the number of messages, and whether more may have come.

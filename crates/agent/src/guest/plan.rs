@@ -130,6 +130,8 @@ pub(crate) struct Report {
     pub links: BTreeMap<String, Counters>,
     /// Metrics of flows from their packets.
     pub packets: Value,
+    /// Packets that found no place in a ring: what is said of packets is not true then.
+    pub unseen: u64,
     /// Looks at queues: time in ns of the run, the link, and what was found.
     pub queue: Vec<(u64, String, Counters)>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::netlink::{HEADER, Netlink, attributes, u32_at};
+use super::netlink::{HEADER, Netlink, TAKEN, attributes, u32_at};
 use super::plan::{Counters, Link};
 
 /// RTM_GETQDISC, and the flags by which one is told of (NLM_F_REQUEST, NLM_F_ECHO).
@@ -24,7 +24,16 @@ pub(super) struct Queues {
     links: Vec<(usize, Link)>,
     /// Requests for the counters of all of them, and how many those are.
     request: (Vec<u8>, usize),
+    /// Times at which the kernel noted the counters and was not asked for them yet.
+    noted: Vec<u64>,
+    found: Vec<Found>,
 }
+
+/// Counters of a link at a time: the time, the link's number, and what they were.
+pub(super) type Found = (u64, usize, Counters);
+
+/// Bytes of answers that wait at most, in the kernel's way of counting.
+const ROOM: libc::c_int = 4 << 20;
 
 impl Queues {
     /// Opens the links, by their number, that lead from the node in whose thread this is called.
@@ -42,7 +51,10 @@ impl Queues {
         let places: Vec<Vec<(i32, u32)>> = links.iter().map(places).collect();
         let places = places.concat();
         let request = places.iter().flat_map(|&(interface, handle)| request(interface, handle)).collect();
-        Ok(Queues { netlink: Netlink::open()?, links, request: (request, places.len()) })
+        let netlink = Netlink::open()?;
+        netlink.set_room(ROOM)?;
+        let request = (request, places.len());
+        Ok(Queues { netlink, links, request, noted: Vec::new(), found: Vec::new() })
     }
 
     /// Counters of every link now.
@@ -50,18 +62,55 @@ impl Queues {
     /// # Errors
     /// A queue discipline is gone, or what the kernel says.
     pub(super) fn look(&mut self) -> io::Result<Vec<(usize, Counters)>> {
-        let mut found: BTreeMap<(i32, u32), Counters> = BTreeMap::new();
-        let (request, answers) = &self.request;
-        self.netlink.ask(request, *answers, &mut |body| {
-            if let Some((place, counters)) = parse(body) {
-                found.insert(place, counters);
-            }
-        })?;
+        self.netlink.send(&self.request.0)?;
+        Ok(self.answered(1)?.concat())
+    }
+
+    /// Has the kernel note the counters of every link now; they are fetched later, those of many times by one system call.
+    ///
+    /// # Errors
+    /// As [`Queues::look`].
+    pub(super) fn note(&mut self, time: u64) -> io::Result<()> {
+        if (self.noted.len() + 1) * self.request.1 > TAKEN {
+            self.fetch()?;
+        }
+        self.noted.push(time);
+        self.netlink.send(&self.request.0)
+    }
+
+    /// Counters of all times at which they were noted.
+    ///
+    /// # Errors
+    /// As [`Queues::look`].
+    pub(super) fn finish(mut self) -> io::Result<Vec<Found>> {
+        self.fetch()?;
+        Ok(self.found)
+    }
+
+    fn fetch(&mut self) -> io::Result<()> {
+        let times = std::mem::take(&mut self.noted);
+        for (time, answer) in times.iter().zip(self.answered(times.len())?) {
+            self.found.extend(answer.into_iter().map(|(link, counters)| (*time, link, counters)));
+        }
+        Ok(())
+    }
+
+    /// The answers to so many requests: of each the counters of every link.
+    fn answered(&mut self, requests: usize) -> io::Result<Vec<Vec<(usize, Counters)>>> {
+        let mut told = Vec::new();
+        self.netlink.answered(self.request.1 * requests, &mut |body| told.push(parse(body)))?;
+        told.chunks(self.request.1)
+            .map(|told| self.counted(&told.iter().flatten().copied().collect()))
+            .collect()
+    }
+
+    /// Counters of every link from those of its queue disciplines.
+    fn counted(&self, told: &BTreeMap<(i32, u32), Counters>) -> io::Result<Vec<(usize, Counters)>> {
         let counted = |(number, link): &(usize, Link)| {
-            let mut counters = found.get(&(link.interface, link.queue)).copied().ok_or_else(|| {
+            let mut counters = told.get(&(link.interface, link.queue)).copied().ok_or_else(|| {
                 io::Error::other(format!("link {}: its queue discipline is gone", link.name))
             })?;
-            let netem = link.netem.and_then(|handle| found.get(&(link.interface, handle)));
+            let netem = link.netem.and_then(|handle| told.get(&(link.interface, handle)));
             // What netem counts as dropped are losses, and what its child refused.
             counters.lost = netem.map_or(0, |netem| netem.drops.saturating_sub(counters.drops));
             counters.drops += counters.lost;

@@ -35,6 +35,8 @@ const SEARCHING: Nanos = 50;
 const WATCHING: Nanos = 200;
 /// Walks take at most one part in so many of the time, while all sockets were found that can be.
 const CONTENT: Nanos = 2000;
+/// The same where looking takes no time but much of the real machine's: where the time is told.
+const CONTENT_IF_TOLD: Nanos = 20_000;
 
 /// Configuration of the sampler, as JSON. Unknown fields are refused.
 #[derive(Clone, Debug, Deserialize)]
@@ -259,14 +261,15 @@ struct Known {
 }
 
 impl Place {
-    /// Walks take one part in so many of the time.
-    fn share(&self, config: &Config) -> Nanos {
+    /// Walks take one part in so many of the time; `told`: whether that is told.
+    fn share(&self, config: &Config, told: bool) -> Nanos {
         let keys =
             config.sockets.iter().enumerate().filter(|(_, key)| key.netns.as_ref() == self.diag.name());
         let found = |index: usize| self.known.iter().any(|known| known.key == index);
         let share = |(index, key): (usize, &SocketKey)| match key.local_port.and(key.remote_port) {
             _ if !found(index) => SEARCHING,
             None => WATCHING,
+            Some(_) if told => CONTENT_IF_TOLD,
             Some(_) => CONTENT,
         };
         keys.map(share).min().unwrap_or(CONTENT)
@@ -341,7 +344,8 @@ impl Worker {
         for index in 0..self.places.len() {
             let before = self.now();
             let place = &mut self.places[index];
-            let walks = before >= place.walked + place.walk * place.share(&self.config);
+            let share = place.share(&self.config, self.told.is_some());
+            let walks = before >= place.walked + place.walk * share;
             if self.told.is_some() && !walks {
                 self.note(index, before);
                 continue;
@@ -532,6 +536,28 @@ mod tests {
         assert_eq!(column(batch, "rtt_ns"), (0..80).collect::<Vec<u64>>());
         let delivered = column(batch, "delivered_bytes");
         assert_eq!(delivered[20] + 100, delivered[21], "{delivered:?}");
+    }
+
+    #[test]
+    fn a_sampler_that_is_told_the_time_walks_once_a_second_when_all_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+        let ports = [near.local_addr(), near.peer_addr()].map(|address| address.expect("connected").port());
+        let config = json!({
+            "run_id": 7,
+            "interval_ns": 10 * MILLISECOND,
+            "flows": ["f"],
+            "sockets": [{"flow": "f", "netns": null, "local_port": ports[0], "remote_port": ports[1]}],
+            "recoveries": false,
+        });
+        let mut sampler = Stepped::new(&config.to_string(), 1000 * MILLISECOND).expect("a sampler");
+        let mut walked = Vec::new();
+        for time in (0..2500).step_by(10) {
+            sampler.sample(time * MILLISECOND, &[]);
+            walked.push(sampler.0.places[0].walked / MILLISECOND);
+        }
+        walked.dedup();
+        assert_eq!(walked, [1000, 2000, 3000]);
     }
 
     #[test]

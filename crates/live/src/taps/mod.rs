@@ -40,6 +40,8 @@ pub struct Config {
     pub measure: [Nanos; 2],
     /// Files for packets.
     pub captures: Vec<Capture>,
+    /// Short packets that a node's ring holds, a power of two: those that pass it between two looks.
+    pub places: usize,
 }
 
 /// A flow.

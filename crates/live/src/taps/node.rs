@@ -19,8 +19,8 @@ use crate::tun::VNET_HEADER;
 const START: usize = 14 + 60 + 60;
 /// Bytes that a ring's place has besides the packet.
 const PLACE_HEADER: usize = 96;
-/// Packets that a ring holds: 160 ms of 1500-byte packets at 1 Gbit/s that come in and go out.
-const PLACES: usize = 1 << 15;
+/// Bytes of a place for a short packet.
+const SHORT: usize = 256;
 /// `lo`.
 const LOOPBACK: i32 = 1;
 
@@ -117,7 +117,8 @@ impl Node {
             number,
             is_host: config.flows.iter().any(|flow| flow.from == number || flow.to == number),
             inside: (0..lanes).map(|_| Between::default()).collect(),
-            ring: listen(kept).map_err(|error| sys::about(&format!("packets of node {number}"), &error))?,
+            ring: listen(kept, config.places)
+                .map_err(|error| sys::about(&format!("packets of node {number}"), &error))?,
             flows: Flows::new(keys(config)),
         })
     }
@@ -169,8 +170,8 @@ fn read(bytes: &[u8], flows: &mut Flows, interface: i32, leaving: bool) -> Optio
     Some(Event { identity: headers.identity(bytes), headers, owner, offset, interface, leaving, address })
 }
 
-/// A ring of what comes in and goes out, of each packet so many bytes.
-fn listen(kept: usize) -> io::Result<Ring> {
+/// A ring of what comes in and goes out, of each packet so many bytes; as large as so many places for short packets.
+fn listen(kept: usize, places: usize) -> io::Result<Ring> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: plain call; the descriptor is new. Without a protocol, nothing comes in until it is bound.
     let socket = unsafe { own(libc::socket(libc::AF_PACKET, kind, 0)) }?;
@@ -180,7 +181,7 @@ fn listen(kept: usize) -> io::Result<Ring> {
     let program = libc::sock_fprog { len: 1, filter: filter.as_mut_ptr() };
     set_option(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
     let place = (kept + PLACE_HEADER).next_power_of_two();
-    let ring = Ring::new(socket, place, PLACES * 256 / place)?;
+    let ring = Ring::new(socket, place, places * SHORT / place)?;
     // SAFETY: a sockaddr_ll is plain data for which zeros are valid.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::sa_family_t;

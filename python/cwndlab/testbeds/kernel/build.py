@@ -58,6 +58,9 @@ _ENVIRONMENT = {
 """Variables that make a kernel say the same of its making for the same sources."""
 
 
+_WANTED, _CONFIGURED = ".cwndlab-wanted", ".cwndlab-config"
+"""Files of a copy of a tree: the configuration that it is to have, and that it was last given."""
+
 Progress = Callable[[int, int], None]
 """Told how much of a build is done, of how much; of 0 where only what was changed is compiled again."""
 
@@ -89,7 +92,7 @@ def build(root: Path, hz: int, patch: Path | None, progress: Progress, *, jobs: 
             tree_sha256,
             str(hz),
             compiler,
-            CONFIG.read_text(encoding="utf-8"),
+            _config(work),
             SEED.read_text("utf-8"),
         ):
             made_of.update(part.encode() + b"\0")
@@ -228,7 +231,7 @@ def _apply(work: Path, patch: Path, changes: bytes) -> None:
 
 
 def _make(work: Path, progress: Progress, jobs: int) -> None:
-    environment = {**os.environ, **_ENVIRONMENT, "KCONFIG_ALLCONFIG": str(CONFIG)}
+    environment = {**os.environ, **_ENVIRONMENT, "KCONFIG_ALLCONFIG": str(work / _WANTED)}
     for name in (
         "ARCH",
         "CROSS_COMPILE",
@@ -240,12 +243,14 @@ def _make(work: Path, progress: Progress, jobs: int) -> None:
         "LD_PRELOAD",
     ):
         environment.pop(name, None)
-    if not (work / ".config").is_file() or _differs(work):
+    wanted = _config(work)
+    if not (work / ".config").is_file() or _configured(work) != wanted:
+        (work / _WANTED).write_text(wanted, encoding="utf-8")
         _told(["make", "ARCH=um", "allnoconfig"], work, environment)
         config = (work / ".config").read_text(encoding="utf-8").splitlines()
         if lacking := [option for option in NEEDED if option not in config]:
             raise InputError(f"this tree knows no {lacking[0]}, which testbed kernel needs")
-        shutil.copy(CONFIG, work / ".cwndlab-config")
+        (work / _CONFIGURED).write_text(wanted, encoding="utf-8")
     log = work / ".cwndlab-log"
     steps = 0 if (work / "linux").is_file() else STEPS
     with log.open("w", encoding="utf-8") as errors:
@@ -269,11 +274,21 @@ def _make(work: Path, progress: Progress, jobs: int) -> None:
         raise InputError(_errors(log.read_text(encoding="utf-8", errors="replace"), work))
 
 
-def _differs(work: Path) -> bool:
+def _config(work: Path) -> str:
+    """The configuration of a tree: ours, and what this tree needs besides."""
+    text, mounts = CONFIG.read_text(encoding="utf-8"), work / "init/do_mounts.c"
+    if mounts.is_file() and "mount_nodev_root" not in mounts.read_text(encoding="utf-8", errors="replace"):
+        # The code for block devices alone mounts the first file system, before 5.15.
+        return f"{text}CONFIG_BLOCK=y\n"
+    return text
+
+
+def _configured(work: Path) -> str | None:
+    """The configuration that a tree was last given. None: none yet."""
     try:
-        return (work / ".cwndlab-config").read_bytes() != CONFIG.read_bytes()
+        return (work / _CONFIGURED).read_text(encoding="utf-8")
     except OSError:
-        return True
+        return None
 
 
 def _errors(text: str, work: Path) -> str:

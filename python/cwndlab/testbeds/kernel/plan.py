@@ -29,6 +29,10 @@ QUEUE_NS = 10_000_000
 """Time between two looks at a queue where the experiment records none."""
 BOUNDS = ("net.core.rmem_max", "net.core.wmem_max")
 """Sysctls that all hosts of a kernel share and that only bound others: the largest value holds."""
+LEAST_PLACES, MOST_PLACES = 1 << 11, 1 << 18
+"""Fewest and most places of a ring, each for one packet."""
+LOOK_NS = 10_000_000
+"""Time between two looks into a ring."""
 ROLES = ("from", "to")
 CAPTURE = "capture-"
 """Prefix of the files of captures; the number of the captured link follows."""
@@ -48,6 +52,26 @@ class _Way:
 def make(run_id: int, scenario: LiveScenario, starts: Mapping[str, int], has: Inventory) -> dict[str, Any]:
     """The plan of a run; raises ValueError, one line, for what this kernel cannot be told."""
     return _Plan(run_id, scenario, starts, has).make()
+
+
+def places(scenario: LiveScenario) -> int:
+    """Estimate the places of a ring that packets which pass between two looks fill in part.
+
+    A larger ring takes more memory, and two faults in the guest for each of its pages.
+    """
+    rates = [_rate_bps(link) for link in scenario["links"] if link["bottleneck"]]
+    bits = max(rates, default=0) * LOOK_NS // 10**9
+    # Each packet comes in and goes out, and so does its acknowledgement; in slow start twice as many do.
+    packets = 8 * bits // (8 * 1500)
+    return min(max(LEAST_PLACES, 1 << packets.bit_length()), MOST_PLACES)
+
+
+def _rate_bps(link: Link) -> int:
+    """The rate of a link or of its shaper; 0 where it has none."""
+    shaper = link["shaper"]
+    if shaper is not None and shaper["kind"] != "trace":
+        return shaper["rate_bps"]
+    return link["rate_bps"] or 0
 
 
 def _agreed(name: str, value: str, others: str | None) -> str:
@@ -289,6 +313,7 @@ class _Plan:
                 for link, port in self._shaped()
             ],
             "measure": [scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]],
+            "places": places(scenario),
             "captures": [
                 {
                     "node": self._nodes[port.node],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from cwndlab import _native
 from cwndlab.contract.scenario import Scenario
 from cwndlab.contract.summary import LinkSummary
-from cwndlab.errors import InputError
+from cwndlab.errors import InputError, RunError
 from cwndlab.experiment.scenario.queries import app_of
 from cwndlab.foreign import Module
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
@@ -98,12 +98,14 @@ class KernelGuest:
             if control.cancelled():
                 raise CancelledError
 
+        def boot() -> dict[str, bytes]:
+            return guest.boot(self._own, told, seed=_seed(scenario), look=look, progress=control.progress)
+
         try:
-            left = guest.boot(self._own, told, seed=_seed(scenario), look=look, progress=control.progress)
+            left, report = _with_room(told["taps"], boot)
         except guest.KernelFailedError as failed:
             writer.attach(guest.CONSOLE, failed.console)
             raise
-        report = json.loads(left["report.json"])
         rows = [_rows(left, role, scenario["duration_ns"]) for role in plan.ROLES]
         observed = Observed(
             scenario=live,
@@ -121,6 +123,21 @@ class KernelGuest:
             facts={"kernel": report["kernel"], "start_skew_ns": summary.opening_skew_ns(observed)},
             warnings=_warnings(observed, report),
         )
+
+
+def _with_room(taps: dict[str, Any], boot: Callable[[], dict[str, bytes]]) -> tuple[dict[str, bytes], Any]:
+    """Have a guest carry out its plan, again with larger rings while packets find no place in them.
+
+    Returns the files that it left, and its report. Raises RunError where the largest rings are too small.
+    """
+    while True:
+        left = boot()
+        report = json.loads(left["report.json"])
+        if not report["unseen"]:
+            return left, report
+        if taps["places"] == plan.MOST_PLACES:
+            raise RunError(f"{report['unseen']} packets passed unseen")
+        taps["places"] = min(8 * taps["places"], plan.MOST_PLACES)
 
 
 def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iterator[str]:
