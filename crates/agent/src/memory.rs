@@ -7,9 +7,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-/// Sizes that are kept: powers of two, from 16 bytes to 64 KiB.
+/// Sizes that are kept: powers of two, from 16 bytes to 4 MiB, which is more than what one look at a fast link takes.
 const SMALLEST: u32 = 4;
-const LARGEST: u32 = 16;
+const LARGEST: u32 = 22;
 /// Alignment that every piece has.
 const ALIGNED: usize = 16;
 
@@ -118,7 +118,7 @@ mod tests {
             let small = kept.realloc(piece, layout(1), 16);
             assert_eq!(small, piece, "there is room for 16 bytes");
             let mut size = 16;
-            for larger in [17, 1 << 16, (1 << 16) + 1, 1 << 20, 20] {
+            for larger in [17, 1 << LARGEST, (1 << LARGEST) + 1, 1 << 24, 20] {
                 piece = kept.realloc(piece, layout(size), larger);
                 size = larger;
                 assert_eq!(piece.read(), 42, "{larger} bytes");
