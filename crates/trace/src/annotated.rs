@@ -24,7 +24,7 @@ use crate::merged::Merged;
 pub struct Point {
     /// Name of the host or link, which becomes that of the interface.
     pub name: String,
-    /// Its file, pcap or pcapng.
+    /// File of the capture, pcap or pcapng.
     pub path: PathBuf,
 }
 
@@ -113,7 +113,7 @@ fn first_links(points: &[Point]) -> Result<Vec<LinkType>, Error> {
     Ok(links)
 }
 
-/// What is known of packets when one is seen.
+/// State of both passes: the packets on the way, and what became of each.
 struct Known<'a> {
     points: &'a [Point],
     fates: &'a [Fate],
@@ -281,7 +281,7 @@ fn fates_of<'a>(of_data: &'a HashMap<(u16, i64), Vec<usize>>, seen: &Seen<'_>) -
     of(ends.sport).or_else(|| of(ends.dport)).map_or(&[], Vec::as_slice)
 }
 
-/// What stands between a comment so far and what follows.
+/// Text between a comment so far and the next part.
 fn separator(comment: &str) -> &'static str {
     if comment.is_empty() { "" } else { "; " }
 }

@@ -68,7 +68,7 @@ def _fates(results: ResultSet, run: str) -> list[tuple[int, str, int, int, bool,
 
 
 def _causes(link: Link, kind: str) -> Iterator[str]:
-    """What of a link may have dropped or marked a packet; the events do not say which."""
+    """Parts of a link that may have dropped or marked a packet; events do not say which did."""
     queue = link["queue"]["kind"]
     yield "its queue was full" if queue in ("pfifo", "bfifo") else f"its {queue}"
     if kind == "mark":
