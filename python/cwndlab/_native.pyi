@@ -378,6 +378,17 @@ def loadlatency_overall(text: str) -> tuple[float, float, float | None, float]:
 def version() -> str:
     """Version of the engine, and whether it was built with overflow checks and assertions."""
 
+def annotate(
+    points: list[tuple[str, str]], fates: list[tuple[int, str, int, int, bool, str]], program: str, path: str
+) -> tuple[int, int]:
+    """Write the captures of several points, each a name and a file, as one pcapng file with comments.
+
+    `fates` are what no capture shows: t_ns, place, port of the opening side, offset, whether it was a mark,
+    and why, empty where that is not known.
+    Raises ValueError with one line when a capture cannot be read or the file not be written. Returns the
+    numbers of packets and of comments.
+    """
+
 def packet_text(
     path: str, flights: bool, limit: int | None, write: Callable[[str], object]
 ) -> tuple[int, NotUsed]:

@@ -35,7 +35,7 @@ mod _native {
     };
     #[pymodule_export]
     use super::{
-        Emulator, RecordBatch, Simulation, TcpSampler, agent, catalogue, check, check_live_app,
+        Emulator, RecordBatch, Simulation, TcpSampler, agent, annotate, catalogue, check, check_live_app,
         describe_module, loadlatency_overall, packet_text, phases, run_script, schemas, script_needs,
         set_offloads, start_times, version, watch_modules, watched_module,
     };
@@ -149,6 +149,36 @@ fn packet_text(
         written?;
         hand_over(&mut text)?;
         Ok((lines, capture::not_used(&read?)))
+    })
+}
+
+/// Write the captures of several points, `(name, path)`, as one pcapng file with comments to `path`. `fates` are what no capture
+/// shows: (t_ns, place, port of the opening side, offset, whether it was a mark, why). Raises ValueError, with one line, when a
+/// capture cannot be read or the file not be written. Returns the numbers of packets and of comments.
+#[pyfunction]
+fn annotate(
+    py: Python<'_>,
+    points: Vec<(String, std::path::PathBuf)>,
+    fates: Vec<(u64, String, u16, u64, bool, String)>,
+    program: &str,
+    path: std::path::PathBuf,
+) -> Result<(u64, u64)> {
+    let points: Vec<_> =
+        points.into_iter().map(|(name, path)| trace::annotated::Point { name, path }).collect();
+    let fates: Vec<_> = fates
+        .into_iter()
+        .map(|(t_ns, place, port, offset, marked, why)| trace::annotated::Fate {
+            t_ns,
+            place,
+            port,
+            offset,
+            marked,
+            why,
+        })
+        .collect();
+    py.detach(|| {
+        let file = std::fs::File::create(path).map_err(wire::capture::Error::from)?;
+        Ok(trace::annotated::write(&points, &fates, program, std::io::BufWriter::new(file))?)
     })
 }
 

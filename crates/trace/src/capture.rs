@@ -81,10 +81,10 @@ impl Capture {
     /// As [`Capture::open`].
     pub fn open_both(path: &Path, beside: &Path, pairs: bool) -> Result<Capture, Error> {
         Capture::of(
-            &mut Merged::new(
+            &mut Merged::new(vec![
                 source(path).map_err(wire::capture::Error::from)?,
                 source(beside).map_err(wire::capture::Error::from)?,
-            )?,
+            ])?,
             pairs,
         )
     }

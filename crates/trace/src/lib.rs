@@ -12,8 +12,10 @@
 //! | [`pairs`] | packets seen in two captures: losses, round-trip times without synchronised clocks |
 //! | [`clock`] | how the clocks of two captures differ, and one-way delays |
 //! | [`text`] | lines as tcpdump prints them |
+//! | [`annotated`] | one pcapng file of the captures of several points, with comments |
 //! | [`capture`] | a capture in memory, for what needs several passes or captures |
 
+pub mod annotated;
 pub mod capture;
 pub mod clock;
 pub mod connection;

@@ -17,9 +17,9 @@ impl<R: Read> Records for Reader<R> {
     }
 }
 
-/// Two captures by one clock.
+/// Captures by one clock.
 pub(crate) struct Merged<R> {
-    sides: [Side<R>; 2],
+    sides: Vec<Side<R>>,
     /// Whose packet was handed out last, and must be replaced.
     taken: Option<usize>,
 }
@@ -62,23 +62,28 @@ impl<R: Read> Side<R> {
 }
 
 impl<R: Read> Merged<R> {
-    /// Merges two files.
-    pub(crate) fn new(one: R, other: R) -> Result<Merged<R>, Error> {
-        Ok(Merged { sides: [Side::new(one)?, Side::new(other)?], taken: None })
+    /// Merges files.
+    pub(crate) fn new(files: Vec<R>) -> Result<Merged<R>, Error> {
+        Ok(Merged { sides: files.into_iter().map(Side::new).collect::<Result<_, _>>()?, taken: None })
+    }
+
+    /// The next packet, and the number of its file. None at the end.
+    pub(crate) fn next_of(&mut self) -> Result<Option<(usize, Record<'_>)>, Error> {
+        if let Some(taken) = self.taken.take() {
+            self.sides[taken].advance()?;
+        }
+        // Equal times keep the order of the files.
+        let there = self.sides.iter().enumerate().filter(|(_, side)| side.there);
+        self.taken = there.min_by_key(|(_, side)| side.t_ns).map(|(index, _)| index);
+        Ok(self.taken.map(|index| {
+            let Side { t_ns, wire_length, link, ref bytes, .. } = self.sides[index];
+            (index, Record { t_ns, wire_length, link, bytes })
+        }))
     }
 }
 
 impl<R: Read> Records for Merged<R> {
     fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
-        if let Some(taken) = self.taken.take() {
-            self.sides[taken].advance()?;
-        }
-        // Equal times keep the order of the files.
-        let first = (0..2).filter(|&side| self.sides[side].there).min_by_key(|&side| self.sides[side].t_ns);
-        self.taken = first;
-        Ok(first.map(|side| {
-            let Side { t_ns, wire_length, link, ref bytes, .. } = self.sides[side];
-            Record { t_ns, wire_length, link, bytes }
-        }))
+        Ok(self.next_of()?.map(|(_, record)| record))
     }
 }

@@ -87,7 +87,7 @@ def export(
         str,
         typer.Option(
             "--format",
-            metavar="csv|parquet|flent|siftr|qlog|qlog-0.3",
+            metavar="csv|parquet|flent|siftr|qlog|qlog-0.3|pcapng",
             help="What to write; xplot with cwndlab-teacup.",
         ),
     ] = "csv",

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from cwndlab.errors import CwndlabError, InputError, unknown
 from cwndlab.experiment import extensions
-from cwndlab.formats import flent, qlog_export, siftr_log
+from cwndlab.formats import flent, pcapng_export, qlog_export, siftr_log
 from cwndlab.results.catalogue import MISSING, SUMMARY
 from cwndlab.results.files import replace
 from cwndlab.results.resultset import ResultSet
@@ -113,5 +113,6 @@ FORMATS: Mapping[str, Writer] = {
     "siftr": siftr_log.write,
     "qlog": qlog_export.write,
     "qlog-0.3": qlog_export.write_0_3,
+    "pcapng": pcapng_export.write,
 }
 """Writers by the word for their format; others join by the entry point `cwndlab.exporters`."""
