@@ -9,6 +9,7 @@ mod golden;
 #[cfg(feature = "quinn")]
 mod guests;
 mod kinds;
+mod media;
 mod milestones;
 mod refusals;
 mod rows;
