@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cwndlab import load
 from cwndlab.analysis import review
@@ -14,10 +15,12 @@ from cwndlab.analysis.review.evaluation import PROPOSED, Verdict, judged_cell
 from cwndlab.cli.application import main
 from cwndlab.errors import InputError
 from cwndlab.experiment.suites import evaluations
-from cwndlab.experiment.suites.evaluations import BBR, RFC9743, SUITES, Criterion
+from cwndlab.experiment.suites.evaluations import BBR, RFC7928, RFC8867, RFC9743, SUITES, Criterion
 from cwndlab.report import evaluation_page
 from cwndlab.results import junit
+from cwndlab.results.columns import SERIES
 from cwndlab.results.metrics import BY_NAME
+from tools import leo
 
 DOCS = Path(__file__).parents[2] / "docs"
 CRITERIA = evaluations.criteria(RFC9743)
@@ -58,13 +61,14 @@ def test_a_criterion_has_a_bound_or_says_why_not(suite: str, criterion: Criterio
         return
     assert any(criterion.section.startswith(part) for part in SUITES[suite].parts)
     assert (criterion.at_least is None) != (criterion.at_most is None)
-    assert criterion.of in (None, "worse", *evaluation.INCUMBENTS)
+    assert criterion.of in (None, "worse", *SUITES[suite].incumbents)
     spec = load(evaluations.text_of(suite, criterion.experiment)).spec
     assert criterion.metric in (*BY_NAME, *spec.metrics)
     better = "higher" if criterion.at_least is not None else "lower"
     if criterion.metric in BY_NAME and criterion.asks not in CEILINGS:
         assert BY_NAME[criterion.metric].better in (None, better)
-    assert criterion.flow in (None, *(flow.name for flow in spec.flows))
+    names = [name for flow in spec.flows for name in (flow.name, f"{flow.name}.1" if flow.count > 1 else "")]
+    assert criterion.flow in (None, *names)
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -75,7 +79,8 @@ def test_every_experiment_is_asked_for(suite: str) -> None:
 
 def test_the_page_has_every_criterion() -> None:
     made = runpy.run_path(str(DOCS / "criteria.py"))
-    assert made["page"]() == (DOCS / "rfc9743.md").read_text()
+    for name, text in made["pages"]().items():
+        assert text == (DOCS / name).read_text(), name
 
 
 FLOOR = Criterion("1", "asks", "e", None, "goodput_mbps", at_least=0.8, of="worse")
@@ -219,3 +224,65 @@ def test_the_command_writes_page_json_and_junit(tmp_path, monkeypatch, capsys) -
     said = capsys.readouterr()
     assert "1 of 1 bounds are met; 0 questions are not covered." in said.out
     assert {"review.html", "review.json", "review.xml", "outage"} <= {path.name for path in out.iterdir()}
+
+
+def test_the_handovers_are_those_of_the_generator() -> None:
+    first, lines = leo.schedule(90, 1)
+    said = yaml.safe_load(evaluations.text_of(RFC9743, "handovers"))["network"]["dumbbell"]["bottleneck"]
+    assert said["schedule"] == yaml.safe_load("\n".join(lines))
+    assert {key: said[key] for key in ("delay", "rate")} == yaml.safe_load(f"{{{first}}}")
+    away = [change["at"] for change in said["schedule"] if change["set"].get("down") is True]
+    assert away == ["12s", "27s", "42s", "57s", "72s", "87s"]
+
+
+def judged_of(
+    suite: str, given: str, known: list[str], out: Path, chosen: list[Criterion]
+) -> evaluation.Evaluation:
+    side, stack = review.modelled(given, "subject", known, None)
+    return evaluation.carry_out(suite, side, stack, out, chosen=chosen, repeats=2)
+
+
+def test_media_are_judged_beside_the_other_controller(tmp_path: Path) -> None:
+    chosen = [each for each in evaluations.criteria(RFC8867) if each.experiment == "capacity"]
+    found = judged_of(RFC8867, "builtin:gcc", ["scream", "gcc"], tmp_path, chosen)
+    assert not found.failures
+    for row in found.rows:
+        assert list(row.values) == ["proposed", "SCReAM", "GCC"]
+        assert row.values["proposed"] == row.values["GCC"] != row.values["SCReAM"]
+    assert "SCReAM" in evaluation_page.html(found, "command")
+
+
+def test_a_queue_discipline_is_judged_beside_tail_drop(tmp_path: Path) -> None:
+    chosen = [each for each in evaluations.criteria(RFC7928) if each.experiment == "friendly"]
+    found = judged_of(RFC7928, "builtin:codel", ["pfifo", "codel"], tmp_path, chosen)
+    assert [list(row.values) for row in found.rows] == [["proposed", "tail drop"]] * 2
+    delay = next(row for row in found.rows if row.criterion.metric == "queue_delay_p95_ms")
+    assert delay.values["proposed"].mean < 0.5 * delay.values["tail drop"].mean
+    assert "tail drop's" in evaluation_words.text(found)
+
+
+def test_the_page_shows_whether_a_case_is_met(tmp_path: Path) -> None:
+    chosen = [each for each in evaluations.criteria(BBR) if each.experiment == "probe-rtt"]
+    side, stack = review.single("builtin:bbr", stack="linux-6.18")
+    found = evaluation.carry_out(BBR, side, stack, tmp_path, chosen=chosen, repeats=1)
+    page = evaluation_page.html(found, "command")
+    assert page.count("<svg") == 1 and 'class="over old"' in page and 'class="over new"' in page
+    # The window and the bound are kB.
+    assert 'aria-label="cwnd of the first draw, and the bound: PROBE_RTT after 5 s' in page
+
+
+def test_what_shows_a_case_of_bbr_is_recorded() -> None:
+    for each in evaluations.criteria(BBR):
+        if each.experiment is not None:
+            assert each.shows and each.line is not None, each.asks
+            assert each.shows.startswith("samples.") or each.shows in SERIES["tcp"], each.asks
+
+
+def test_what_a_suite_does_not_know_is_refused() -> None:
+    with pytest.raises(InputError) as refused:
+        review.modelled(
+            "builtin:nada", "--suite rfc8867: congestion control of media", ["scream", "gcc"], None
+        )
+    assert "builtin:scream" in str(refused.value)
+    with pytest.raises(InputError):
+        review.modelled("gcc", "--suite rfc8867: congestion control of media", ["scream", "gcc"], None)

@@ -1,5 +1,6 @@
 """What becomes of links: rates and traces, directions, defaults that follow from others, and changes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,11 @@ import pytest
 import malformed
 from cwndlab import load
 from cwndlab.errors import ExperimentError
+from cwndlab.experiment import catalogue, yaml_nodes
 from cwndlab.experiment.plan import PlannedRun
+from cwndlab.experiment.scenario import capacity, queries
+from cwndlab.testbeds import loader
+from cwndlab.testbeds.netns import support as netns
 
 BASE = malformed.GOOD[: malformed.GOOD.index("sweep:")]
 DUMBBELL = "network.dumbbell"
@@ -203,3 +208,42 @@ def test_each_system_merges_in_its_own_way(stack: str, key: str, expected: str) 
     host = f"hosts.b={{stack: {stack}, nic: {{{key}: true}}}}"
     check_refusal(f"hosts.b.nic.{key}: found {key} on {stack}; expected {expected}", host)
     assert plan(host, f"hosts.b.nic.{key}=false")
+
+
+SLOTS = f"{BOTTLENECK}={{delay: 20ms, shaper: {{kind: slots, interval: 4ms, bytes: 10KB}}}}"
+
+
+def test_slots_have_their_limits_and_a_rate_in_the_long_run() -> None:
+    made = link("bottleneck", SLOTS)
+    assert made["shaper"] == {"kind": "slots", "interval_ns": 4_000_000, "packets": None, "bytes": 10_000}
+    assert (made["rate_bps"], queries.rate_of(made)) == (None, 20_000_000)
+    assert capacity.capacity_bits(plan(SLOTS, "measure.from=0s", "measure.to=2s").scenario, made) == 40e6
+    packets = link(
+        "bottleneck", f"{BOTTLENECK}={{delay: 20ms, shaper: {{kind: slots, interval: 4ms, packets: 32}}}}"
+    )
+    assert (packets["shaper"]["packets"], queries.rate_of(packets)) == (32, None)
+    # Of a limit in bandwidth-delay products too: 20 Mbit/s and 40 ms are 66 packets of 1514 bytes.
+    many = link("bottleneck", SLOTS.replace("delay: 20ms", "delay: 20ms, queue: {kind: pfifo, limit: 1bdp}"))
+    assert many["queue"]["limit_packets"] == 66
+
+
+def test_slots_that_let_nothing_pass_are_refused() -> None:
+    shaper = f"{BOTTLENECK}.shaper={{kind: slots, %s}}"
+    check_refusal("missing; this key is required", shaper % "packets: 3")
+    check_refusal("found 0; expected a time above 0", shaper % "interval: 0s")
+    check_refusal("found 0; expected a size above 0", shaper % "interval: 1ms, bytes: 0B")
+    check_refusal(
+        "found rate of a slots; expected one of bytes, interval, packets",
+        shaper % "interval: 1ms, rate: 1mbit",
+    )
+
+
+def test_media_are_refused_where_only_machines_carry_packets() -> None:
+    assert "media" in catalogue.catalogue().apps
+    assert set(catalogue.catalogue().apps) - set(catalogue.of_machines().apps) == {"media"}
+    known = catalogue.of_machines()
+    support = replace(netns.SUPPORT, catalogue=lambda: known, live=None, subset=None)
+    text = BASE.replace("app: bulk", "app: {kind: media, controller: gcc}")
+    with pytest.raises(ExperimentError) as refused:
+        loader.read(yaml_nodes.parse(text, "x.yaml"), text, (), support)
+    assert "app media is not supported by testbed netns yet" in str(refused.value)

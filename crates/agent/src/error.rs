@@ -35,6 +35,9 @@ pub(crate) enum Error {
     /// Application that only the loadlatency tool carries out, without the tool's options.
     #[error("the loadlatency tool carries this out")]
     Load,
+    /// Application that only the simulator carries out.
+    #[error("media with a congestion control are not carried out by this agent")]
+    Media,
     /// A program was to be started, and none is named.
     #[error("a tool without a command")]
     NoCommand,

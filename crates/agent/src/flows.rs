@@ -81,6 +81,7 @@ pub(crate) fn send(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Wor
         Traffic::Datagrams(source) => {
             return Ok(Box::new(move || Ok(datagrams::send(&task, source, &metrics)?)));
         }
+        Traffic::Media(_) => return Err(Error::Media),
         Traffic::Load(_) | Traffic::Pinger(_) => return Err(Error::Load),
     };
     Ok(Box::new(move || {

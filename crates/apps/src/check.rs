@@ -22,6 +22,18 @@ pub enum AppError {
     /// Application that would send nothing.
     #[error("bytes: found 0; expected above 0")]
     NoBytes,
+    /// Target rates of media that are not in order.
+    #[error("{field}: found {found}; expected at most {most}, {than}")]
+    Rates {
+        /// Rate that is too high.
+        field: &'static str,
+        /// That rate.
+        found: u64,
+        /// The most it may be.
+        most: u64,
+        /// Rate that it may not exceed.
+        than: &'static str,
+    },
     /// A chunk of a video without a byte.
     #[error("chunk_ns: found {0}; expected so long that rate_bps makes a byte of it")]
     Chunk(u64),
@@ -40,6 +52,16 @@ pub fn check_app(app: &App) -> Result<(), AppError> {
         }
         App::Video { rate_bps, chunk_ns, .. } if sent_in(chunk_ns, rate_bps) == 0 => {
             Err(AppError::Chunk(chunk_ns))
+        }
+        App::Media { min_bps, max_bps, start_bps, .. } => {
+            let start = start_bps.unwrap_or(min_bps);
+            let ordered = |field, found, most, than| match found > most {
+                true => Err(AppError::Rates { field, found, most, than }),
+                false => Ok(()),
+            };
+            ordered("min_bps", min_bps, max_bps, "max_bps")?;
+            ordered("start_bps", start, max_bps, "max_bps")?;
+            ordered("min_bps", min_bps, start, "start_bps")
         }
         App::UdpVbr { ref size, ref interval, least_bytes, payload_bytes, .. } => {
             size.check("size")?;

@@ -26,8 +26,21 @@ pub const fn event_of(kind: EventKind) -> u32 {
 }
 
 /// The words of the `kind` column of `samples`.
-pub const SAMPLE_KINDS: [&str; 8] =
-    ["goodput", "completion", "response", "round", "stall", "one-way-delay", "probe-rtt", "wire"];
+pub const SAMPLE_KINDS: [&str; 13] = [
+    "goodput",
+    "completion",
+    "response",
+    "round",
+    "stall",
+    "one-way-delay",
+    "probe-rtt",
+    "wire",
+    "target-rate",
+    "queue-delay",
+    "feedback-rtt",
+    "feedback-loss",
+    "left-out",
+];
 /// Kinds of samples, as indices into [`SAMPLE_KINDS`].
 pub mod sample {
     /// Payload bytes read in the second before.
@@ -46,6 +59,16 @@ pub mod sample {
     pub const PROBE_RTT: u32 = 6;
     /// Bytes of data packets that reached the receiving host in the second before, with the bottleneck's overhead.
     pub const WIRE: u32 = 7;
+    /// Target rate of media as of a report, bit/s.
+    pub const TARGET_RATE: u32 = 8;
+    /// Queueing delay as the congestion control of media sees it.
+    pub const QUEUE_DELAY: u32 = 9;
+    /// Round trip of a packet of media and its report, without the time that it waited for that.
+    pub const FEEDBACK_RTT: u32 = 10;
+    /// Packets of media that a report has the sender take for lost, of so many whose fate is new, parts per million.
+    pub const FEEDBACK_LOSS: u32 = 11;
+    /// Packets of media that have waited for too long since the report before, and were not sent.
+    pub const LEFT_OUT: u32 = 12;
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub enum ConfigError {
     /// [`ShaperConfig::Trace`] with no opportunity, or with one behind the next one or the period's end.
     #[error("shaper opportunities_ns: expected times in ascending order up to period_ns")]
     TraceOutOfOrder,
+    /// [`ShaperConfig::Slots`] without time between them, or that take nothing.
+    #[error("shaper interval_ns, packets, bytes: expected above 0")]
+    SlotsOfNothing,
     /// [`ShaperConfig::Trace`] without length, or whose opportunities carry nothing.
     #[error("shaper period_ns, bytes: expected above 0")]
     TraceOfNothing,
@@ -152,6 +155,18 @@ pub enum ShaperConfig {
         /// Bytes that may arrive at once, with overhead.
         burst_bytes: u32,
     },
+    /// Packets wait for slots, as behind the turns of a Wi-Fi station, the grants of a cable modem or the frames of a satellite's
+    /// terminal: those that wait when a slot opens leave together at the link's rate, so many of them as the slot takes. What comes
+    /// later waits for the next one.
+    Slots {
+        /// Time from one slot to the next; one opens at time 0.
+        interval_ns: u64,
+        /// Packets of a slot at most. None: as many as wait.
+        packets: Option<u32>,
+        /// Bytes of a slot at most, with overhead. The last packet may exceed them, and the slots behind it have so much less. None: no
+        /// limit.
+        bytes: Option<u32>,
+    },
     /// Delivery opportunities as in a mahimahi trace, repeated for ever; the link has no other rate.
     Trace {
         /// Times of the opportunities, ascending.
@@ -174,7 +189,7 @@ pub struct PeakConfig {
 }
 
 impl ShaperConfig {
-    /// The least rate of its buckets; None of a trace.
+    /// The least rate of its buckets, or what its slots carry; None of a trace, and of slots whose bytes are not limited.
     #[must_use]
     pub fn rate_bps(&self) -> Option<u64> {
         match *self {
@@ -183,6 +198,10 @@ impl ShaperConfig {
             }
             ShaperConfig::Htb { rate_bps, ceil_bps, .. } => Some(rate_bps.min(ceil_bps)),
             ShaperConfig::Policer { rate_bps, .. } => Some(rate_bps),
+            ShaperConfig::Slots { interval_ns, bytes, .. } => {
+                let bps = |bytes| u128::from(bytes) * 8_000_000_000 / u128::from(interval_ns.max(1));
+                bytes.map(|bytes| u64::try_from(bps(bytes)).unwrap_or(u64::MAX).max(1))
+            }
             ShaperConfig::Trace { .. } => None,
         }
     }
@@ -192,13 +211,18 @@ impl ShaperConfig {
     /// # Errors
     /// The parameter, what was found, what is allowed.
     pub fn check(&self) -> Result<(), ConfigError> {
+        if let ShaperConfig::Slots { interval_ns, packets, bytes } = *self {
+            let nothing = interval_ns == 0 || packets == Some(0) || bytes == Some(0);
+            return if nothing { Err(ConfigError::SlotsOfNothing) } else { Ok(()) };
+        }
         if self.rate_bps() == Some(0) {
             return Err(ConfigError::ShaperWithoutRate);
         }
         match self {
-            ShaperConfig::TokenBucket { .. } | ShaperConfig::Htb { .. } | ShaperConfig::Policer { .. } => {
-                Ok(())
-            }
+            ShaperConfig::TokenBucket { .. }
+            | ShaperConfig::Htb { .. }
+            | ShaperConfig::Policer { .. }
+            | ShaperConfig::Slots { .. } => Ok(()),
             ShaperConfig::Trace { opportunities_ns, period_ns, bytes } => {
                 let ordered = opportunities_ns.is_sorted();
                 if !ordered || opportunities_ns.last().is_none_or(|last| last > period_ns) {
@@ -249,6 +273,12 @@ mod tests {
         assert!(ShaperConfig::Policer { rate_bps: 0, burst_bytes: 1 }.check().is_err());
         let htb = |ceil_bps| ShaperConfig::Htb { rate_bps: 1, ceil_bps, burst_bytes: 0, cburst_bytes: 0 };
         assert!(htb(1).check().is_ok() && htb(0).check().is_err());
+        let slots =
+            |interval_ns, packets, bytes| ShaperConfig::Slots { interval_ns, packets, bytes }.check().is_ok();
+        assert!(slots(1, None, None) && slots(u64::MAX, Some(1), Some(1)));
+        let slow = ShaperConfig::Slots { interval_ns: u64::MAX, packets: None, bytes: Some(1) };
+        assert_eq!(slow.rate_bps(), Some(1), "a rate that divides");
+        assert!(!slots(0, None, None) && !slots(1, Some(0), None) && !slots(1, None, Some(0)));
         let peak = Some(PeakConfig { rate_bps: 0, burst_bytes: 1 });
         assert!(ShaperConfig::TokenBucket { rate_bps: 1, burst_bytes: 1, peak }.check().is_err());
     }

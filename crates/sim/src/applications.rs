@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use apps::{Arrivals, BACKGROUND_WRITE, Rounds, Server, Traffic};
+use apps::{Arrivals, BACKGROUND_WRITE, MediaSender, Rounds, Server, Traffic};
 use contract::ids::FlowId;
 use contract::scenario::{App, Flow, Scenario};
 use path::Nanos;
 
 use crate::flow::{Background, FlowApp, Pair, Snapshot};
-use crate::transport::{DatagramSink, DatagramSource, Transport};
+use crate::transport::{DatagramSink, DatagramSource, MediaSink, Transport};
 
 /// An incast: the flows that are asked together.
 pub(crate) struct IncastGroup {
@@ -74,6 +74,11 @@ pub(crate) fn transports(scenario: &Scenario) -> Vec<Transport> {
             let sink = DatagramSink { echoes: datagrams.is_echoed(), bytes: 0 };
             [Transport::Source(DatagramSource { datagrams, sent: 0 }), Transport::Sink(sink)]
         }
+        Traffic::Media(media) => {
+            let frames = path::stream(scenario.seed, scenario.repeat, "frames", &flow.name);
+            let sender = MediaSender::new(&media, flow.start_ns, frames);
+            [Transport::MediaSource(Box::new(sender)), Transport::MediaSink(Box::new(MediaSink::new(&media)))]
+        }
         _ => [Transport::Closed, Transport::Closed],
     };
     scenario.flows.iter().flat_map(ends).collect()
@@ -101,6 +106,7 @@ pub(crate) fn build(
             FlowApp::Incast(Box::new(Pair::new(Server::default(), client)), group as u32)
         }
         Traffic::Datagrams(_) => FlowApp::Datagrams,
+        Traffic::Media(_) => FlowApp::Media,
         Traffic::Pinger(pinger) => FlowApp::Pinger(Box::new(Pair::new(pinger, Server::with_stamps()))),
         Traffic::Load(bulk) => FlowApp::Load(Box::new(Pair::new(bulk, Arrivals::new(start)))),
         Traffic::Background(draws, _) => {

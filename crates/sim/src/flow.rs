@@ -90,6 +90,8 @@ pub(crate) enum FlowApp {
     Pinger(Box<Pair<Pinger, Server>>),
     /// None: the flow's transport sends datagrams by itself.
     Datagrams,
+    /// None: both ends of the flow send datagrams by themselves.
+    Media,
     /// Transfers over connections of their own.
     Background(Box<Background>),
 }
@@ -119,7 +121,7 @@ impl FlowApp {
             FlowApp::Incast(pair, _) => Some([&pair.opening, &pair.accepting]),
             FlowApp::Load(pair) => Some([&pair.opening, &pair.accepting]),
             FlowApp::Pinger(pair) => Some([&pair.opening, &pair.accepting]),
-            FlowApp::Bulk(_) | FlowApp::Datagrams | FlowApp::Background(_) => None,
+            FlowApp::Bulk(_) | FlowApp::Datagrams | FlowApp::Media | FlowApp::Background(_) => None,
         }
     }
 
@@ -132,7 +134,7 @@ impl FlowApp {
             FlowApp::Incast(pair, _) => Some(pair.ends()),
             FlowApp::Load(pair) => Some(pair.ends()),
             FlowApp::Pinger(pair) => Some(pair.ends()),
-            FlowApp::Bulk(_) | FlowApp::Datagrams | FlowApp::Background(_) => None,
+            FlowApp::Bulk(_) | FlowApp::Datagrams | FlowApp::Media | FlowApp::Background(_) => None,
         }
     }
 }

@@ -127,11 +127,15 @@ fn limited(before: &Divided, after: &Divided) -> Limited {
 fn status(run: &FlowRun, sender: &Transport, duration: u64) -> Status {
     let has_failed = match sender {
         // Whether a flow without a connection has anything to do is a matter of time only.
-        Transport::Source(_) if run.start < duration => return Status::Complete,
+        Transport::Source(_) | Transport::MediaSource(_) if run.start < duration => return Status::Complete,
         Transport::Closed if matches!(run.app, FlowApp::Background(_)) && run.start < duration => {
             return Status::Complete;
         }
-        Transport::Closed | Transport::Source(_) | Transport::Sink(_) => return Status::NotStarted,
+        Transport::Closed
+        | Transport::Source(_)
+        | Transport::Sink(_)
+        | Transport::MediaSource(_)
+        | Transport::MediaSink(_) => return Status::NotStarted,
         Transport::Tcp(endpoint) => endpoint.failure().is_some(),
         Transport::Guest(end) => end.guest.failure().is_some(),
     };
@@ -147,7 +151,7 @@ fn status(run: &FlowRun, sender: &Transport, duration: u64) -> Status {
 /// complete, or between start and stop.
 fn active(run: &FlowRun, scenario: &Scenario) -> u64 {
     match run.app {
-        FlowApp::Datagrams | FlowApp::Background(_) => {
+        FlowApp::Datagrams | FlowApp::Media | FlowApp::Background(_) => {
             let end = run.stop.unwrap_or(scenario.duration_ns).min(scenario.measure.to_ns);
             end.saturating_sub(run.start.max(scenario.measure.from_ns))
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use apps::Socket;
+use apps::{Datagrams, Media, MediaReceiver, MediaSender, Report, Socket};
 use guest::{Guest, Kind};
 use path::Nanos;
 use tcp::Endpoint;
@@ -23,6 +23,10 @@ pub(crate) enum Transport {
     Source(DatagramSource),
     /// Receiving end of a flow of datagrams.
     Sink(DatagramSink),
+    /// Sending end of a flow of media.
+    MediaSource(Box<MediaSender>),
+    /// Receiving end of a flow of media.
+    MediaSink(Box<MediaSink>),
     /// End of a connection of a guest.
     Guest(Box<GuestEnd>),
 }
@@ -43,6 +47,44 @@ pub(crate) struct DatagramSink {
     /// Payload received, bytes.
     pub bytes: u64,
 }
+
+/// Receiving end of a flow of media. In the network a packet has only the number of its report.
+pub(crate) struct MediaSink {
+    /// The receiver.
+    pub receiver: MediaReceiver,
+    /// Reports under way, by their numbers.
+    under_way: VecDeque<(u64, Report)>,
+    reports: u64,
+}
+
+impl MediaSink {
+    /// An end that has received nothing.
+    pub(crate) fn new(media: &Media) -> MediaSink {
+        MediaSink { receiver: MediaReceiver::new(media), under_way: VecDeque::new(), reports: 0 }
+    }
+
+    /// Makes the report that is due; returns its number and the payload it takes.
+    pub(crate) fn report(&mut self, now: Nanos) -> (u64, u32) {
+        let (number, report) = (self.reports, self.receiver.report(now));
+        let payload = report.payload();
+        self.reports += 1;
+        self.under_way.push_back((number, report));
+        // The oldest were lost.
+        if self.under_way.len() > MOST_REPORTS {
+            self.under_way.pop_front();
+        }
+        (number, payload)
+    }
+
+    /// Takes the report of this number. None if it came before, or is long gone.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Report> {
+        let place = self.under_way.binary_search_by_key(&number, |&(of, _)| of).ok()?;
+        self.under_way.remove(place).map(|(_, report)| report)
+    }
+}
+
+/// Reports under way at most: some seconds of them.
+const MOST_REPORTS: usize = 1000;
 
 impl Transport {
     /// The TCP endpoint. None for any other transport.
@@ -68,8 +110,9 @@ impl Transport {
         match self {
             Transport::Tcp(endpoint) => endpoint.bytes_read(),
             Transport::Sink(sink) => sink.bytes,
+            Transport::MediaSink(sink) => sink.receiver.bytes(),
             Transport::Guest(end) => end.bytes_read,
-            Transport::Closed | Transport::Source(_) => 0,
+            Transport::Closed | Transport::Source(_) | Transport::MediaSource(_) => 0,
         }
     }
 
@@ -94,7 +137,11 @@ impl Transport {
                 })
             }
             Transport::Guest(end) => Some(end.state()),
-            Transport::Closed | Transport::Source(_) | Transport::Sink(_) => None,
+            Transport::Closed
+            | Transport::Source(_)
+            | Transport::Sink(_)
+            | Transport::MediaSource(_)
+            | Transport::MediaSink(_) => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-"""`cwndlab compare --cc --suite rfc9743`."""
+"""`cwndlab compare --cc --suite rfc9743`, and the other suites of criteria."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from cwndlab.experiment.catalogue import Stack
 
 
+def subject(suite: str, given: str, *, stack: str | None, private: bool) -> "tuple[Side, Stack]":
+    """Return what a suite judges, by its name on the command line, and the stack of the flows."""
+    from cwndlab.analysis import review as judge
+    from cwndlab.experiment.catalogue import catalogue
+    from cwndlab.experiment.suites.evaluations import SUITES, Subject
+
+    about, known = SUITES[suite].subject, catalogue()
+    if about is Subject.CC:
+        return judge.single(given, stack=stack, private=private)
+    names = known.queues if about is Subject.QUEUE else known.apps["media"].param("controller").choices
+    return judge.modelled(given, f"--suite {suite}: {about}", list(names), stack)
+
+
 def evaluate(
     suite: str,
     side: "tuple[Side, Stack]",
@@ -22,7 +35,7 @@ def evaluate(
     jobs: int | None,
     quiet: bool,
 ) -> None:
-    """Judge one congestion control by a suite of criteria, and write the page, the text, JSON and JUnit."""
+    """Judge one side by a suite of criteria, and write the page, the text, JSON and JUnit."""
     from cwndlab.analysis.review import evaluation, evaluation_words
     from cwndlab.execution.executors import processors
     from cwndlab.report import evaluation_page

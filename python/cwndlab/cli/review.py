@@ -62,7 +62,8 @@ def review(
     Both run on the same paths: the one of FreeBSD's CUBIC patch test, a DSL line, a LAN with loss, a long fat
     one, and in competition. DIR/review.html has everything; the same as text is printed. The exit code is 0
     only if every run completed. With --suite rfc9743 there is no NEW: OLD is judged beside CUBIC and Reno by
-    what RFC 9743 asks of a new congestion control; with --suite bbr-cases by the cases of BBR's draft.
+    what RFC 9743 asks of a new congestion control; with --suite bbr-cases by the cases of BBR's draft. With
+    --suite rfc8867 OLD is one of media, with --suite rfc7928 a queue discipline: both builtin:NAME.
     """
     from cwndlab.analysis import review as judge
     from cwndlab.execution.executors import processors
@@ -73,7 +74,7 @@ def review(
     if suite in evaluations.SUITES:
         if old is None or any((new, patch, kernel)):
             raise InputError(f"review: --suite {suite} judges OLD alone, without NEW, --patch and --kernel")
-        side = judge.single(old, stack=stack, private=private)
+        side = evaluation.subject(suite, old, stack=stack, private=private)
         evaluation.evaluate(suite, side, _place(out), text=text, repeats=repeats, jobs=jobs, quiet=quiet)
         return
     both = _sides(old, new, patch, kernel=kernel, stack=stack, private=private, quiet=quiet)

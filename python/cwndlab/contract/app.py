@@ -123,6 +123,32 @@ class AppUdpVbr(TypedDict):
     """ECN field of the IP header."""
 
 
+class AppMedia(TypedDict):
+    """Real-time media in datagrams, whose congestion control decides how much an encoder makes; reports
+    come back.
+    """
+
+    kind: Literal["media"]
+    controller: Controller
+    """Congestion control: SCReAM (RFC 8298) or Google's (draft-ietf-rmcat-gcc-02)."""
+    min_bps: int
+    """Least target rate."""
+    max_bps: int
+    """Largest target rate."""
+    start_bps: int | None
+    """Target rate at first."""
+    fps: int
+    """Frames a second."""
+    variation_ppb: int
+    """Mean deviation of a frame's size from its share of the target rate."""
+    payload_bytes: int
+    """Payload of a packet at most."""
+    feedback_ns: int | None
+    """Time between two reports of the receiver."""
+    ecn: EcnField
+    """ECN field of the IP header; scream reacts to marks."""
+
+
 class AppPing(TypedDict):
     """A probe that the receiver sends back."""
 
@@ -259,6 +285,11 @@ LoadPart: TypeAlias = Literal["pinger", "upload", "download"]
 """A connection's part in a scenario of the loadlatency tool. `pinger`: short requests with NODELAY, which
 its sender asks and times. `upload`: data from the client. `download`: data to the client.
 """
+Controller: TypeAlias = Literal["scream", "gcc"]
+"""The congestion control of media. `scream`: SCReAM (RFC 8298): a window and a rate from the queueing
+delay, losses and marks. `gcc`: google Congestion Control (draft-ietf-rmcat-gcc-02): a rate from the
+gradient of the delay, and from losses.
+"""
 Draws: TypeAlias = (
     DrawsConstant
     | DrawsUniform
@@ -286,6 +317,7 @@ App: TypeAlias = (
     | AppUdpCbr
     | AppVoip
     | AppUdpVbr
+    | AppMedia
     | AppPing
     | AppVideo
     | AppBackground

@@ -377,6 +377,23 @@ class ShaperPolicer(TypedDict):
     """Bytes that may arrive at once, with overhead."""
 
 
+class ShaperSlots(TypedDict):
+    """Packets wait for slots, as behind the turns of a Wi-Fi station, the grants of a cable modem or the
+    frames of a satellite's terminal: those that wait when a slot opens leave together at the link's rate,
+    so many of them as the slot takes. What comes later waits for the next one.
+    """
+
+    kind: Literal["slots"]
+    interval_ns: int
+    """Time from one slot to the next; one opens at time 0."""
+    packets: int | None
+    """Packets of a slot at most. None: as many as wait."""
+    bytes: int | None
+    """Bytes of a slot at most, with overhead. The last packet may exceed them, and the slots behind it
+    have so much less. None: no limit.
+    """
+
+
 class ShaperTrace(TypedDict):
     """Delivery opportunities as in a mahimahi trace, repeated for ever; the link has no other rate."""
 
@@ -503,7 +520,7 @@ class Change(TypedDict):
 
 Sampling: TypeAlias = SamplingOff | SamplingPerAck | SamplingInterval
 """Times at which a row is written."""
-Shaper: TypeAlias = ShaperTokenBucket | ShaperHtb | ShaperPolicer | ShaperTrace
+Shaper: TypeAlias = ShaperTokenBucket | ShaperHtb | ShaperPolicer | ShaperSlots | ShaperTrace
 """Limit of a link besides its rate."""
 WhenFull: TypeAlias = Literal["drop", "enobufs"]
 """Reaction of a full transmit queue to a packet. `drop`: drops the packet, and the stack does not know.

@@ -187,6 +187,8 @@ def _app_rate(app: Mapping[str, Any]) -> float | None:
     kind = app.get("kind")
     if kind in ("voip", "ping"):
         return float(app["payload_bytes"] * 8e9 / app["frame_ns" if kind == "voip" else "interval_ns"])
+    if kind == "media":
+        return float(app["max_bps"])
     rate: float | None = app.get("load_bps" if kind == "background" else "rate_bps")
     if kind == "on-off" and rate is not None:
         return rate * float(app["on_ns"]) / float(app["on_ns"] + app["off_ns"])

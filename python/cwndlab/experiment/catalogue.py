@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,8 +14,11 @@ from cwndlab.contract import catalogue as contract
 PARTS = ("min", "default", "max")
 """Parts of a sysctl of three values, in the order of its text."""
 
-DATAGRAMS = frozenset({"udp-cbr", "udp-vbr", "voip", "ping"})
-"""Apps without a connection: their flows have no congestion control, and share nothing by it."""
+DATAGRAMS = frozenset({"udp-cbr", "udp-vbr", "voip", "media", "ping"})
+"""Apps without a connection: their flows have no congestion control of a stack, and share nothing by it."""
+
+MODELLED = frozenset({"media"})
+"""Apps that only the simulator carries out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,12 @@ def catalogue() -> Catalogue:
     from cwndlab import _native
 
     return parse(_native.catalogue())
+
+
+def of_machines() -> Catalogue:
+    """Return the engine's catalogue without what only the simulator carries out."""
+    engine = catalogue()
+    return replace(engine, apps={name: app for name, app in engine.apps.items() if name not in MODELLED})
 
 
 def parse(text: str) -> Catalogue:

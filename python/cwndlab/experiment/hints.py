@@ -46,6 +46,10 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "streaming": ("video",),
     "call": ("voip",),
     "icmp": ("ping",),
+    "webrtc": ("media",),
+    "scream": ("media",),
+    "gcc": ("media",),
+    "rtp": ("media",),
     # Congestion controls
     "newreno": ("reno",),
     "reno": ("newreno",),

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from markupsafe import Markup
+
 from cwndlab.analysis.review import evaluation_words as words
-from cwndlab.analysis.review.evaluation import Evaluation, Row, Verdict
+from cwndlab.analysis.review.evaluation import AXIS, PROPOSED, Evaluation, Row, Verdict
 from cwndlab.analysis.review.words import UNSEEN
-from cwndlab.experiment.suites.evaluations import SUITES
+from cwndlab.experiment.suites.evaluations import SUITES, Criterion
 from cwndlab.report.html_report.facts import capital
 from cwndlab.report.html_report.html import Table, page
+from cwndlab.report.plots import overlay
+from cwndlab.report.plots.selection import floats
 from cwndlab.results import columns
+from cwndlab.results.resultset import ResultSet
 
 MARKS = {
     Verdict.MET: "✓ met",
@@ -34,6 +43,7 @@ def html(found: Evaluation, command: str) -> str:
         failures=found.failures[:20],
         unmet=[(verdict.value, _named(found, verdict)) for verdict in verdicts if _named(found, verdict)],
         judged=_judged(found),
+        pictures=_pictures(found),
         bare=_bare(found),
         legend=words.legend(found),
         unseen=UNSEEN,
@@ -48,34 +58,65 @@ def _named(found: Evaluation, verdict: Verdict) -> list[str]:
 
 
 def _figures(row: Row) -> str:
-    values = ", ".join(f"{name} {words.value(row, name)}" for name in words.CONTENDERS if name in row.values)
+    values = ", ".join(f"{name} {words.value(row, name)}" for name in row.values)
     return f"{columns.describe(row.criterion.metric).label}{words.place(row)} {values}; {words.bound(row)}"
 
 
 def _judged(found: Evaluation) -> list[tuple[str, Table]]:
     """A table for each part of the publication, with its heading."""
-    headings = SUITES[found.suite].parts
+    headings, names = SUITES[found.suite].parts, words.contenders(found.suite)
     parts: dict[str, list[list[object]]] = {}
     for row in found.rows:
         if row.verdict is not Verdict.NOT_COVERED:
             section = row.criterion.section
             parts.setdefault(next(part for part in headings if section.startswith(part)), []).append(
-                _row(row)
+                _row(row, names)
             )
-    heads = ["section", "asked", "verdict", *words.CONTENDERS, "bound", "metric", "experiment"]
+    heads = ["section", "asked", "verdict", *names, "bound", "metric", "experiment"]
     caption = "Means over the draws, with half of their intervals."
     return [(headings[part], Table(heads, rows, caption, row_heads=2)) for part, rows in parts.items()]
 
 
-def _row(row: Row) -> list[object]:
+def _row(row: Row, names: Sequence[str]) -> list[object]:
     shown = columns.describe(row.criterion.metric)
     mark = MARKS[row.verdict] + (f": {row.note}" if row.note else "")
     cells: list[object] = [row.criterion.section, row.criterion.asks, mark]
-    for name in words.CONTENDERS:
+    for name in names:
         there = name in row.values
         cells.append((words.value(row, name), row.values[name].mean * shown.factor) if there else "")
     metric = f"{capital(shown.label)}{words.place(row)}"
     return [*cells, words.bound(row), metric, row.criterion.experiment or ""]
+
+
+def _pictures(found: Evaluation) -> list[tuple[str, str, Markup]]:
+    """Return the question, the verdict and the drawing of each criterion that says what shows it."""
+    shown = [row for row in found.rows if row.criterion.shows]
+    drawn = ((row, _drawing(row.criterion, found.results[str(row.criterion.experiment)])) for row in shown)
+    return [
+        (f"{row.criterion.section} {row.criterion.asks}", f"{MARKS[row.verdict]}: {_figures(row)}", drawing)
+        for row, drawing in drawn
+        if drawing
+    ]
+
+
+def _drawing(criterion: Criterion, results: ResultSet) -> Markup:
+    """The series of the judged side's first run, and the bound as a line."""
+    first = (pl.col(AXIS) == PROPOSED) & (pl.col("repeat") == 0) & (pl.col("status") == "complete")
+    runs = results.summary.filter(first)
+    if not runs.height:
+        return Markup("")
+    table, _, column = criterion.shows.rpartition(".")
+    frame = results.series(runs["run_id"][0], criterion.flow, table=table or "tcp")
+    if table:
+        frame = frame.filter(frame["kind"].cast(pl.String) == column).rename({"value": column})
+    shown = columns.describe(column)
+    t_s = floats(frame["t_s"])
+    lines = [overlay.Line("new", t_s, floats(frame[column]) * shown.factor)]
+    if criterion.line is not None and len(t_s):
+        ends = np.array([t_s[0], t_s[-1]])
+        lines.insert(0, overlay.Line("old", ends, np.full(2, criterion.line)))
+    label = f"{shown.words} of the first draw, and the bound: {criterion.asks}"
+    return overlay.draw(lines, label=label, unit=shown.unit)
 
 
 def _bare(found: Evaluation) -> Table:

@@ -43,8 +43,9 @@ def flow_metrics(scenario: Scenario, summary: Summary) -> dict[str, dict[str, Va
     `slow_start_exit_s` is from the flow's start to the first end of slow start, wherever the window lies.
     `jain` is Jain's index over the goodputs of the run's flows of the same application (Jain, Chiu, Hawe:
     DEC-TR-301, 1984), only where there are several; `results.dynamics` has the metrics over single seconds.
-    Datagrams take no part in either, nor do pingers of loadlatency scenarios, in whose rows the metrics of
-    the scenario are (docs/loadlatency.md). Datagrams have None of what only a TCP connection has.
+    Datagrams take no part in either, but for media with a congestion control; nor do pingers of loadlatency
+    scenarios, in whose rows the metrics of the scenario are (docs/loadlatency.md). Datagrams have None of
+    what only a TCP connection has.
     """
     counted = {flow["flow"]: flow for flow in summary["flows"]}
     rows = {
@@ -223,11 +224,14 @@ def _is_pinger(flow: Flow) -> bool:
 
 
 def _alike(flows: Iterable[Flow]) -> list[list[str]]:
-    """The names of the flows whose shares can be compared: connections of the same application."""
+    """The names of the flows whose shares can be compared: connections of the same application, and media
+    with the same congestion control.
+    """
     kinds: dict[object, list[str]] = {}
     for flow in flows:
-        if not is_datagrams(flow) and not _is_pinger(flow):
-            kinds.setdefault(app_of(flow).get("kind"), []).append(flow["name"])
+        app = app_of(flow)
+        if ("controller" in app or not is_datagrams(flow)) and not _is_pinger(flow):
+            kinds.setdefault((app.get("kind"), app.get("controller")), []).append(flow["name"])
     return list(kinds.values())
 
 
@@ -236,7 +240,7 @@ def _words(scenario: Scenario, flow: Flow) -> dict[str, Value]:
     part in one of several parts.
     """
     app = app_of(flow)
-    kind = " ".join(str(app[name]) for name in ("kind", "part") if name in app)
+    kind = " ".join(str(app[name]) for name in ("kind", "part", "controller") if name in app)
     cc = None if is_datagrams(flow) else flow["cc"]
     return {"stack": _stack(scenario, flow), "cc": cc, "app": kind or None}
 

@@ -12,6 +12,7 @@ mod datagrams;
 mod draws;
 mod incast;
 mod load;
+mod media;
 mod on_off;
 mod paced;
 mod request_response;
@@ -23,6 +24,7 @@ pub use datagrams::{Datagrams, HEADERS, STAMP, Sent};
 pub use draws::Draws;
 pub use incast::{Incast, Rounds};
 pub use load::{Arrivals, Ping, Pinger};
+pub use media::{Controller, Media, MediaReceiver, MediaSender, Outgoing, Report, Seen};
 pub use on_off::{Lengths, OnOff};
 pub use paced::{Paced, sent_in};
 pub use request_response::Requests;
@@ -125,6 +127,27 @@ params::kinds! {
             /// Payload of the largest; what is drawn above it is as large.
             payload_bytes: u32 = payload(1).default(1472),
             /// ECN field of the IP header.
+            ecn: EcnField = ecn(),
+        }
+        /// Real-time media in datagrams, whose congestion control decides how much an encoder makes; reports come back.
+        Media: "media" {
+            /// Congestion control: SCReAM (RFC 8298) or Google's (draft-ietf-rmcat-gcc-02).
+            controller: Controller = Param::choice("controller", Controller::WORDS).required(),
+            /// Least target rate.
+            min_bps: u64 = Param::rate("min_rate").default(150_000),
+            /// Largest target rate.
+            max_bps: u64 = Param::rate("max_rate").default(1_500_000),
+            /// Target rate at first.
+            start_bps: Option<u64> = Param::rate("start_rate").otherwise("min_rate"),
+            /// Frames a second.
+            fps: u32 = Param::count("fps", 1, 1000).default(30),
+            /// Mean deviation of a frame's size from its share of the target rate.
+            variation_ppb: u32 = Param::new("variation", Unit::Ppb).range(0, 500_000_000).default(50_000_000),
+            /// Payload of a packet at most.
+            payload_bytes: u32 = payload(100).default(1200),
+            /// Time between two reports of the receiver.
+            feedback_ns: Option<u64> = Param::time("feedback").above_zero().otherwise("as the controller's document has it"),
+            /// ECN field of the IP header; scream reacts to marks.
             ecn: EcnField = ecn(),
         }
         /// A probe that the receiver sends back.
@@ -257,6 +280,8 @@ pub enum Traffic {
     },
     /// Datagrams.
     Datagrams(Datagrams),
+    /// Real-time media.
+    Media(Media),
     /// Transfers over connections of their own, so many at a time.
     Background(Transfers, u32),
     /// A flow of data of a loadlatency scenario.
@@ -311,6 +336,27 @@ impl App {
                 let drawn = Drawn::new(size.clone(), interval.clone(), least_bytes, streams);
                 Traffic::Datagrams(Datagrams::drawn(drawn, payload_bytes).with_ecn(ecn))
             }
+            App::Media {
+                controller,
+                min_bps,
+                max_bps,
+                start_bps,
+                fps,
+                variation_ppb,
+                payload_bytes,
+                feedback_ns,
+                ecn,
+            } => Traffic::Media(Media {
+                controller,
+                min_bps,
+                max_bps,
+                start_bps: start_bps.unwrap_or(min_bps),
+                fps,
+                variation_ppb,
+                payload: payload_bytes,
+                feedback: feedback_ns,
+                ecn,
+            }),
             App::Ping { interval_ns, payload_bytes } => {
                 Traffic::Datagrams(Datagrams::every(interval_ns, payload_bytes, true))
             }

@@ -1,4 +1,4 @@
-//! Shapers beside the link's own rate: token buckets and recorded delivery opportunities.
+//! Shapers beside the link's own rate: token buckets, slots and recorded delivery opportunities.
 
 use crate::packet::Nanos;
 
@@ -101,6 +101,75 @@ impl Bucket {
     }
 }
 
+/// Slots at equal intervals, in which packets leave that waited when one opened.
+pub(super) struct Slots {
+    interval: Nanos,
+    most_packets: u32,
+    /// Bytes of a slot; None: no limit.
+    most_bytes: Option<i64>,
+    /// Time when the last slot opened that packets used. None before the first.
+    opened: Option<Nanos>,
+    /// Packets that may still leave in it; 0: it is over.
+    packets_left: u32,
+    /// Bytes that may still leave in it; below zero: what the last packet took of those behind it.
+    bytes_left: i64,
+}
+
+impl Slots {
+    pub(super) fn new(interval: Nanos, packets: Option<u32>, bytes: Option<u32>) -> Self {
+        Slots {
+            interval,
+            most_packets: packets.unwrap_or(u32::MAX),
+            most_bytes: bytes.map(i64::from),
+            opened: None,
+            packets_left: 0,
+            bytes_left: 0,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.packets_left > 0 && (self.most_bytes.is_none() || self.bytes_left > 0)
+    }
+
+    /// The first time at or after `from` at which a packet may leave: at once in a slot that is open, else when the next one opens.
+    pub(super) fn ready(&self, from: Nanos) -> Nanos {
+        if self.is_open() {
+            return from;
+        }
+        let mut slot = from.div_ceil(self.interval);
+        if let Some(opened) = self.opened {
+            let owed = self.most_bytes.map_or(0, |most| self.bytes_left.min(0) / -most);
+            slot = slot.max((opened / self.interval).saturating_add(1 + owed as u64));
+        }
+        slot.saturating_mul(self.interval).min(NEVER).max(from)
+    }
+
+    /// Opens the slot at `now`, which [`Slots::ready`] gave, for `waiting` packets, unless one is open.
+    pub(super) fn open(&mut self, now: Nanos, waiting: u32) {
+        if self.is_open() {
+            return;
+        }
+        if let Some(most) = self.most_bytes {
+            let passed = self.opened.map_or(1, |opened| (now - opened) / self.interval);
+            let earned = most.saturating_mul(i64::try_from(passed).unwrap_or(i64::MAX));
+            self.bytes_left = self.bytes_left.min(0).saturating_add(earned).min(most);
+        }
+        self.opened = Some(now);
+        self.packets_left = waiting.min(self.most_packets);
+    }
+
+    /// A packet of `len` bytes leaves in the open slot.
+    pub(super) fn take(&mut self, len: u32) {
+        self.packets_left -= 1;
+        self.bytes_left -= i64::from(len);
+    }
+
+    /// The slot is over: nobody waits.
+    pub(super) fn close(&mut self) {
+        self.packets_left = 0;
+    }
+}
+
 /// Delivery opportunities, as a mahimahi trace lists them. At each of them, up to `bytes` leave, of one packet or of several; the
 /// rest of a packet that does not fit leaves at the next. What an opportunity does not use is lost. The trace repeats.
 pub(super) struct Trace {
@@ -192,6 +261,44 @@ mod tests {
         assert!(!buckets.take(699_999, 1) && buckets.take(700_000, 1500));
         // 1300 bytes are owed at the rate, 1500 at the ceiling's.
         assert_eq!(buckets.ready(700_000, 1), 2_000_000);
+    }
+
+    #[test]
+    fn a_slot_takes_what_waited_for_it() {
+        let mut slots = Slots::new(10, Some(2), None);
+        assert_eq!((slots.ready(0), slots.ready(1), slots.ready(20)), (0, 10, 20));
+        slots.open(10, 3);
+        slots.take(1500);
+        // Its second packet leaves when the first one has.
+        assert_eq!(slots.ready(14), 14);
+        slots.take(1500);
+        assert_eq!((slots.ready(14), slots.ready(20)), (20, 20));
+        slots.open(20, 1);
+        slots.take(1500);
+        assert_eq!(slots.ready(20), 30, "what comes while a slot is open waits for the next one");
+        slots.open(30, 2);
+        slots.close();
+        assert_eq!(slots.ready(30), 40);
+        assert_eq!(slots.ready(Nanos::MAX), Nanos::MAX);
+    }
+
+    #[test]
+    fn slots_carry_their_bytes_in_the_long_run() {
+        let mut slots = Slots::new(10, None, Some(1000));
+        slots.open(0, 9);
+        slots.take(1500);
+        // The next has 500 bytes, which a packet exceeds by 1000: there is nothing in the one behind it.
+        assert_eq!(slots.ready(0), 10);
+        slots.open(10, 8);
+        slots.take(1500);
+        assert_eq!(slots.ready(10), 30);
+        slots.open(30, 7);
+        assert_eq!(slots.bytes_left, 1000);
+        slots.take(400);
+        assert_eq!(slots.ready(31), 31);
+        slots.close();
+        slots.open(90, 7);
+        assert_eq!(slots.bytes_left, 1000, "what slots do not use is lost");
     }
 
     #[test]

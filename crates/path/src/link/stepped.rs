@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::server::Server;
-use super::shaper::{Buckets, Trace};
+use super::shaper::{Buckets, Slots, Trace};
 use super::wire::Wire;
 use super::{Counters, LinkChange, LinkConfig};
 use crate::packet::{DropReason, Nanos, Output, Packet};
@@ -55,6 +55,7 @@ enum Shaper<P> {
     /// discipline could not tell the size of its next packet without dequeuing it.
     Buckets(Buckets, Option<(Nanos, Queued<P>)>),
     Policer(Buckets),
+    Slots(Slots),
     Trace(Trace),
 }
 
@@ -75,6 +76,9 @@ impl<P> Shaper<P> {
             }
             ShaperConfig::Policer { rate_bps, burst_bytes } => {
                 Shaper::Policer(Buckets::new(rate_bps, burst_bytes))
+            }
+            ShaperConfig::Slots { interval_ns, packets, bytes } => {
+                Shaper::Slots(Slots::new(interval_ns, packets, bytes))
             }
             ShaperConfig::Trace { ref opportunities_ns, period_ns, bytes } => {
                 Shaper::Trace(Trace::new(opportunities_ns, period_ns, bytes))
@@ -141,7 +145,7 @@ impl<P: Packet + 'static> Stepped<P> {
     fn accept_slow(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         let len = packet.bytes() + self.overhead;
         let refused = match &mut self.shaper {
-            Shaper::None | Shaper::Trace(_) => None,
+            Shaper::None | Shaper::Slots(_) | Shaper::Trace(_) => None,
             Shaper::Buckets(bucket, _) => (!bucket.fits(len)).then_some(DropReason::Overlimit),
             Shaper::Policer(bucket) => (!bucket.take(at, len)).then_some(DropReason::Policer),
         };
@@ -153,7 +157,7 @@ impl<P: Packet + 'static> Stepped<P> {
         let item = Queued { packet, arrived: at, len };
         if self.waiting == 0 {
             self.waiting_since = at;
-            let shaped = matches!(self.shaper, Shaper::Buckets(..) | Shaper::Trace(_));
+            let shaped = matches!(self.shaper, Shaper::Buckets(..) | Shaper::Slots(_) | Shaper::Trace(_));
             let free = !shaped && !self.paused && self.server.free_at() <= at;
             if free && self.queue.can_bypass() {
                 self.transmit(at, item, out);
@@ -201,8 +205,18 @@ impl<P: Packet + 'static> Stepped<P> {
                 }
                 self.take(start, out)
             }
+            Shaper::Slots(slots) => {
+                slots.open(start, self.waiting);
+                self.take(start, out)
+            }
             _ => self.take(start, out),
         };
+        if let Shaper::Slots(slots) = &mut self.shaper {
+            item.iter().for_each(|item| slots.take(item.len));
+            if self.waiting == 0 {
+                slots.close();
+            }
+        }
         let Some(item) = item else { return };
         if let Shaper::Buckets(bucket, held) = &mut self.shaper
             && !bucket.take(start, item.len)
@@ -250,6 +264,7 @@ impl<P: Packet + 'static> Stepped<P> {
                 let len = if buckets.weighs() { self.queue.head_len(&self.store) } else { Some(0) };
                 len.map_or(free, |len| buckets.ready(free, len))
             }
+            Shaper::Slots(slots) => slots.ready(free),
             _ => free,
         }
     }
@@ -294,6 +309,9 @@ impl<P: Packet + 'static> Stepped<P> {
 
     pub(super) fn pause(&mut self, now: Nanos, paused: bool) {
         self.paused = paused;
+        if let (true, Shaper::Slots(slots)) = (paused, &mut self.shaper) {
+            slots.close();
+        }
         self.waiting_since = self.waiting_since.max(now);
         self.next = self.due();
     }

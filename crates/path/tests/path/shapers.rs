@@ -83,6 +83,23 @@ fn spoilt(rate_bps: u64, burst_bytes: u32, bug: Bug) -> (u64, u32) {
     }
 }
 
+/// Packets of 1000 bytes at 8 Mbit/s, a millisecond each, in slots of two every 10 ms.
+#[test]
+fn slots_let_packets_go_together() {
+    let slots = |packets, bytes| {
+        let config = shaped(ShaperConfig::Slots { interval_ns: 10 * MS, packets, bytes });
+        let config = LinkConfig { rate_bps: Some(8_000_000), ..config };
+        let log = send(&config, at([0, 0, 3 * MS, 4 * MS, 5 * MS, 6 * MS, 11 * MS, 50 * MS, 53 * MS]));
+        log.forwarded.iter().map(|&(at, _)| at / MS).collect::<Vec<_>>()
+    };
+    // The first finds an open slot at 0, and the second comes when that is under way.
+    assert_eq!(slots(Some(2), None), [1, 11, 12, 21, 22, 31, 32, 51, 61]);
+    // Nobody limits them: all that wait leave, one behind the other.
+    assert_eq!(slots(None, None), [1, 11, 12, 13, 14, 15, 21, 51, 61]);
+    // 1500 bytes: every other slot has 500 less.
+    assert_eq!(slots(None, Some(1500)), [1, 11, 12, 21, 31, 32, 41, 51, 61]);
+}
+
 /// For packets of one size, that may be overdrawn is worth a packet more in the bucket.
 #[test]
 fn htb_is_a_token_bucket_that_holds_a_packet_more() {

@@ -20,6 +20,7 @@ impl Simulation {
         match run.app {
             FlowApp::Datagrams if over => self.events.set_occasional(Source::App(flow), NEVER),
             FlowApp::Datagrams => self.send_datagram(flow),
+            FlowApp::Media => self.run_media(flow),
             FlowApp::Background(_) => self.run_background(flow, over),
             _ if run.opening => self.open(flow),
             _ => self.app_turn(flow, over),

@@ -103,6 +103,7 @@ impl Simulation {
             Transport::Closed if connection.is_opening() => {}
             Transport::Closed => self.listen(connection, packet.dst, &packet.segment),
             Transport::Guest(_) => self.take_guest_packet(&packet),
+            Transport::MediaSource(_) | Transport::MediaSink(_) => self.take_media(&packet),
             _ => self.take_datagram(&packet),
         }
     }

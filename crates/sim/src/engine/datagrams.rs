@@ -3,11 +3,11 @@
 use apps::{HEADERS, Sent};
 use contract::ids::FlowId;
 use contract::kinds::sample;
-use contract::scenario::EcnField;
 use contract::tables::SampleRow;
 use wire::Segment;
 
 use super::Simulation;
+use super::media::ecn;
 use crate::event_queue::Source;
 use crate::packet::Packet;
 use crate::transport::Transport;
@@ -17,11 +17,7 @@ impl Simulation {
         let run = &self.flows[flow.index()];
         let Transport::Source(source) = &mut self.connections[flow.opening().index()] else { return };
         let Sent { number, payload, next } = source.datagrams.send(self.now);
-        let ecn = match source.datagrams.ecn() {
-            EcnField::Off => wire::Ecn::NotEct,
-            EcnField::Ect0 => wire::Ecn::Ect0,
-            EcnField::Ect1 => wire::Ecn::Ect1,
-        };
+        let ecn = ecn(source.datagrams.ecn());
         source.sent += 1;
         let packet = Packet {
             segment: Segment { offset: number, len: payload, frames: 1, ecn, ..Segment::default() },

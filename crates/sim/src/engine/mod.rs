@@ -10,6 +10,7 @@ mod datagrams;
 mod edges;
 mod guests;
 mod incast;
+mod media;
 mod prefetch;
 mod recording;
 mod reports;

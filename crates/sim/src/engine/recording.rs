@@ -138,7 +138,7 @@ impl Simulation {
         self.events.set_occasional(Source::Second, self.now + SECOND);
         for flow in self.flow_ids() {
             let read = match self.flows[flow.index()].app {
-                FlowApp::Datagrams | FlowApp::Background(_) => self.totals(flow).read,
+                FlowApp::Datagrams | FlowApp::Media | FlowApp::Background(_) => self.totals(flow).read,
                 _ if self.connections[flow.opening().index()].is_closed() => continue,
                 _ if self.flows[flow.index()].parent.is_some() => continue,
                 _ => self.read_by(flow),
@@ -205,6 +205,9 @@ impl Simulation {
         match &self.connections[flow.opening().index()] {
             Transport::Source(source) => {
                 return Snapshot { read, segments: source.sent, ..Snapshot::default() };
+            }
+            Transport::MediaSource(sender) => {
+                return Snapshot { read, segments: sender.count(), ..Snapshot::default() };
             }
             Transport::Guest(end) => {
                 let state = end.state();

@@ -9,7 +9,7 @@ use contract::Scenario;
 use contract::scenario::{
     Coalesce, Ecn, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall,
 };
-use path::{PauseConfig, PfifoConfig, QueueConfig, SwitchConfig};
+use path::{PauseConfig, PfifoConfig, QueueConfig, ShaperConfig, SwitchConfig};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
@@ -45,6 +45,8 @@ pub(crate) struct Shape {
     ecn: bool,
     /// All flows go between the first two hosts, every other one the other way.
     together: bool,
+    /// Slots at the first bottleneck: packets of each; none where it is a multiple of 3.
+    slots: u32,
 }
 
 /// Random scenarios.
@@ -62,7 +64,7 @@ pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
         any::<u64>(),
         any::<bool>(),
         prop_oneof![Just(10_000u64), Just(100)],
-        (0u8..8, 0..APPS.len() + 2, 0..2 * changes().len(), any::<bool>(), any::<bool>()),
+        (0u8..8, 0..APPS.len() + 2, 0..2 * changes().len(), any::<bool>(), any::<bool>(), 0u32..12),
     )
         .prop_map(
             |(
@@ -77,7 +79,7 @@ pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
                 seed,
                 jitter,
                 access_mbps,
-                (machines, app, change, ecn, together),
+                (machines, app, change, ecn, together, slots),
             )| Shape {
                 stacks,
                 chain,
@@ -98,6 +100,7 @@ pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
                 change,
                 ecn,
                 together,
+                slots,
             },
         )
 }
@@ -207,6 +210,10 @@ pub(crate) fn scenario(shape: &Shape) -> Scenario {
     first.corrupt_ppb = shape.corrupt_ppb;
     let kind = QUEUES.get(shape.queue).map_or("pfifo", String::as_str);
     first.queue = queue(kind, shape.limits[0], rate(0));
+    if !shape.slots.is_multiple_of(3) {
+        let bytes = shape.slots.is_multiple_of(2).then_some(7_000);
+        first.shaper = Some(ShaperConfig::Slots { interval_ns: 2 * MS, packets: Some(shape.slots), bytes });
+    }
     if shape.reverse_loss_ppb > 0 {
         link_mut(&mut s, "r1-r2.reverse").loss = random_loss(shape.reverse_loss_ppb);
     }

@@ -139,6 +139,9 @@ pub(crate) fn app(kind: &str) -> Vec<(&'static str, bool, App)> {
             ("udp-vbr", "size") => json!({"kind": "extreme", "mode": 300, "scale": 90}),
             ("udp-vbr", "interval") => json!({"kind": "lognormal", "mean": MS, "deviation": MS / 2}),
             ("voip", "ecn") => "ect0".into(),
+            ("media", "controller") => "scream".into(),
+            ("media", "start_bps") => 1_000_000.into(),
+            ("media", "ecn") => "ect0".into(),
             ("ping", "interval_ns") => (7 * MS).into(),
             ("video", "rate_bps") => 2_000_000.into(),
             ("video", "chunk_ns") => (200 * MS).into(),
@@ -159,6 +162,7 @@ pub(crate) fn app(kind: &str) -> Vec<(&'static str, bool, App)> {
     let load = |part| one(&[("group", "app"), ("part", part)]);
     match kind {
         "incast" => vec![("app", false, one(&[("group", "g")])), ("app2", false, one(&[("group", "g")]))],
+        "media" => vec![("app", false, one(&[])), ("app2", true, one(&[("controller", "gcc")]))],
         "loadlatency" => vec![
             ("app", false, load("pinger")),
             ("app.up1", false, load("upload")),

@@ -9,6 +9,7 @@ mod golden;
 #[cfg(feature = "quinn")]
 mod guests;
 mod kinds;
+mod media;
 mod milestones;
 #[cfg(feature = "smoltcp")]
 mod packet_guests;

@@ -299,6 +299,10 @@ fn links() -> Vec<(&'static str, Scenario)> {
             shaped(ShaperConfig::Htb { rate_bps, ceil_bps, burst_bytes, cburst_bytes })
         }),
         ("policer", shaped(ShaperConfig::Policer { rate_bps, burst_bytes })),
+        ("slots", {
+            let (packets, bytes) = (Some(10), Some(9_000));
+            shaped(ShaperConfig::Slots { interval_ns: 5 * MS, packets, bytes })
+        }),
         ("trace", shaped(ShaperConfig::Trace { opportunities_ns, period_ns: 80 * MS, bytes: 1504 })),
         ("switch", {
             let mut s = two_way("freebsd-13", "newreno");

@@ -1,4 +1,4 @@
-"""Judges one congestion control by a suite of criteria, beside CUBIC and Reno on the same paths and draws."""
+"""Judges one congestion control, or another thing, by a suite of criteria, beside others in its place."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from cwndlab.execution import runner
 from cwndlab.execution.executor import Observer
 from cwndlab.experiment.catalogue import Stack
 from cwndlab.experiment.suites import evaluations
-from cwndlab.experiment.suites.evaluations import Criterion
+from cwndlab.experiment.suites.evaluations import SUITES, Criterion, Subject
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds import loader
 
 AXIS = "contender"
 PROPOSED = "proposed"
-INCUMBENTS = {"cubic": "CUBIC", "reno": "Reno"}
-"""Congestion controls that run in the same places, with their names in tables."""
 
 CONFIDENCE = 0.95
 """Confidence of all intervals of an evaluation together."""
@@ -87,6 +85,8 @@ class Evaluation:
     failures: Sequence[str]
     runs: int
     repeats: int
+    results: Mapping[str, ResultSet] = field(default_factory=dict)
+    """Results of each experiment, by its name."""
 
     def count(self, verdict: Verdict) -> int:
         """Count the criteria with a verdict."""
@@ -107,7 +107,9 @@ def carry_out(
     """Run the experiments of a suite, into a directory each below `out`, and judge by its criteria or those
     `chosen`. Raises InputError as `runner.run`, and for a stack without CUBIC and Reno.
     """
-    if lacking := [name for name in INCUMBENTS if name not in (*stack.cc, *stack.cc_alias)]:
+    about = SUITES[suite]
+    known = about.incumbents if about.subject is not Subject.CC else (*stack.cc, *stack.cc_alias)
+    if lacking := [name for name in about.incumbents if name not in known]:
         raise InputError(f"review: --suite {suite}: {stack.name} has no {' and no '.join(lacking)}")
     criteria = evaluations.criteria(suite) if chosen is None else chosen
     names = evaluations.experiments(criteria)
@@ -121,7 +123,7 @@ def carry_out(
     records = [(name, record) for name, of in results.items() for record in of.records()]
     failures = [f"{name}: {record.error}" for name, record in records if record.status != "complete"]
     rows = judged(criteria, results, repeats)
-    return Evaluation(suite, side, stack, rows, failures, len(records), repeats)
+    return Evaluation(suite, side, stack, rows, failures, len(records), repeats, results)
 
 
 def _text(suite: str, name: str, side: Side, stack: Stack, repeats: int) -> str:
@@ -132,11 +134,29 @@ def _text(suite: str, name: str, side: Side, stack: Stack, repeats: int) -> str:
     free = [host for host in content["hosts"] if host in senders and "cc" not in content["hosts"][host]]
     for host in content["hosts"].values():
         host |= {"stack": stack.name, "sysctl": dict(BUFFERS.get(stack.family, {}))}
-    contenders = {PROPOSED: side.cc} | {shown: cc for cc, shown in INCUMBENTS.items()}
-    levels = {shown: {f"hosts.{host}.cc": cc for host in free} for shown, cc in contenders.items()}
+    about = SUITES[suite]
+    contenders = {PROPOSED: side.cc} | {shown: name for name, shown in about.incumbents.items()}
+    keys = {
+        Subject.CC: [f"hosts.{host}.cc" for host in free],
+        Subject.MEDIA: [
+            f"flows.{flow['name']}.app.controller" for flow in content["flows"] if _is_media(flow)
+        ],
+        Subject.QUEUE: ["network.dumbbell.bottleneck.queue"],
+    }[about.subject]
+    # A queue that the file describes has a size for tail drop.
+    own = content["network"]["dumbbell"]["bottleneck"]["queue"] if about.subject is Subject.QUEUE else {}
+    levels = {
+        shown: dict.fromkeys(keys, own if own and own["kind"] == name else name)
+        for shown, name in contenders.items()
+    }
     content["sweep"] = [*content.get("sweep", []), {"name": AXIS, "values": levels}]
     content["repeat"] = repeats
     return yaml.dump(content, sort_keys=False, Dumper=Plain)
+
+
+def _is_media(flow: Mapping[str, Any]) -> bool:
+    app = flow.get("app")
+    return isinstance(app, Mapping) and app["kind"] == "media"
 
 
 def judged(criteria: Sequence[Criterion], results: Mapping[str, ResultSet], repeats: int) -> list[Row]:
@@ -171,7 +191,7 @@ def _cells(
         found, _ = runs.of_results(results, criterion.flow)
     except InputError:
         found = []
-    names = [PROPOSED, *INCUMBENTS.values()]
+    names = [PROPOSED, *criterion.incumbents.values()]
     others = [key for key in results.keys if key != AXIS]
     cells: dict[str, dict[str, dict[int, float]]] = {}
     for run in found:
@@ -194,7 +214,7 @@ def judged_cell(
     shown = {name: _value(list(of.values()), confidence) for name, of in values.items() if of}
     against = _reference(criterion, shown)
     needed = {PROPOSED, *([against] if against else [])}
-    for name in (PROPOSED, *INCUMBENTS.values()):
+    for name in (PROPOSED, *criterion.incumbents.values()):
         if name in needed and len(values[name]) < repeats:
             note = f"{name} has a value in {len(values[name])} of {repeats} runs"
             return Row(criterion, Verdict.NO_VALUE, shown, cell=cell, margin=-np.inf, note=note)
@@ -223,9 +243,9 @@ def _reference(criterion: Criterion, shown: Mapping[str, Value]) -> str | None:
     """The contender whose values make the bound. None for a bound that is a value itself."""
     if criterion.of is None:
         return None
-    if criterion.of in INCUMBENTS:
-        return INCUMBENTS[criterion.of]
-    known = [name for name in INCUMBENTS.values() if name in shown]
+    if criterion.of in criterion.incumbents:
+        return criterion.incumbents[criterion.of]
+    known = [name for name in criterion.incumbents.values() if name in shown]
     worse = min if criterion.at_least is not None else max
     return worse(known, key=lambda name: shown[name].mean) if known else None
 

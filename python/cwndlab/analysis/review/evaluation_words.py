@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from cwndlab.analysis.review.evaluation import INCUMBENTS, PROPOSED, Evaluation, Row, Value, Verdict
+from cwndlab.analysis.review.evaluation import PROPOSED, Evaluation, Row, Value, Verdict
 from cwndlab.analysis.review.words import MAIL, UNSEEN
 from cwndlab.experiment.suites.evaluations import SUITES, Criterion
 from cwndlab.results import columns
 from cwndlab.results.junit import Case, End
 from cwndlab.results.texttable import wrapped
 
-CONTENDERS = (PROPOSED, *INCUMBENTS.values())
-
 LEGEND = (
-    "A bound that is a multiple of CUBIC's or Reno's value is made of that one's runs on the same path, with"
+    "A bound that is a multiple of another's value is made of that one's runs on the same path, with"
     " the same random draws; of an experiment with several cells, the worst one is shown.",
     "± is half of a Student's interval of the mean over the draws, at the level of those of the distances"
     " from the bounds, on which the verdicts rest and which hold all together with 95 %. Met: all of that"
     " interval is on the good side of the bound; not met: none of it; open: the bound is within, or there is"
     " one draw.",
 )
+
+
+def contenders(suite: str) -> Sequence[str]:
+    """Names of what ran in one place, the judged one first."""
+    return (PROPOSED, *SUITES[suite].incumbents.values())
 
 
 def legend(found: Evaluation) -> Sequence[str]:
@@ -86,7 +89,7 @@ def _row(row: Row) -> Iterator[str]:
         yield _lines(row.note, " " * 7)
     if row.values:
         metric = columns.describe(row.criterion.metric).label
-        values = ", ".join(f"{name} {value(row, name)}" for name in CONTENDERS if name in row.values)
+        values = ", ".join(f"{name} {value(row, name)}" for name in row.values)
         yield _lines(f"{metric}{place(row)}: {values}; {bound(row)}", " " * 7)
 
 
@@ -137,7 +140,7 @@ def _word(criterion: Criterion) -> str:
 
 def _multiple(criterion: Criterion) -> str:
     """The multiple of another's value, and the slack."""
-    whose = f"{INCUMBENTS.get(str(criterion.of), 'the worse')}'s".replace("worse's", "worse one's")
+    whose = f"{criterion.incumbents.get(str(criterion.of), 'the worse')}'s".replace("worse's", "worse one's")
     said = f"{100 * criterion.factor:g} % of {whose}"
     if not criterion.slack:
         return said

@@ -102,6 +102,17 @@ def single(given: str, *, stack: str | None = None, private: bool = False) -> tu
     return side, _suited((side,), stack)
 
 
+def modelled(given: str, subject: str, known: Sequence[str], stack: str | None) -> tuple[Side, Stack]:
+    """The one side of an evaluation of what the engine has by name, and the stack of the flows beside it.
+
+    That is the newest of Linux unless given. Raises InputError.
+    """
+    name = given.removeprefix(BUILT_IN)
+    if not given.startswith(BUILT_IN) or name not in known:
+        raise unknown(f"review: {subject}", given, [BUILT_IN + each for each in known])
+    return Side("new", given, name, ()), _stack((), stack or "linux")
+
+
 def kernels(before: Path, after: Path, patch: Path) -> Sides:
     """Two kernels, by their folders, the second with a patch on top, on which CUBIC's flows run."""
     known = loader.support(testbeds.GUEST, before).catalogue()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.contract.app import App
@@ -246,6 +246,8 @@ class Flows(Resolver):
                 resolved[key] = self.drawn(key, value, (*flow.path, "app", key))
         if app.kind == "bulk":
             resolved["bytes"] = model.bytes
+        if app.kind == "media":
+            _check_rates(resolved, (*flow.path, "app"))
         if flow.load is not None:
             resolved["group"], resolved["part"] = flow.load
         if app.kind == "incast":
@@ -284,6 +286,19 @@ class Flows(Resolver):
         if not model.cc and not self.spec.hosts[sender].cc and model.app.kind not in DATAGRAMS:
             made.unnamed = self.stack(sender).name
         return made
+
+
+def _check_rates(media: MappingType[str, Any], path: Path) -> None:
+    """Refuse target rates of media that are not in order."""
+    least, most, start = media["min_bps"], media["max_bps"], media["start_bps"]
+    if least > most:
+        bad = BadValue(
+            units.format_rate(least), f"at most {units.format_rate(most)}, the max_rate", key="min_rate"
+        )
+        raise Misplaced(path, bad)
+    if start is not None and not least <= start <= most:
+        expected = f"{units.format_rate(least)} to {units.format_rate(most)}, min_rate to max_rate"
+        raise Misplaced(path, BadValue(units.format_rate(start), expected, key="start_rate"))
 
 
 def _way(routes: Routes, start: str, end: str, path: Path) -> tuple[str, ...]:

@@ -139,6 +139,8 @@ class Links(Queues):
                 "period_ns": period,
                 "bytes": companion_files.TRACE_BYTES,
             }
+        if shaper.kind == "slots":
+            return _slots(shaper, path)
         if shaper.kind == "htb":
             return _htb(shaper, path)
         rate, burst = shaper.rate or 0, shaper.burst or 0
@@ -205,6 +207,7 @@ _SHAPERS: Mapping[str, tuple[Set[str], Set[str]]] = {
     "htb": ({"rate"}, {"ceil", "burst", "cburst"}),
     "tbf": ({"rate", "burst"}, {"limit", "peakrate", "mtu"}),
     "policer": ({"rate", "burst"}, set()),
+    "slots": ({"interval"}, {"packets", "bytes"}),
     "trace": ({"file"}, set()),
 }
 """Keys that each kind of shaper needs, and that it has besides."""
@@ -212,6 +215,16 @@ _SHAPERS: Mapping[str, tuple[Set[str], Set[str]]] = {
 HTB_BURST = 1600
 """Burst of a class of HTB that is given none, bytes: what `tc` tells a kernel whose clock has nanoseconds
 (iproute2, q_htb.c)."""
+
+
+def _slots(shaper: Shaper, path: Path) -> contract.Shaper:
+    """Return slots, in each of which so many packets or bytes leave."""
+    interval = shaper.interval or 0
+    if interval == 0:
+        raise Misplaced((*path, "interval"), BadValue("0", "a time above 0"))
+    if shaper.bytes == 0:
+        raise Misplaced((*path, "bytes"), BadValue("0", "a size above 0"))
+    return {"kind": "slots", "interval_ns": interval, "packets": shaper.packets, "bytes": shaper.bytes}
 
 
 def _htb(shaper: Shaper, path: Path) -> contract.Shaper:

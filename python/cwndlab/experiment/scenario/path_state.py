@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files, topology
+from cwndlab.experiment.scenario.rates import BIT_NS
 from cwndlab.experiment.scenario.resolver import PlannedFlow
 from cwndlab.experiment.schema import Host, Link, Nic
 from cwndlab.experiment.units import BadValue
@@ -56,6 +57,8 @@ class Moment:
 def limiting_rate(link: Link) -> int | None:
     """Return what limits a link in the long run: the least of its rate, its shaper's and CAKE's bandwidth."""
     shaper = link.shaper.rate if link.shaper else None
+    if link.shaper and link.shaper.bytes and link.shaper.interval:
+        shaper = max(1, link.shaper.bytes * BIT_NS // link.shaper.interval)
     cake = link.queue.given("bandwidth") if link.queue and link.queue.kind == "cake" else None
     return min((rate for rate in (link.rate, shaper, cake) if rate is not None), default=None)
 

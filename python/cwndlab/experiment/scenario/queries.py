@@ -41,11 +41,18 @@ def base_rtt_ns(scenario: Scenario, one: str, other: str) -> int:
 
 
 def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
-    """The least of a link's own rate, that of its token bucket or policer, and CAKE's bandwidth."""
+    """The least of a link's own rate, that of its token bucket, policer or slots, and CAKE's bandwidth."""
     # RED's bandwidth is no rate that it keeps to.
     shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
-    limits = [limit for limit in (rate, shaper.get("rate_bps"), shaped) if limit is not None]
-    return min(limits) if limits else None
+    limits = [rate, shaper.get("rate_bps"), slots_rate(shaper), shaped]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def slots_rate(shaper: Mapping[str, Any]) -> int | None:
+    """Return what the bytes of slots come to in the long run, bit/s; None without such a limit."""
+    if shaper.get("kind") != "slots" or shaper["bytes"] is None:
+        return None
+    return max(1, int(shaper["bytes"] * BIT_NS // shaper["interval_ns"]))
 
 
 def rate_of(link: Link) -> int | None:

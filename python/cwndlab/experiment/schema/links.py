@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from cwndlab.experiment import units
 from cwndlab.experiment.schema.impairments import Jitter, Loss
 from cwndlab.experiment.schema.leaves import (
     Endpoint,
@@ -17,6 +18,7 @@ from cwndlab.experiment.schema.leaves import (
     Text,
     Time,
     byte_count,
+    integer,
     word,
 )
 from cwndlab.experiment.schema.queues import Queue
@@ -28,8 +30,8 @@ class Shaper(Section):
     """Limit of a link's rate besides a plain one."""
 
     section: ClassVar[str] = "shaper"
-    kind: Annotated[str, *word("htb", "tbf", "policer", "trace")] = required(
-        "class of HTB, token bucket, policer or mahimahi trace"
+    kind: Annotated[str, *word("htb", "tbf", "policer", "slots", "trace")] = required(
+        "class of HTB, token bucket, policer, slots or mahimahi trace"
     )
     rate: Rate | None = about("rate of the tokens")
     burst: Size | None = about("size of the bucket; of htb 1600B unless given")
@@ -38,6 +40,11 @@ class Shaper(Section):
     limit: Size | None = about("tbf: bytes that may wait, in place of a queue")
     peakrate: Rate | None = about("tbf: rate of a second bucket")
     mtu: Size | None = about("tbf: size of the second bucket; a full packet of the link unless given")
+    interval: Time | None = about("slots: time from one to the next")
+    packets: Annotated[int, *integer(1, units.MAX_PACKETS)] | None = about(
+        "slots: packets of each at most; as many as wait unless given"
+    )
+    bytes: Size | None = about("slots: bytes of each at most; no limit unless given")
     file: Text | None = about("mahimahi trace, beside the experiment")
 
 
@@ -71,7 +78,7 @@ class Link(Section):
     duplicate: Share = about("chance that a packet is sent twice", 0)
     corrupt: Share = about("chance that a packet is damaged, which the receiver drops", 0)
     jitter: Jitter | None = about("variation of the delay")
-    shaper: Shaper | None = about("token bucket, policer or trace instead of a plain rate")
+    shaper: Shaper | None = about("token bucket, policer, slots or trace instead of a plain rate")
     mtu: Annotated[int, *byte_count(576, 65535)] = about("largest IP packet", 1500)
     overhead: Annotated[int, *byte_count(0, 1000)] | None = about(
         "bytes added to an IP packet where a rate or a byte limit counts it: 14 as tc counts, 38 on the wire;"

@@ -1,9 +1,10 @@
-"""Suites that judge a congestion control by many questions: a table of criteria, and their experiments."""
+"""Suites that judge one thing by many questions: a table of criteria, and their experiments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,6 +12,19 @@ import yaml
 
 RFC9743 = "rfc9743"
 BBR = "bbr-cases"
+RFC8867 = "rfc8867"
+RFC7928 = "rfc7928"
+
+TCP = {"cubic": "CUBIC", "reno": "Reno"}
+"""Congestion controls that run in the judged one's place, with their names in tables."""
+
+
+class Subject(StrEnum):
+    """Thing that a suite judges, and that OLD is the name of."""
+
+    CC = "congestion control"
+    MEDIA = "congestion control of media"
+    QUEUE = "queue discipline"
 
 
 @dataclass(frozen=True)
@@ -20,6 +34,9 @@ class About:
     title: str
     bounds: str
     parts: Mapping[str, str]
+    subject: Subject = Subject.CC
+    incumbents: Mapping[str, str] = field(default_factory=lambda: TCP)
+    """Names of those that run in the judged one's place, with the same draws, and their names in tables."""
 
 
 SUITES = {
@@ -38,6 +55,30 @@ SUITES = {
         "The draft is of BBRv3. What it says of variables is judged by what is seen of them from outside;"
         " bounds without a number in the draft are cwndlab's own.",
         {"A": "Appendix A"},
+    ),
+    RFC8867: About(
+        "The test cases of RFC 8867 for real-time media with a congestion control",
+        "The RFC says in words what is expected: every bound is cwndlab's own choice, open to argument.",
+        {"5": "5 Basic test cases", "6": "6 Other potential test cases"},
+        Subject.MEDIA,
+        {"scream": "SCReAM", "gcc": "GCC"},
+    ),
+    RFC7928: About(
+        "The scenarios of RFC 7928 for active queue management",
+        "The RFC asks for measurements beside tail drop and has no numbers: every bound is cwndlab's own"
+        " choice, open to argument.",
+        {
+            "5": "5 Transport protocols",
+            "6": "6 Round-trip time fairness",
+            "7": "7 Burst absorption",
+            "8": "8 Stability",
+            "9": "9 Various traffic profiles",
+            "10": "10 Several AQMs",
+            "11": "11 Implementation cost",
+            "12": "12 Operator control",
+        },
+        Subject.QUEUE,
+        {"pfifo": "tail drop"},
     ),
 }
 """The suites of criteria, by the names of their folders."""
@@ -59,12 +100,18 @@ class Criterion:
     at_least: float | None = None
     at_most: float | None = None
     of: str | None = None
-    """Congestion control whose value in the same place the bound is a multiple of: `cubic`, `reno`, or the
-    `worse` of both. None where the bound is a value of the metric.
+    """Incumbent whose value in the same place the bound is a multiple of: `cubic`, `reno`, or the `worse` of
+    all. None where the bound is a value of the metric.
     """
     slack: float = 0.0
     """Amount by which the bound is widened, in the metric's unit, for values near zero."""
     why: str = ""
+    shows: str = ""
+    """Series that shows it: a column of the flow's `tcp`, or `samples.KIND`. Empty: no plot is drawn."""
+    line: float | None = None
+    """The bound in that series, in the unit in which it is shown."""
+    incumbents: Mapping[str, str] = field(default_factory=lambda: TCP)
+    """Those of the suite."""
 
     @property
     def factor(self) -> float:
@@ -73,7 +120,7 @@ class Criterion:
 
 
 def command(suite: str) -> str:
-    """Return the command that judges by a suite, up to the congestion control that is judged."""
+    """Return the command that judges by a suite, up to what is judged."""
     return f"cwndlab compare --cc --suite {suite}"
 
 
@@ -85,7 +132,8 @@ def folder(suite: str) -> Path:
 def criteria(suite: str) -> list[Criterion]:
     """Return the criteria of a suite, in the order of the publication."""
     text = (folder(suite) / "table.yaml").read_text(encoding="utf-8")
-    rows = [row | {"section": str(row["section"])} for row in yaml.safe_load(text)]
+    of_suite = {"incumbents": SUITES[suite].incumbents}
+    rows = [row | {"section": str(row["section"])} | of_suite for row in yaml.safe_load(text)]
     return [Criterion(**row) for row in rows]
 
 

@@ -410,7 +410,7 @@ impl Draw {
 
     fn shaper(&mut self) -> ShaperConfig {
         let (rate_bps, burst_bytes) = (self.rate(), self.small(0, u32::MAX));
-        match self.below(4) {
+        match self.below(5) {
             0 => {
                 let peak = self.maybe(2, |draw| PeakConfig {
                     rate_bps: draw.rate(),
@@ -425,6 +425,11 @@ impl Draw {
                 cburst_bytes: self.small(0, u32::MAX),
             },
             2 => ShaperConfig::Policer { rate_bps, burst_bytes },
+            3 => ShaperConfig::Slots {
+                interval_ns: self.time().max(1),
+                packets: self.maybe(2, |draw| draw.small(1, u32::MAX)),
+                bytes: self.maybe(2, |draw| draw.small(1, u32::MAX)),
+            },
             _ => {
                 let mut opportunities_ns: Vec<u64> = (0..1 + self.below(5)).map(|_| self.time()).collect();
                 opportunities_ns.sort_unstable();

@@ -125,7 +125,7 @@ def settings(text: str) -> dict[str, str]:
 
 def known(here: Kernel) -> Catalogue:
     """The catalogue of an experiment on this kernel: a stack for each function block, by all their names."""
-    engine = catalogue.catalogue()
+    engine = catalogue.of_machines()
     major = int(here.stack.removeprefix(f"{FAMILY}-").partition(".")[0].partition("-")[0])
     model = engine.stacks.get(here.stack) or engine.stacks.get(f"{FAMILY}-{major}")
     model = model or engine.stacks[engine.newest[FAMILY]]

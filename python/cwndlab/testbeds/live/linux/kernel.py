@@ -78,7 +78,7 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
     follows its models. The default congestion control is that of the model, too, so that a file means the
     same on both.
     """
-    engine = catalogue.catalogue()
+    engine = catalogue.of_machines()
     model = engine.stacks[engine.newest["linux"]]
     sysctls = {name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)}
     stack = Stack(
