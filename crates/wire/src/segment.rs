@@ -217,6 +217,12 @@ impl SackBlocks {
         self.count = 0;
     }
 
+    /// Keeps the first `count` blocks.
+    #[inline]
+    pub fn truncate(&mut self, count: usize) {
+        self.count = self.count.min(count as u8);
+    }
+
     /// The blocks in order.
     #[inline]
     pub fn as_slice(&self) -> &[(u32, u32)] {

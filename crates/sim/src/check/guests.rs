@@ -22,8 +22,9 @@ pub(super) fn check_host(host: &Host, stack: &GuestStack) -> Result<(), HostErro
     if let Some(sysctl) = host.sysctl.keys().next() {
         return refused("sysctl", format!("found {sysctl}; expected none, as it has none"));
     }
-    if host.ecn == Ecn::Accept {
-        return refused("ecn", "found accept; expected on or off, as nothing is agreed on".to_owned());
+    if !matches!(host.ecn, Ecn::On | Ecn::Off) {
+        let found = host.ecn.as_str();
+        return refused("ecn", format!("found {found}; expected on or off, as nothing is agreed on"));
     }
     let least = stack.payload[0] - SHORTER_HEADERS;
     if host.mss < least {
