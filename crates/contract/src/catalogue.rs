@@ -52,6 +52,8 @@ pub struct Stack {
     pub hz: u32,
     /// ECN unless the experiment sets it.
     pub ecn: Ecn,
+    /// Whether it has Accurate ECN (RFC 9768).
+    pub accurate_ecn: bool,
     /// Sysctls that the stack knows.
     pub sysctls: Vec<Sysctl>,
 }

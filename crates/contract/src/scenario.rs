@@ -210,7 +210,7 @@ pub struct IngressStage {
     pub min_payload: u32,
 }
 
-/// ECN of a host (RFC 3168).
+/// ECN of a host (RFC 3168, RFC 9768).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ecn {
@@ -220,6 +220,26 @@ pub enum Ecn {
     Accept,
     /// Asked for on outgoing connections, and accepted.
     On,
+    /// Accurate ECN is asked for, and accepted like the ECN of RFC 3168.
+    Accurate,
+    /// The ECN of RFC 3168 is asked for, and Accurate ECN accepted too.
+    OnAcceptAccurate,
+    /// Nothing is asked for, and Accurate ECN accepted too.
+    AcceptAccurate,
+}
+
+impl Ecn {
+    /// The word in a Scenario.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ecn::Off => "off",
+            Ecn::Accept => "accept",
+            Ecn::On => "on",
+            Ecn::Accurate => "accurate",
+            Ecn::OnAcceptAccurate => "on-accept-accurate",
+            Ecn::AcceptAccurate => "accept-accurate",
+        }
+    }
 }
 
 /// A network interface.

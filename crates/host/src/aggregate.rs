@@ -199,12 +199,15 @@ fn in_sequence(held: &Segment, next: &Segment) -> bool {
 }
 
 fn gro(held: &Segment, size: u32, next: &Segment) -> Action {
-    let different = Flags(!(Flags::CWR.0 | Flags::FIN.0 | Flags::PSH.0) & (held.flags.0 ^ next.flags.0));
+    // CWR stands on the first packet of a burst, unless it is a part of a counter.
+    let cwr = if next.options.has(Options::ACE) { 0 } else { Flags::CWR.0 };
+    let different = Flags(!(cwr | Flags::FIN.0 | Flags::PSH.0) & (held.flags.0 ^ next.flags.0));
     let same = next.ack == held.ack
         && different.0 == 0
-        && !next.flags.has(Flags::CWR)
+        && next.flags.0 & cwr == 0
         && next.ecn == held.ecn
         && next.options == held.options
+        && (!next.options.has(Options::ACCECN) || next.accecn == held.accecn)
         && (next.tsval, next.tsecr) == (held.tsval, held.tsecr)
         && next.sack == held.sack;
     if same

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use tcp::Nanos;
-use wire::{Flags, Segment};
+use wire::{Flags, Options, Segment};
 
 /// Cuts a segment into packets of at most `payload` bytes, as segmentation offload does: sequence numbers advance, FIN
-/// and PSH stay on the last packet, CWR on the first.
+/// and PSH stay on the last packet, CWR on the first, unless it is a part of a counter ([`Options::ACE`]).
 #[inline(always)]
 pub fn segment(segment: &Segment, payload: u32, mut packet: impl FnMut(&Segment)) {
     if segment.len <= payload {
@@ -35,7 +35,7 @@ pub fn cut(segment: &Segment, payload: u32, sent: u32, part: &mut Segment) {
     if sent + len < segment.len {
         flags.0 &= !(Flags::FIN.0 | Flags::PSH.0);
     }
-    if sent > 0 {
+    if sent > 0 && !segment.options.has(Options::ACE) {
         flags.0 &= !Flags::CWR.0;
     }
     *part = *segment;
@@ -101,6 +101,15 @@ mod tests {
         assert_eq!(parts[0].flags, Flags::ACK | Flags::CWR);
         assert_eq!(parts[1].flags, Flags::ACK);
         assert_eq!(parts[2].flags, Flags::ACK | Flags::PSH | Flags::FIN);
+    }
+
+    #[test]
+    fn a_counter_in_the_flags_is_repeated_in_every_packet() {
+        let flags = Flags::ACK | Flags::CWR;
+        let big = Segment { len: 3000, flags, options: Options::ACE, ..Segment::default() };
+        let mut parts = Vec::new();
+        segment(&big, 1448, |p| parts.push(p.flags));
+        assert_eq!(parts, [flags; 3]);
     }
 
     #[test]

@@ -300,7 +300,13 @@ impl System for Model {
         let numbers = numbers.ok_or_else(|| wrong(value.to_string(), "a number"))?;
         let mut set = |name: &str, value: i64| profile::set_checked(&mut *self.profile, name, value);
         match numbers.as_slice() {
-            [value] => Ok(set(name, *value)?),
+            [value] => {
+                set(name, *value)?;
+                let accecn = self.profile.spec().accecn;
+                let open = self.connections.iter_mut().map(|connection| &mut connection.endpoint);
+                open.for_each(|endpoint| endpoint.set_accecn(accecn));
+                Ok(())
+            }
             [min, default, max] => {
                 set(&format!("{name}.min"), *min)?;
                 set(&format!("{name}.default"), *default)?;

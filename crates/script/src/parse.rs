@@ -143,7 +143,10 @@ impl Parser<'_> {
         }
         let relative = self.take('+');
         let start = self.time()?;
+        let end_of_start = self.at;
+        self.blanks();
         if !self.take('~') {
+            self.at = end_of_start;
             return Ok(if relative { When::After(start) } else { When::At(start) });
         }
         self.space()?;

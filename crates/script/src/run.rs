@@ -532,6 +532,7 @@ impl Runner<'_> {
             ("tcp_ack", Flags::ACK),
             ("tcp_ece", Flags::ECE),
             ("tcp_cwr", Flags::CWR),
+            ("tcp_ae", Flags::AE),
         ];
         for (name, flag) in FLAGS {
             field(name, u32::from(expected.flags.has(*flag)), u32::from(actual.flags.has(*flag)))?;

@@ -50,8 +50,17 @@ fn refused(text: &str, message: &str) {
 }
 
 #[test]
+fn all_three_flags_of_accurate_ecn_are_compared() {
+    let syn_ack = |flags: &str| {
+        format!("{LISTEN}+0 < SEWA 0:0(0) win 1000 <mss 1000>\n+0 > {flags} 0:0(0) ack 1 <...>\n")
+    };
+    fails(&syn_ack("SEA."), "t.pkt:5: error handling packet: live packet field tcp_ae: expected: 1 (0x1)");
+    passes(&syn_ack("SE."));
+}
+
+#[test]
 fn times_are_absolute_relative_ranges_or_any() {
-    let text = "1 close(3) = 0\n+.25 close(3) = 0\n0.5~1.5 > . 1:1(0) ack 1\n+0~+.05 > . 1:1(0) ack 1\n* > . 1:1(0) ack 1\n";
+    let text = "1 close(3) = 0\n+.25 close(3) = 0\n0.5~1.5 > . 1:1(0) ack 1\n+0 ~ +.05 > . 1:1(0) ack 1\n* > . 1:1(0) ack 1\n";
     let script = parse(text, "t.pkt", &[]).unwrap();
     let times: Vec<When> = script.events.iter().map(|event| event.when).collect();
     let ms = 1_000_000;

@@ -44,6 +44,7 @@ fn of_guest(stack: &GuestStack) -> Stack {
         cc_alias: BTreeMap::new(),
         hz: 1000,
         ecn: if stack.ecn { Ecn::On } else { Ecn::Off },
+        accurate_ecn: false,
         sysctls: Vec::new(),
     }
 }
@@ -71,7 +72,11 @@ fn stack(profile: &dyn Profile) -> Stack {
             EcnMode::Off => Ecn::Off,
             EcnMode::Accept => Ecn::Accept,
             EcnMode::On => Ecn::On,
+            EcnMode::Accurate => Ecn::Accurate,
+            EcnMode::OnAcceptAccurate => Ecn::OnAcceptAccurate,
+            EcnMode::AcceptAccurate => Ecn::AcceptAccurate,
         },
+        accurate_ecn: spec.accecn.known,
         sysctls: profile.sysctls().iter().map(sysctl).collect(),
     }
 }

@@ -5,7 +5,7 @@ mod guests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use contract::scenario::{Flow, Host, Noise, Sampling, Scenario, VERSION};
+use contract::scenario::{Ecn, Flow, Host, Noise, Sampling, Scenario, VERSION};
 use host::noise::STALLS_IN_WORK;
 use tcp::cc::experiment;
 use tcp::cc::foreign::Foreign;
@@ -134,6 +134,10 @@ fn host_stack(host: &Host, outside: &Outside) -> Result<HostStack, HostError> {
         let known = kernels.iter().map(|p| p.spec().name).chain(guests).collect();
         return Err(HostError::NoStack { stack: host.stack.clone(), known });
     };
+    let accurate = !matches!(host.ecn, Ecn::Off | Ecn::Accept | Ecn::On);
+    if accurate && !profile.spec().accecn.known {
+        return Err(HostError::AccurateEcn { found: host.ecn.as_str(), stack: host.stack.clone() });
+    }
     for (sysctl, value) in &host.sysctl {
         let knob =
             of_family(&outside.modules, &*profile).flat_map(|m| m.knobs()).find(|knob| knob.name == *sysctl);

@@ -194,6 +194,14 @@ pub enum HostError {
         /// Names of stacks.
         known: Vec<&'static str>,
     },
+    /// Accurate ECN of a stack that does not have it.
+    #[error("ecn: found {found}; expected off, accept or on, as {stack} has no Accurate ECN")]
+    AccurateEcn {
+        /// Word of the Scenario.
+        found: &'static str,
+        /// Name of the stack.
+        stack: String,
+    },
     /// Host that asks of a guest what it does not have.
     #[error("{key} of {stack}: {why}")]
     Guest {

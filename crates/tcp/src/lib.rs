@@ -2,13 +2,14 @@
 //!
 //! Each layer uses only those before it:
 //!
-//! 1. [`clock`], [`event`], [`context`]: time, reports, and both as senders and receivers get them;
+//! 1. [`clock`], [`event`], [`context`]: time, reports, and both as senders and receivers get them; [`accecn`]: counters of marks;
 //! 2. [`cc`]: congestion controls, by family, behind their systems' own hooks;
 //! 3. [`sender`], [`receiver`]: the two sides of a connection, one pipeline per family;
 //! 4. [`stack`]: what an endpoint knows of a stack, and how a stack makes the two sides;
 //! 5. [`endpoint`], [`listener`]: a connection (RFC 9293), and what opens one;
 //! 6. [`profile`]: the catalogue of stacks.
 
+pub mod accecn;
 pub mod cc;
 pub mod clock;
 pub mod context;

@@ -156,6 +156,10 @@ pub struct Config {
     pub comp_sack_delay_ns: u64,
     /// net.ipv4.tcp_comp_sack_slack_ns.
     pub comp_sack_slack_ns: u64,
+    /// net.ipv4.tcp_comp_sack_rtt_percent (Linux 7.3); 5 before.
+    pub comp_sack_rtt_percent: u32,
+    /// net.ipv4.tcp_rcvbuf_low_rtt, microseconds (Linux 7.3); 0 before: never.
+    pub rcvbuf_low_rtt_us: u64,
     /// net.ipv4.tcp_comp_sack_nr.
     pub comp_sack_nr: u32,
     /// Parameter dctcp_alpha_on_init of module tcp_dctcp, in 1/1024.
@@ -258,6 +262,8 @@ impl Config {
             retries2: 15,
             comp_sack_delay_ns: 0,
             comp_sack_slack_ns: 0,
+            comp_sack_rtt_percent: 5,
+            rcvbuf_low_rtt_us: 0,
             comp_sack_nr: 0,
             dctcp_alpha_on_init: 1024,
             dctcp_shift_g: 4,
@@ -320,6 +326,16 @@ impl Config {
             wmem_max: 4 << 20,
             limit_output_bytes: 4 << 20,
             ..Config::linux_6_12()
+        }
+    }
+
+    /// Linux 7.3 (2026).
+    pub fn linux_7_3() -> Config {
+        Config {
+            comp_sack_slack_ns: 10_000,
+            comp_sack_rtt_percent: 33,
+            rcvbuf_low_rtt_us: 1000,
+            ..Config::linux_6_18()
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use wire::codec::SynLayout;
 
+use crate::accecn;
 use crate::cc::linux::replay::Replay;
 use crate::cc::{Module, RegistryError};
 use crate::clock::Nanos;
@@ -41,7 +42,7 @@ impl Family {
     }
 }
 
-/// ECN of a host (RFC 3168).
+/// ECN of a host (RFC 3168, RFC 9768).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnMode {
     /// Neither asked for nor accepted.
@@ -50,6 +51,34 @@ pub enum EcnMode {
     Accept,
     /// Asked for on outgoing connections, and accepted.
     On,
+    /// Accurate ECN is asked for, and accepted like the ECN of RFC 3168.
+    Accurate,
+    /// The ECN of RFC 3168 is asked for, and Accurate ECN accepted too.
+    OnAcceptAccurate,
+    /// Nothing is asked for, and Accurate ECN accepted too.
+    AcceptAccurate,
+}
+
+impl EcnMode {
+    /// The modes in the order of Linux's net.ipv4.tcp_ecn.
+    pub const LINUX: [EcnMode; 6] = [
+        EcnMode::Off,
+        EcnMode::On,
+        EcnMode::Accept,
+        EcnMode::Accurate,
+        EcnMode::OnAcceptAccurate,
+        EcnMode::AcceptAccurate,
+    ];
+
+    /// Whether ECN is asked for.
+    pub fn asks(self) -> bool {
+        matches!(self, EcnMode::On | EcnMode::Accurate | EcnMode::OnAcceptAccurate)
+    }
+
+    /// Whether Accurate ECN is accepted.
+    pub fn accepts_accurate(self) -> bool {
+        matches!(self, EcnMode::Accurate | EcnMode::OnAcceptAccurate | EcnMode::AcceptAccurate)
+    }
 }
 
 /// A buffer of a socket.
@@ -96,6 +125,8 @@ pub struct StackSpec {
     pub hz: u32,
     /// ECN unless the experiment sets it.
     pub ecn: EcnMode,
+    /// Accurate ECN.
+    pub accecn: accecn::Settings,
     /// Timestamps are offered and accepted (RFC 7323).
     pub timestamps: bool,
     /// Window scaling is offered and accepted (RFC 7323).
@@ -148,6 +179,8 @@ pub struct StateRules {
     /// Number of times that a SYN is sent again that asks for ECN (net.inet.tcp.ecn.maxretries); then it asks no
     /// more.
     pub ecn_syn_retries: u8,
+    /// Timeouts after which the flags of a SYN-ACK still agree on ECN.
+    pub ecn_syn_ack_timeouts: u8,
     /// A SYN that asks for classic ECN and could be marked itself does not get it.
     pub ect_syn_gets_no_ecn: bool,
     /// A reset that the application causes carries timestamps (tcp_send_active_reset); one that answers a segment does not.
@@ -174,6 +207,7 @@ impl StateRules {
         resets_lie_in_window: false,
         syn_data_waits: false,
         ecn_syn_retries: 0,
+        ecn_syn_ack_timeouts: u8::MAX,
         ect_syn_gets_no_ecn: true,
         resets_carry_timestamps: true,
         window_edge_unscaled: false,
@@ -192,6 +226,7 @@ impl StateRules {
         resets_lie_in_window: true,
         syn_data_waits: true,
         ecn_syn_retries: 1,
+        ecn_syn_ack_timeouts: u8::MAX,
         ect_syn_gets_no_ecn: false,
         resets_carry_timestamps: false,
         window_edge_unscaled: true,

@@ -10,4 +10,4 @@ pub mod seq;
 
 pub use capture::{pcap, pcapng};
 pub use ranges::RangeSet;
-pub use segment::{Ecn, Flags, Options, SackBlocks, Segment};
+pub use segment::{AccEcnCounters, Ecn, Flags, Options, SackBlocks, Segment};

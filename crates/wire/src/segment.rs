@@ -71,6 +71,11 @@ impl Options {
     pub const SACK_PERMITTED: Options = Options(4);
     /// Timestamps (RFC 7323), in [`Segment::tsval`] and [`Segment::tsecr`].
     pub const TIMESTAMPS: Options = Options(8);
+    /// Byte counters of Accurate ECN (RFC 9768 section 3.2.3), in [`Segment::accecn`].
+    pub const ACCECN: Options = Options(16);
+    /// No option, and not on the wire: flags AE, CWR and ECE are a counter, so that segmentation offload repeats them in every packet
+    /// and receive aggregation compares them.
+    pub const ACE: Options = Options(32);
 
     /// Whether all of `options` are present.
     #[inline]
@@ -91,6 +96,75 @@ impl BitOrAssign for Options {
     #[inline]
     fn bitor_assign(&mut self, other: Options) {
         self.0 |= other.0;
+    }
+}
+
+/// Byte counters of Accurate ECN as the option holds them (RFC 9768 section 3.2.3): up to three of 24 bits, in one of two orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccEcnCounters {
+    fields: [[u8; 3]; 3],
+    /// Number of counters, and the order.
+    shape: u8,
+}
+
+impl AccEcnCounters {
+    /// Kind of the option that begins with ECT(0): AccECN0.
+    pub const ORDER_0: u8 = 172;
+    /// Kind of the option that begins with ECT(1): AccECN1.
+    pub const ORDER_1: u8 = 174;
+    const E1_FIRST: u8 = 4;
+
+    /// An option of `kind`, one of the two orders, without counters.
+    #[inline]
+    pub fn new(kind: u8) -> AccEcnCounters {
+        let shape = if kind == Self::ORDER_1 { Self::E1_FIRST } else { 0 };
+        AccEcnCounters { fields: [[0; 3]; 3], shape }
+    }
+
+    /// Appends a counter, of which 24 bits remain; a fourth is ignored.
+    #[inline]
+    pub fn push(&mut self, counter: u32) {
+        let count = self.len();
+        if count < 3 {
+            let [_, bytes @ ..] = counter.to_be_bytes();
+            self.fields[count] = bytes;
+            self.shape += 1;
+        }
+    }
+
+    /// Number of counters.
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::from(self.shape & 3)
+    }
+
+    /// Whether the option holds none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Kind of the option: its order.
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        if self.shape & Self::E1_FIRST != 0 { Self::ORDER_1 } else { Self::ORDER_0 }
+    }
+
+    /// Each counter with what it counts the bytes of, in the option's order: ECT(1), CE, ECT(0), or from the other end.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (Ecn, u32)> + '_ {
+        let order = match self.kind() {
+            Self::ORDER_1 => [Ecn::Ect1, Ecn::Ce, Ecn::Ect0],
+            _ => [Ecn::Ect0, Ecn::Ce, Ecn::Ect1],
+        };
+        let value = |&[a, b, c]: &[u8; 3]| u32::from_be_bytes([0, a, b, c]);
+        order.into_iter().zip(self.fields[..self.len()].iter().map(value))
+    }
+
+    /// Bytes of the option without padding.
+    #[inline]
+    pub fn bytes(&self) -> u32 {
+        2 + 3 * self.len() as u32
     }
 }
 
@@ -143,6 +217,12 @@ impl SackBlocks {
         self.count = 0;
     }
 
+    /// Keeps the first `count` blocks.
+    #[inline]
+    pub fn truncate(&mut self, count: usize) {
+        self.count = self.count.min(count as u8);
+    }
+
     /// The blocks in order.
     #[inline]
     pub fn as_slice(&self) -> &[(u32, u32)] {
@@ -179,6 +259,8 @@ pub struct Segment {
     pub tsecr: u32,
     /// SACK blocks.
     pub sack: SackBlocks,
+    /// Counters of [`Options::ACCECN`].
+    pub accecn: AccEcnCounters,
     /// The window field, unscaled as on the wire.
     pub window: u16,
     /// MSS option.
@@ -223,7 +305,8 @@ impl Segment {
     /// [`Segment::option_bytes`] of a segment that carries more, or less, than timestamps.
     fn other_option_bytes(&self) -> u32 {
         let mut bytes = 0;
-        if self.options.0 & (Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0) != 0 {
+        let opens = self.options.0 & (Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0) != 0;
+        if opens {
             if self.options.has(Options::MSS) {
                 bytes += 4;
             }
@@ -239,6 +322,12 @@ impl Segment {
             bytes = (bytes + 3) & !3;
         } else if self.options.has(Options::TIMESTAMPS) {
             bytes = TIMESTAMPS_BYTES;
+        }
+        if self.options.has(Options::ACCECN) {
+            // Up to two bytes stand where padding before SACK blocks would.
+            let whole = self.accecn.bytes();
+            let rest = if self.sack.is_empty() || opens { 0 } else { 2 };
+            bytes += if whole % 4 <= rest { whole & !3 } else { (whole + 3) & !3 };
         }
         if !self.sack.is_empty() {
             bytes += 8 * self.sack.len() as u32 + 4;
@@ -276,6 +365,30 @@ mod tests {
             segment.sack.push(block * 10, block * 10 + 5);
         }
         assert_eq!(segment.option_bytes(), 40);
+    }
+
+    #[test]
+    fn counters_of_accurate_ecn_fill_the_padding_before_sack_blocks() {
+        let mut segment = Segment { options: Options::TIMESTAMPS | Options::ACCECN, ..Segment::default() };
+        segment.accecn = AccEcnCounters::new(AccEcnCounters::ORDER_1);
+        let lengths = |segment: &Segment| segment.option_bytes() - TIMESTAMPS_BYTES;
+        let mut alone = vec![lengths(&segment)];
+        let mut beside = vec![lengths(&Segment { sack: one_block(), ..segment }) - 12];
+        for counter in [0x0102_0304, 5, 6] {
+            segment.accecn.push(counter);
+            alone.push(lengths(&segment));
+            beside.push(lengths(&Segment { sack: one_block(), ..segment }) - 12);
+        }
+        assert_eq!(alone, [4, 8, 8, 12]);
+        assert_eq!(beside, [0, 4, 8, 12]);
+        let counters: Vec<(Ecn, u32)> = segment.accecn.iter().collect();
+        assert_eq!(counters, [(Ecn::Ect1, 0x02_0304), (Ecn::Ce, 5), (Ecn::Ect0, 6)]);
+    }
+
+    fn one_block() -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        blocks.push(1, 2);
+        blocks
     }
 
     #[test]

@@ -97,6 +97,8 @@ class Stack(TypedDict):
     """Clock ticks per second unless the experiment sets them."""
     ecn: Ecn
     """ECN unless the experiment sets it."""
+    accurate_ecn: bool
+    """Whether it has Accurate ECN (RFC 9768)."""
     sysctls: list[Sysctl]
     """Sysctls that the stack knows."""
 

@@ -532,9 +532,12 @@ JitterKind: TypeAlias = Literal["uniform", "normal", "pareto", "table"]
 """Distribution of jitter. `uniform`: uniform between -sd and sd. `normal`: normal. `pareto`: pareto with
 shape 3, less its mean. `table`: given values.
 """
-Ecn: TypeAlias = Literal["off", "accept", "on"]
-"""ECN of a host (RFC 3168). `off`: neither asked for nor accepted. `accept`: accepted when the peer asks
-(the default of most systems). `on`: asked for on outgoing connections, and accepted.
+Ecn: TypeAlias = Literal["off", "accept", "on", "accurate", "on-accept-accurate", "accept-accurate"]
+"""ECN of a host (RFC 3168, RFC 9768). `off`: neither asked for nor accepted. `accept`: accepted when the
+peer asks (the default of most systems). `on`: asked for on outgoing connections, and accepted. `accurate`:
+accurate ECN is asked for, and accepted like the ECN of RFC 3168. `on-accept-accurate`: the ECN of RFC 3168
+is asked for, and Accurate ECN accepted too. `accept-accurate`: nothing is asked for, and Accurate ECN
+accepted too.
 """
 CcParams: TypeAlias = CcParamsCubic | CcParamsNewreno | CcParamsReno
 """Constants of a built-in congestion control that an experiment changes."""

@@ -59,6 +59,8 @@ class Stack:
     hz: int
     ecn: str
     sysctls: Mapping[str, Sysctl]
+    accurate_ecn: bool = False
+    """Whether it has Accurate ECN (RFC 9768)."""
     guest: bool = False
     """Whether it is somebody else's transport protocol, carried out in virtual time by the engine alone."""
     packets: bool = False
@@ -197,6 +199,7 @@ def _stack(entry: contract.Stack) -> Stack:
         hz=entry["hz"],
         ecn=entry["ecn"],
         sysctls={sysctl["name"]: Sysctl(**sysctl) for sysctl in entry["sysctls"]},
+        accurate_ecn=entry["accurate_ecn"],
         guest=entry["guest"],
         packets=entry["packets"],
     )

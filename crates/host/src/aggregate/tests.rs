@@ -97,6 +97,25 @@ fn gro_merges_only_what_is_equal() {
 }
 
 #[test]
+fn gro_merges_packets_with_one_counter_of_accurate_ecn() {
+    let counted = |number, flags| {
+        let mut segment = data(number);
+        segment.options |= Options::ACE | Options::ACCECN;
+        segment.flags |= flags;
+        segment
+    };
+    let merged = |next: Segment| {
+        let (at_once, at_end) = run(Rules::Gro, [counted(0, Flags::CWR), next]);
+        at_once.len() + at_end.len() == 1
+    };
+    assert!(merged(counted(1, Flags::CWR)));
+    assert!(!merged(counted(1, Flags::default())));
+    let mut more = counted(1, Flags::CWR);
+    more.accecn.push(1448);
+    assert!(!merged(more));
+}
+
+#[test]
 fn gro_completes_an_aggregate_at_push_fin_and_a_short_segment() {
     // linux-tcp.md A17: a shorter one ends the aggregate; PSH and FIN flush it.
     let push = Segment { flags: Flags::ACK | Flags::PSH, ..data(1) };

@@ -1,6 +1,8 @@
 //! TCP_INFO of a modelled connection.
 
+use tcp::accecn::Seen;
 use tcp::cc::Phase;
+use tcp::endpoint::AccEcnInfo;
 use tcp::{Nanos, State, cc};
 
 use super::Connection;
@@ -62,15 +64,45 @@ pub(super) fn tcp_info(
         ("tcpi_rwnd_limited", micros(Some(info.limited.rwnd))),
         ("tcpi_sndbuf_limited", micros(Some(info.limited.sndbuf))),
     ];
+    if let Some(accecn) = info.accecn {
+        fields.extend(accurate(&accecn));
+    }
     if let Some(segments) = info.segments {
         fields.extend([
             ("tcpi_sacked", i64::from(segments.sacked)),
             ("tcpi_lost", i64::from(segments.lost)),
             ("tcpi_retrans", i64::from(segments.retransmitted)),
             ("tcpi_delivered", segments.delivered as i64),
+            ("tcpi_delivered_ce", segments.delivered_ce as i64),
             ("tcpi_reordering", i64::from(segments.reordering)),
             ("tcpi_backoff", i64::from(segments.backoff)),
         ]);
     }
     fields
+}
+
+/// Figures of Accurate ECN under Linux's names.
+fn accurate(info: &AccEcnInfo) -> [(&'static str, i64); 9] {
+    let [received_e1, received_e0, received_ce] = info.received_bytes.map(i64::from);
+    let [delivered_e1, delivered_e0, delivered_ce] = info.delivered_bytes.map(i64::from);
+    let failures = info.failures;
+    let bits = [failures.ace_sent, failures.ace_received, failures.option_sent, failures.option_received];
+    let modes = bits.iter().enumerate().map(|(bit, &failed)| i64::from(failed) << bit).sum();
+    let seen = match info.seen {
+        Seen::Nothing => 0,
+        Seen::Empty => 1,
+        Seen::Counters => 2,
+        Seen::Failed => 3,
+    };
+    [
+        ("tcpi_received_ce", i64::from(info.received_ce)),
+        ("tcpi_received_e1_bytes", received_e1),
+        ("tcpi_received_e0_bytes", received_e0),
+        ("tcpi_received_ce_bytes", received_ce),
+        ("tcpi_delivered_e1_bytes", delivered_e1),
+        ("tcpi_delivered_e0_bytes", delivered_e0),
+        ("tcpi_delivered_ce_bytes", delivered_ce),
+        ("tcpi_accecn_fail_mode", modes),
+        ("tcpi_accecn_opt_seen", seen),
+    ]
 }

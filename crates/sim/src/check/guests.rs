@@ -20,17 +20,15 @@ pub(super) fn check_host(host: &Host, stack: &GuestStack) -> Result<(), HostErro
     if let Some(sysctl) = host.sysctl.keys().next().filter(|_| !stack.sysctls) {
         return refused("sysctl", format!("found {sysctl}; expected none, as it has none"));
     }
-    if host.ecn == Ecn::Accept && stack.kind == Kind::Datagrams {
-        return refused("ecn", "found accept; expected on or off, as nothing is agreed on".to_owned());
+    let found = host.ecn.as_str();
+    if stack.kind == Kind::Datagrams && !matches!(host.ecn, Ecn::On | Ecn::Off) {
+        return refused("ecn", format!("found {found}; expected on or off, as nothing is agreed on"));
+    }
+    if !matches!(host.ecn, Ecn::On | Ecn::Off | Ecn::Accept) {
+        return refused("ecn", format!("found {found}; expected on, off or accept"));
     }
     if host.ecn != Ecn::Off && !stack.ecn {
-        return refused(
-            "ecn",
-            format!(
-                "found {}; expected off, as it has none",
-                if host.ecn == Ecn::On { "on" } else { "accept" }
-            ),
-        );
+        return refused("ecn", format!("found {found}; expected off, as it has none"));
     }
     let least = match stack.kind {
         Kind::Datagrams => stack.payload[0] - LONGER_HEADERS,

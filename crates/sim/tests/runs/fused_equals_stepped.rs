@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::kinds::{app, kinds, loss, losses, queue, stacks};
+use crate::kinds::{accurate_ecn, app, kinds, loss, losses, queue, stacks};
 use crate::rows::{changes, rows};
 use crate::support::{MS, attach, bottleneck, bulk, carry_out, difference, host, link_mut, random_loss, run};
 use contract::Scenario;
@@ -222,7 +222,9 @@ pub(crate) fn scenario(shape: &Shape) -> Scenario {
         beside(&mut s, kind, &STACKS[shape.stacks[0]].1);
     }
     if shape.ecn {
-        s.hosts.iter_mut().for_each(|host| host.ecn = Ecn::On);
+        for host in &mut s.hosts {
+            host.ecn = if accurate_ecn(&host.stack) { Ecn::Accurate } else { Ecn::On };
+        }
     }
     if let Some((_, change)) = changes().into_iter().nth(shape.change)
         && shape.machines != 6

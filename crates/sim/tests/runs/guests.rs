@@ -209,6 +209,10 @@ fn what_a_guest_does_not_have_is_refused_in_a_line() {
         "host a: ecn of quinn-0.11.19: found accept; expected on or off, as nothing is agreed on"
     );
     assert_eq!(
+        refusal(|s| s.hosts[0].ecn = Ecn::Accurate),
+        "host a: ecn of quinn-0.11.19: found accurate; expected on or off, as nothing is agreed on"
+    );
+    assert_eq!(
         refusal(|s| s.hosts[0].mss = 1187),
         "host a: mss of quinn-0.11.19: found 1187; expected at least 1188"
     );

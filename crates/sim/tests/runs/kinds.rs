@@ -28,6 +28,11 @@ pub(crate) fn stacks() -> Vec<(String, String)> {
     kernels.flat_map(with_each).collect()
 }
 
+/// Whether a stack has Accurate ECN.
+pub(crate) fn accurate_ecn(stack: &str) -> bool {
+    list(&CATALOGUE, "stacks").iter().any(|entry| entry["name"] == stack && entry["accurate_ecn"] == true)
+}
+
 /// The kinds that the catalogue has of `what`: `queues` or `apps`.
 pub(crate) fn kinds(what: &str) -> Vec<String> {
     list(&CATALOGUE, what).iter().map(|entry| word(&entry["kind"])).collect()

@@ -135,3 +135,14 @@ fn buffers_are_what_setsockopt_can_be_told() {
     assert_eq!(refused(Some(1 << 31), None), Some(line("sndbuf", 1 << 31)));
     assert_eq!(refused(None, Some(0)), Some(line("rcvbuf", 0)));
 }
+
+#[test]
+fn accurate_ecn_is_for_stacks_that_have_it() {
+    let mut scenario = support::dumbbell("linux-6.8", "cubic", 10_000_000, 20 * support::MS, 100, 1);
+    scenario.hosts[0].ecn = contract::scenario::Ecn::Accurate;
+    let refused = Simulation::from_scenario(scenario, 0, false).map(|_| ()).expect_err("refused").to_string();
+    assert_eq!(
+        refused,
+        "host a: ecn: found accurate; expected off, accept or on, as linux-6.8 has no Accurate ECN"
+    );
+}

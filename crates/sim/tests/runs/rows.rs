@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::kinds::{app, kinds, loss, losses, queue_variants, stacks};
+use crate::kinds::{accurate_ecn, app, kinds, loss, losses, queue_variants, stacks};
 use crate::support::{
     MS, SECOND, attach, bottleneck, bulk, carry_out, dumbbell, host, link_mut, random_loss, run,
 };
@@ -29,6 +29,10 @@ pub(crate) fn rows() -> Vec<(String, Scenario)> {
     for stack in &each {
         all.push((format!("ecn:{stack}"), with_ecn(stack)));
         all.push((format!("offloads:{stack}"), with_offloads(stack)));
+    }
+    for stack in each.iter().filter(|stack| accurate_ecn(stack)) {
+        all.push((format!("accurate-ecn:{stack}"), with_accurate_ecn(stack, false)));
+        all.push((format!("accurate-ecn-offloads:{stack}"), with_accurate_ecn(stack, true)));
     }
     for kind in kinds("queues") {
         for (name, queue) in queue_variants(&kind, 60, 10 * MBPS) {
@@ -215,6 +219,16 @@ fn with_ecn(stack: &str) -> Scenario {
         ecn: true,
         ce_threshold_ns: None,
     });
+    s
+}
+
+/// A marking queue between two ends with Accurate ECN, in packets or with offloads.
+fn with_accurate_ecn(stack: &str, offloads: bool) -> Scenario {
+    let mut s = if offloads { with_offloads(stack) } else { with_ecn(stack) };
+    let marks = with_ecn(stack);
+    link_mut(&mut s, "r1-r2").queue =
+        marks.links.iter().find(|link| link.name == "r1-r2").unwrap().queue.clone();
+    s.hosts.iter_mut().for_each(|host| host.ecn = Ecn::Accurate);
     s
 }
 

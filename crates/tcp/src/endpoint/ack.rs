@@ -23,8 +23,10 @@ impl Endpoint {
             }
         }
         // The sender of a side that has sent nothing and has nothing to send needs none of the rest.
-        let never_sent =
-            self.snd.max == self.snd.iss + 1 && self.snd.limit() == self.snd.una && !self.snd.no_fast_path;
+        let never_sent = self.snd.max == self.snd.iss + 1
+            && self.snd.limit() == self.snd.una
+            && !self.snd.no_fast_path
+            && self.snd.accecn.is_none();
         if never_sent && segment.len > 0 && segment.flags.0 & (Flags::ECE.0 | Flags::FIN.0) == 0 {
             return;
         }
@@ -72,7 +74,11 @@ impl Endpoint {
             tsecr,
             tsval: segment.tsval,
             data_segments_out: self.data_segments_out,
-            feedback: if self.snd.ecn { segment.flags & Flags::FEEDBACK } else { Flags::default() },
+            feedback: if self.snd.ecn && self.snd.accecn.is_none() {
+                segment.flags & Flags::FEEDBACK
+            } else {
+                Flags::default()
+            },
             fin,
             frames: u32::from(segment.frames.max(1)),
         };

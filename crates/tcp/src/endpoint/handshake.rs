@@ -4,6 +4,7 @@ use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Options, Segment, seq};
 
 use super::{Config, Endpoint, Failure, MAX_PAYLOAD, State};
+use crate::accecn;
 use crate::clock::Nanos;
 use crate::context::Context;
 use crate::sender::{Limit, Opening};
@@ -20,6 +21,8 @@ const SYNS_WITH_OPTIONS: usize = 3;
 pub(super) struct Handshake {
     pub(super) mss: u16,
     pub(super) ecn: EcnMode,
+    /// See [`StackSpec::accecn`].
+    pub(super) accecn: accecn::Settings,
     pub(super) timestamps: bool,
     pub(super) sack: bool,
     pub(super) wscale: u8,
@@ -37,6 +40,8 @@ pub(super) struct Handshake {
     /// See [`crate::stack::StackSpec::syn_retry_ticks`].
     pub(super) syn_retry_ticks: Option<u64>,
     pub(super) sent: usize,
+    /// Those repeated because nothing came.
+    pub(super) timed_out: u8,
     pub(super) first_sent: Nanos,
     /// A SYN or SYN-ACK must leave.
     pub(super) syn_due: bool,
@@ -54,6 +59,7 @@ impl Handshake {
         Handshake {
             mss: config.mss,
             ecn: config.ecn,
+            accecn: spec.accecn,
             timestamps: spec.timestamps,
             sack: spec.sack,
             wscale,
@@ -65,6 +71,7 @@ impl Handshake {
             timeouts,
             syn_retry_ticks: spec.syn_retry_ticks,
             sent: 0,
+            timed_out: 0,
             first_sent: 0,
             syn_due: false,
             deadline: None,
@@ -76,7 +83,7 @@ impl Endpoint {
     pub(super) fn syn_segment(&mut self, now: Nanos) -> Segment {
         let gap = self.handshake.timeouts.get(self.handshake.sent);
         let deadline = gap.map(|&gap| self.timer_expiry(now, gap));
-        let asks_for_ecn = self.asks_for_ecn();
+        let sent = self.handshake.sent;
         let h = &mut self.handshake;
         h.syn_due = false;
         if h.sent == 0 {
@@ -113,25 +120,23 @@ impl Endpoint {
         if passive {
             segment.flags |= Flags::ACK;
             segment.ack = seq::wire(self.rcv.nxt);
-            if self.snd.ecn {
-                segment.flags |= Flags::ECE;
-            }
-        } else if asks_for_ecn && h.sent <= 1 + usize::from(self.rules.ecn_syn_retries) {
-            segment.flags |= Flags::ECE | Flags::CWR;
+            self.write_syn_ack(&mut segment, sent);
+        } else {
+            segment.flags |= self.syn_flags(sent);
         }
         if self.sender.needs_ecn() && (!passive || self.snd.ecn) {
-            segment.ecn = Ecn::Ect0;
+            segment.ecn = self.syn_field();
         }
         self.snd.nxt = self.snd.iss + 1;
         self.snd.max = self.snd.max.max(self.snd.iss + 1);
-        self.rcv.advertised = self.rcv.nxt + h.syn_window;
+        self.rcv.advertised = self.rcv.nxt + self.handshake.syn_window;
         self.rcv.last_ack = self.rcv.nxt;
         segment
     }
 
     /// Whether our SYN asks for ECN.
-    fn asks_for_ecn(&self) -> bool {
-        self.handshake.ecn == EcnMode::On || self.sender.needs_ecn()
+    pub(super) fn asks_for_ecn(&self) -> bool {
+        self.handshake.ecn.asks() || self.sender.needs_ecn()
     }
 
     /// Whether a SYN gets ECN. One that could be marked itself is not of RFC 3168: Linux grants it only for a congestion control that
@@ -165,7 +170,7 @@ impl Endpoint {
             // Simultaneous open: answer the SYN with a SYN-ACK.
             self.handshake.syn_due = true;
             self.receiver.on_syn(&mut self.rcv);
-            self.snd.ecn = self.grants_ecn(segment);
+            self.agree_with_syn(segment);
             if segment.len > 0 && self.rules.syn_data_waits {
                 let first = self.rcv.nxt;
                 self.rcv.out_of_order.insert(first, first + u64::from(segment.len), |_, _| {});
@@ -173,7 +178,7 @@ impl Endpoint {
             self.enter_state(State::SynReceived, now);
             return;
         }
-        self.snd.ecn = self.asks_for_ecn() && segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::CWR);
+        self.agree_with_syn_ack(segment);
         // The window of a SYN-ACK is not scaled (RFC 7323 section 2.2).
         self.snd.wnd = u64::from(segment.window);
         self.snd.max_wnd = self.snd.wnd;
@@ -246,6 +251,7 @@ impl Endpoint {
             if self.sender.needs_ecn() {
                 self.base_ecn = Ecn::Ect0;
             }
+            self.establish_accurate(now);
         }
         if self.rcv.out_of_order.first().is_some_and(|(start, _)| start == self.rcv.nxt) {
             self.advance(self.rcv.nxt);
@@ -270,6 +276,7 @@ impl Endpoint {
         } else {
             self.handshake.deadline = None;
             self.handshake.syn_due = true;
+            self.handshake.timed_out = self.handshake.timed_out.saturating_add(1);
         }
     }
 
@@ -281,8 +288,8 @@ impl Endpoint {
         self.snd.tso_max = most / payload * payload;
     }
 
-    /// Bytes of the options that every segment carries.
-    fn option_bytes(&self) -> u32 {
+    /// Bytes of the options that every segment carries all the time.
+    pub(super) fn option_bytes(&self) -> u32 {
         if self.snd.timestamps { TIMESTAMPS_BYTES } else { 0 }
     }
 }

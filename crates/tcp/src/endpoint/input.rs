@@ -48,6 +48,7 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn on_segment_synchronised(&mut self, now: Nanos, segment: &Segment) {
         let first = seq::extend(self.rcv.nxt, segment.seq);
+        let ts_before = self.rcv.ts_recent;
         if self.snd.timestamps && segment.options.has(Options::TIMESTAMPS) {
             // PAWS (RFC 7323 section 5.3): an old timestamp means an old segment.
             if seq::before(segment.tsval, self.rcv.ts_recent) && !segment.flags.has(Flags::RST) {
@@ -61,6 +62,11 @@ impl Endpoint {
         }
         if !self.acceptable(first, segment.seq_len()) && !self.is_fin_into_closed_window(segment, first) {
             self.on_unacceptable(now, segment, first);
+            let end = first + u64::from(segment.seq_len());
+            if self.snd.accecn.is_some() && (self.rcv.last_ack..=self.rcv.nxt).contains(&end) {
+                // Data that no ACK has told of (tcp_sequence).
+                self.hear_accurate(segment, ts_before, false);
+            }
             // Even with a closed window, valid acknowledgements count (RFC 9293 section 3.10.7.4, first).
             let ack = seq::extend(self.snd.una, segment.ack);
             let plain = segment.flags.0 & (Flags::RST.0 | Flags::SYN.0 | Flags::ACK.0) == Flags::ACK.0;
@@ -78,7 +84,8 @@ impl Endpoint {
             return;
         }
         let ack = seq::extend(self.snd.una, segment.ack);
-        if self.state == State::SynReceived {
+        let opens = self.state == State::SynReceived;
+        if opens {
             if ack <= self.snd.iss || ack > self.snd.max {
                 self.answer_with_reset(segment);
                 return;
@@ -87,6 +94,7 @@ impl Endpoint {
             self.snd.max_wnd = self.snd.wnd;
             self.snd_wl = (first, ack);
             self.snd.una = self.snd.iss + 1;
+            self.take_third_ack(segment);
             self.establish(now);
         }
         self.snd.last_received = now;
@@ -94,6 +102,9 @@ impl Endpoint {
             // Acknowledges what was never sent (RFC 9293 section 3.10.7.4, fifth).
             self.rcv.ack_now |= self.may_send_challenge_ack(now);
             return;
+        }
+        if self.snd.ecn {
+            self.hear_accurate(segment, ts_before, opens);
         }
         self.take_ack(now, segment, first, ack);
         if self.snd.ecn {
@@ -142,6 +153,9 @@ impl Endpoint {
                 self.rcv.nxt
             },
         };
+        if self.snd.accecn.is_some() {
+            return self.take_accurate_ecn(now, &seen);
+        }
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let answer = self.sender.on_ecn_segment(seen, &mut cx);
         self.receiver.on_ecn(&mut self.rcv, &seen, answer, &mut cx);
@@ -180,6 +194,9 @@ impl Endpoint {
         // Data outside the window is nobody's answer to an ACK.
         self.rcv.ack_now |= segment.seq_len() > 0 || self.may_send_challenge_ack(now);
         self.challenges = segment.flags.has(Flags::SYN);
+        if self.challenges {
+            self.take_accurate_syn(segment);
+        }
         if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
             self.handshake.syn_due = true;
             self.rcv.ack_now = false;
@@ -194,6 +211,11 @@ impl Endpoint {
             self.rcv.dsack = Some((first, last));
         }
         let end = first + u64::from(segment.seq_len());
+        if let Some(accecn) = &mut self.snd.accecn
+            && segment.len > 0
+        {
+            accecn.take_old_data(first);
+        }
         let old = first < self.rcv.nxt || first == self.rcv.nxt + self.accepted_window();
         if segment.seq_len() > 0 && old && self.carries_data() {
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
@@ -224,6 +246,9 @@ impl Endpoint {
         } else {
             self.challenges = self.may_send_challenge_ack(now);
             self.rcv.ack_now |= self.challenges;
+            if segment.flags.has(Flags::SYN) {
+                self.take_accurate_syn(segment);
+            }
         }
     }
 

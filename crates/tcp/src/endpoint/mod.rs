@@ -5,6 +5,7 @@
 //! application's side calls [`Endpoint::write`], [`Endpoint::read`] and the closing calls, and after every such input
 //! the driver calls [`Endpoint::poll_transmit`] until it returns None.
 
+mod accurate;
 mod ack;
 mod close;
 mod handshake;
@@ -21,6 +22,7 @@ use output::TsvalCache;
 use wire::segment::{IP_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Segment, seq};
 
+use crate::accecn;
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::Context;
 use crate::event::Events;
@@ -125,6 +127,23 @@ pub struct TcpInfo {
     pub limited: LimitedTimes,
     /// ECN was agreed.
     pub ecn: bool,
+    /// Counters of Accurate ECN, where that was agreed.
+    pub accecn: Option<AccEcnInfo>,
+}
+
+/// Figures of Accurate ECN. Bytes are those with ECT(1), ECT(0) and CE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccEcnInfo {
+    /// Marked packets that have come.
+    pub received_ce: u32,
+    /// Payload that has come.
+    pub received_bytes: [u32; 3],
+    /// Payload of ours that arrived, as the peer tells.
+    pub delivered_bytes: [u32; 3],
+    /// Ways in which the path was found to mangle feedback.
+    pub failures: accecn::Failures,
+    /// State of the peer's option.
+    pub seen: accecn::Seen,
 }
 
 /// A connection.
@@ -218,7 +237,7 @@ impl Endpoint {
         endpoint.take_syn(now, syn);
         // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
         (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.rcv);
-        endpoint.snd.ecn = endpoint.grants_ecn(syn);
+        endpoint.agree_with_syn(syn);
         endpoint.enter_state(State::SynReceived, now);
         endpoint
     }
@@ -253,6 +272,7 @@ impl Endpoint {
                 timestamps: false,
                 sack: false,
                 ecn: false,
+                accecn: None,
                 tso: config.tso,
                 tso_max: MAX_PAYLOAD,
                 sndbuf,
@@ -454,12 +474,13 @@ impl Endpoint {
     /// The connection's figures at `now`.
     pub fn info(&mut self, now: Nanos) -> TcpInfo {
         self.limits.settle(now);
+        let segments = self.sender.segment_counts();
         TcpInfo {
             state: self.state,
             sender: self.sender.metrics(&self.snd),
-            segments: self.sender.segment_counts(),
+            segments,
             announced_mss: u32::from(self.handshake.mss),
-            snd_mss: self.snd.payload,
+            snd_mss: self.snd.mss - self.option_bytes(),
             snd_wnd: self.snd.wnd,
             send_buffer: self.send_buffer(),
             outstanding: self.snd.outstanding(),
@@ -469,6 +490,13 @@ impl Endpoint {
             retransmits: self.snd.retransmits,
             limited: self.limits.times,
             ecn: self.snd.ecn,
+            accecn: self.snd.accecn.as_ref().map(|accecn| AccEcnInfo {
+                received_ce: accecn.received_ce(),
+                received_bytes: accecn.received_bytes(),
+                delivered_bytes: accecn.delivered_bytes(),
+                failures: accecn.failures(),
+                seen: accecn.seen(),
+            }),
         }
     }
 

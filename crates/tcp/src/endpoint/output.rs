@@ -68,6 +68,9 @@ impl Endpoint {
                 return self.poll_reflected(now, segment);
             }
             self.snd.grant.last = 0;
+            if self.snd.ecn {
+                self.size_segments(now);
+            }
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
             self.sender.poll(&mut self.snd, &mut cx)
         };
@@ -95,10 +98,14 @@ impl Endpoint {
         if t.fin {
             segment.flags |= Flags::FIN;
         }
-        if self.snd.ecn && t.len > 0 && !t.retransmission {
-            segment.ecn = Ecn::Ect0;
-            if t.cwr {
-                segment.flags |= Flags::CWR;
+        if self.snd.ecn {
+            if self.snd.accecn.is_some() {
+                self.write_accurate(now, segment, None);
+            } else if t.len > 0 && !t.retransmission {
+                segment.ecn = Ecn::Ect0;
+                if t.cwr {
+                    segment.flags |= Flags::CWR;
+                }
             }
         }
         self.snd.last_sent = now;
@@ -132,11 +139,15 @@ impl Endpoint {
             segment.flags |= Flags::FIN;
         }
         self.challenges = false;
+        let dsack = if self.snd.ecn { self.rcv.dsack } else { None };
         if self.rcv.sack && (!self.rcv.out_of_order.is_empty() || self.rcv.dsack.is_some()) {
             let room = if self.rcv.timestamps { 3 } else { 4 };
             self.rcv.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));
             self.rcv.dsack = None;
             self.rcv.withheld = None;
+        }
+        if self.snd.ecn {
+            self.write_accurate(now, segment, dsack.map(|(first, _)| first));
         }
         true
     }
@@ -154,6 +165,9 @@ impl Endpoint {
         segment.flags = Flags::ACK | feedback;
         segment.offset = 0;
         segment.len = 0;
+        if self.snd.accecn.is_some() {
+            self.write_accurate(now, segment, None);
+        }
         true
     }
 

@@ -1,6 +1,7 @@
 //! The application's side of a connection.
 
 use super::{Endpoint, State};
+use crate::accecn;
 use crate::clock::Nanos;
 use crate::context::Context;
 
@@ -64,6 +65,14 @@ impl Endpoint {
     /// The handshake was completed, whatever came after it.
     pub fn established(&self) -> bool {
         self.snd.una > self.snd.iss
+    }
+
+    /// The host's settings of Accurate ECN have changed, which open connections follow (its sysctls are read for each packet).
+    pub fn set_accecn(&mut self, settings: accecn::Settings) {
+        self.handshake.accecn = settings;
+        if let Some(accecn) = &mut self.snd.accecn {
+            accecn.set(settings);
+        }
     }
 
     /// ECN was negotiated (RFC 3168 section 6.1.1).

@@ -9,7 +9,7 @@ mod windows_7;
 
 use crate::stack::{Profile, ProfileError, Sysctl};
 
-/// Every stack of the catalogue, each with its system's defaults. Of a family, the newest stands last.
+/// Every stack of the catalogue, each with its system's defaults. Of a family, the one that its plain name means stands last.
 pub fn all() -> Vec<Box<dyn Profile>> {
     let mut stacks: Vec<Box<dyn Profile>> = Vec::new();
     stacks.extend(freebsd::all().into_iter().map(|stack| Box::new(stack) as Box<dyn Profile>));
@@ -18,12 +18,12 @@ pub fn all() -> Vec<Box<dyn Profile>> {
     stacks
 }
 
-/// The stack called `name`, or the newest of the family called `name`.
+/// The stack called `name`, or the last of the family called `name`.
 pub fn find(name: &str) -> Option<Box<dyn Profile>> {
     let mut stacks = all();
     let exact = stacks.iter().position(|p| p.spec().name == name);
-    let newest = || stacks.iter().rposition(|p| p.spec().family.as_str() == name);
-    let index = exact.or_else(newest)?;
+    let last = || stacks.iter().rposition(|p| p.spec().family.as_str() == name);
+    let index = exact.or_else(last)?;
     Some(stacks.swap_remove(index))
 }
 

@@ -87,6 +87,7 @@ pub(super) fn profile() -> Windows {
             // A tick of 15.625 ms.
             hz: 64,
             ecn: EcnMode::Off,
+            accecn: crate::accecn::Settings::NONE,
             timestamps: false,
             sack: true,
             window_scaling: true,

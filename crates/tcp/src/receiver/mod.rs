@@ -247,6 +247,18 @@ pub trait Receiver: Send {
         rcv.ack_now |= answer.ack_now;
     }
 
+    /// A segment came on a connection with Accurate ECN, whose ACKs have counters of their own: whether one leaves at once. `hurries`:
+    /// the ECN field has changed, or an ACK is overdue.
+    fn on_accurate_ecn(
+        &mut self,
+        rcv: &mut ReceiveState,
+        _segment: &EcnSegment,
+        answer: EcnAnswer,
+        hurries: bool,
+    ) {
+        rcv.ack_now |= answer.ack_now || hurries;
+    }
+
     /// Tells the fate of a segment that ends beyond the window.
     fn overshoot(&self, _rcv: &ReceiveState) -> Overshoot {
         Overshoot::Trimmed

@@ -12,6 +12,7 @@ use std::any::Any;
 
 use wire::Flags;
 
+use crate::accecn::AccEcn;
 use crate::cc::Phase;
 use crate::clock::Nanos;
 use crate::context::{Context, EcnAnswer, EcnSegment};
@@ -46,7 +47,7 @@ pub struct SendState {
     pub wscale: u8,
     /// The MSS agreed in the handshake: the smaller of the two options (1460 on Ethernet).
     pub mss: u32,
-    /// Payload of a full segment: `mss` less the options of every segment (1448 with timestamps).
+    /// Payload of a full segment that leaves now: `mss` less its options (1448 with timestamps).
     pub payload: u32,
     /// Timestamps agreed.
     pub timestamps: bool,
@@ -54,6 +55,8 @@ pub struct SendState {
     pub sack: bool,
     /// ECN agreed.
     pub ecn: bool,
+    /// Counters of Accurate ECN, where that was agreed.
+    pub accecn: Option<Box<AccEcn>>,
     /// Segmentation offload: a transmission may be up to [`SendState::tso_max`] bytes long.
     pub tso: bool,
     /// Largest payload of one transmission with segmentation offload.
@@ -273,6 +276,8 @@ pub struct SegmentCounts {
     pub retransmitted: u32,
     /// Delivered so far.
     pub delivered: u64,
+    /// Packets delivered with a mark.
+    pub delivered_ce: u64,
     /// The reordering that is reckoned with.
     pub reordering: u32,
     /// Doublings of the timeout.

@@ -1,5 +1,6 @@
 //! Linux's stacks from outside: two endpoints over a path, beside recordings, published figures and measurements.
 
+mod accecn;
 mod bbr;
 mod dctcp;
 mod hooks;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Ends, IPV6_HEADER, NotTcp, PROTOCOL_TCP, Packet, kind};
-use crate::segment::{Ecn, Flags, Options, SackBlocks, Segment, TCP_HEADER};
+use crate::segment::{AccEcnCounters, Ecn, Flags, Options, SackBlocks, Segment, TCP_HEADER};
 
 /// The fragment offset of IPv4, without the flags before it.
 const FRAGMENT_OFFSET: u16 = 0x1fff;
@@ -190,6 +190,13 @@ fn parse_options(mut bytes: &[u8], segment: &mut Segment) {
             }
             (kind::SACK_PERMITTED, 0) if syn => segment.options |= Options::SACK_PERMITTED,
             (kind::TIMESTAMPS, 8) => timestamps(value, segment),
+            (AccEcnCounters::ORDER_0 | AccEcnCounters::ORDER_1, _) => {
+                segment.options |= Options::ACCECN;
+                segment.accecn = AccEcnCounters::new(option);
+                for counter in value.chunks_exact(3) {
+                    segment.accecn.push(u32::from_be_bytes([0, counter[0], counter[1], counter[2]]));
+                }
+            }
             (kind::SACK, 8 | 16 | 24 | 32) => {
                 segment.sack = SackBlocks::default();
                 for block in value.chunks_exact(8) {

@@ -7,12 +7,14 @@ use proptest::prelude::*;
 use super::read::ecn;
 use super::write::OptionBytes;
 use super::*;
-use crate::segment::{Flags, Options};
+use crate::segment::{AccEcnCounters, Flags, Options};
 
 const ENDS: Ends<Ipv4Addr> =
     Ends { src: Ipv4Addr::new(10, 0, 0, 1), dst: Ipv4Addr::new(10, 0, 1, 1), sport: 40000, dport: 5201 };
 const ALL: Options =
     Options(Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0 | Options::TIMESTAMPS.0);
+
+const ESTABLISHED: Options = Options(Options::TIMESTAMPS.0 | Options::ACCECN.0);
 
 fn options_of(segment: &Segment, layout: SynLayout) -> Vec<u8> {
     OptionBytes::of(segment, layout).as_slice().to_vec()
@@ -41,6 +43,32 @@ fn a_syn_of_each_system_has_its_layout() {
     );
     assert_eq!(options_of(&plain, SynLayout::FreeBsd), [&mss[..], &[1, 3, 3, 8], &[4, 2, 0, 0]].concat());
     assert_eq!(options_of(&plain, SynLayout::Linux), [&mss[..], &[1, 1, 4, 2], &[1, 3, 3, 8]].concat());
+}
+
+/// The layouts of `tcp_options_write` in Linux's tcp_output.c.
+#[test]
+fn counters_of_accurate_ecn_stand_behind_timestamps_and_in_the_padding_of_sack_blocks() {
+    let mut segment = Segment { options: Options::ACCECN, ..Segment::default() };
+    segment.accecn = AccEcnCounters::new(AccEcnCounters::ORDER_1);
+    segment.accecn.push(0x01_0203);
+    let mut blocked = segment;
+    blocked.sack.push(7, 9);
+    let block = [0, 0, 0, 7, 0, 0, 0, 9];
+    assert_eq!(options_of(&segment, SynLayout::Linux), [174, 5, 1, 2, 3, 1, 1, 1]);
+    assert_eq!(options_of(&blocked, SynLayout::Linux), [&[174, 5, 1, 2, 3, 1, 5, 10][..], &block].concat());
+    blocked.accecn = AccEcnCounters::new(AccEcnCounters::ORDER_0);
+    assert_eq!(options_of(&blocked, SynLayout::Linux), [&[172, 2, 5, 10][..], &block].concat());
+
+    let options = Options(Options::MSS.0 | Options::SACK_PERMITTED.0 | Options::ACCECN.0);
+    let syn = Segment { options, mss: 1460, flags: Flags::SYN, ..segment };
+    let counters = [174, 5, 1, 2, 3, 1, 1, 1];
+    assert_eq!(options_of(&syn, SynLayout::Linux), [&[2, 4, 5, 180][..], &counters, &[1, 1, 4, 2]].concat());
+    let stamped = Segment { options: options | Options::TIMESTAMPS, ..syn };
+    let timestamps = [4, 2, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(
+        options_of(&stamped, SynLayout::Linux),
+        [&[2, 4, 5, 180][..], &timestamps, &counters].concat()
+    );
 }
 
 #[test]
@@ -136,21 +164,13 @@ fn extension_headers_of_ipv6_are_passed() {
 fn segments() -> impl Strategy<Value = Segment> {
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=4);
     let numbers = any::<(u32, u32, u32, u32, u16, u16, u8)>();
-    (numbers, sack, 0..0x200u16, 0..16u8, 0..4u8, 0..200u32).prop_map(
-        |((seq, ack, tsval, tsecr, window, mss, wscale), blocks, flags, options, traffic_class, len)| {
+    let counters = (any::<bool>(), prop::collection::vec(any::<u32>(), 0..=3));
+    (numbers, sack, 0..0x200u16, 0..32u8, 0..4u8, 0..200u32, counters).prop_map(
+        |((seq, ack, tsval, tsecr, window, mss, wscale), blocks, flags, options, class, len, counters)| {
             let flags = Flags(flags);
-            let mut segment = Segment {
-                seq,
-                ack,
-                window,
-                flags,
-                len,
-                ecn: ecn(traffic_class),
-                frames: 1,
-                ..Segment::default()
-            };
-            segment.options =
-                Options(if flags.has(Flags::SYN) { options } else { options & Options::TIMESTAMPS.0 });
+            let mut segment =
+                Segment { seq, ack, window, flags, len, ecn: ecn(class), frames: 1, ..Segment::default() };
+            segment.options = Options(if flags.has(Flags::SYN) { options } else { options & ESTABLISHED.0 });
             if segment.options.has(Options::MSS) {
                 segment.mss = mss;
             }
@@ -159,6 +179,11 @@ fn segments() -> impl Strategy<Value = Segment> {
             }
             if segment.options.has(Options::TIMESTAMPS) {
                 (segment.tsval, segment.tsecr) = (tsval, tsecr);
+            }
+            if segment.options.has(Options::ACCECN) {
+                let [order_0, order_1] = [AccEcnCounters::ORDER_0, AccEcnCounters::ORDER_1];
+                segment.accecn = AccEcnCounters::new(if counters.0 { order_1 } else { order_0 });
+                counters.1.iter().for_each(|&counter| segment.accecn.push(counter));
             }
             let fitting = (MAX_OPTIONS as u32 - segment.option_bytes()).saturating_sub(4) / 8;
             blocks.iter().take(fitting as usize).for_each(|&(left, right)| segment.sack.push(left, right));

@@ -154,6 +154,9 @@ impl OptionBytes {
             if has(Options::TIMESTAMPS) {
                 options.timestamps(segment);
             }
+            if has(Options::ACCECN) {
+                options.accecn(segment, !segment.sack.is_empty());
+            }
         } else {
             if has(Options::MSS) {
                 options.put(&[kind::MSS, 4]);
@@ -172,7 +175,14 @@ impl OptionBytes {
                     }
                 }
                 SynLayout::Linux => {
+                    // Counters stand behind timestamps, whose word SACK permitted shares, and before it where it is by itself.
+                    if has(Options::ACCECN) && !has(Options::TIMESTAMPS) {
+                        options.accecn(segment, false);
+                    }
                     options.sack_permitted_and_timestamps(segment);
+                    if has(Options::ACCECN) && has(Options::TIMESTAMPS) {
+                        options.accecn(segment, false);
+                    }
                     if has(Options::WSCALE) {
                         options.window_scale(segment);
                     }
@@ -184,6 +194,12 @@ impl OptionBytes {
                     options.sack_permitted_and_timestamps(segment);
                 }
             }
+            if has(Options::ACCECN) && layout != SynLayout::Linux {
+                while !options.length.is_multiple_of(4) {
+                    options.put(&[kind::NOP]);
+                }
+                options.accecn(segment, false);
+            }
             // Nothing is read behind END.
             let padding = if segment.sack.is_empty() { kind::END } else { kind::NOP };
             while !options.length.is_multiple_of(4) {
@@ -191,15 +207,32 @@ impl OptionBytes {
             }
         }
         let blocks = segment.sack.as_slice();
-        let fitting = blocks.len().min((MAX_OPTIONS - options.length).saturating_sub(4) / 8);
+        let fitting = blocks.len().min((MAX_OPTIONS - (options.length & !3)).saturating_sub(4) / 8);
         if fitting > 0 {
-            options.put(&[kind::NOP, kind::NOP, kind::SACK, 2 + 8 * fitting as u8]);
+            while options.length % 4 != 2 {
+                options.put(&[kind::NOP]);
+            }
+            options.put(&[kind::SACK, 2 + 8 * fitting as u8]);
             for (left, right) in &blocks[..fitting] {
                 options.put(&left.to_be_bytes());
                 options.put(&right.to_be_bytes());
             }
         }
+        while !options.length.is_multiple_of(4) {
+            options.put(&[kind::NOP]);
+        }
         options
+    }
+
+    /// Counters of Accurate ECN. Up to two bytes beyond whole words stand where the padding of SACK blocks would (`shares`).
+    fn accecn(&mut self, segment: &Segment, shares: bool) {
+        let counters = &segment.accecn;
+        self.put(&[counters.kind(), counters.bytes() as u8]);
+        counters.iter().for_each(|(_, counter)| self.put(&counter.to_be_bytes()[1..]));
+        let shares = shares && self.length % 4 <= 2;
+        while !shares && !self.length.is_multiple_of(4) {
+            self.put(&[kind::NOP]);
+        }
     }
 
     #[inline]

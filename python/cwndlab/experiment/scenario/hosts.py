@@ -23,6 +23,7 @@ from cwndlab.experiment.schema import (
     Nic,
     Noise,
 )
+from cwndlab.experiment.schema.hosts import ACCURATE
 from cwndlab.experiment.units import BadValue
 
 TSO_MAX = 65_536
@@ -144,6 +145,7 @@ class Hosts(Resolver):
             )
             raise Misplaced(("hosts", origin(name, self.spec.hosts), "mss"), bad)
         _check_tso(host.nic, host.mss or mtu - HEADERS, ("hosts", origin(name, self.spec.hosts), "nic"))
+        _check_ecn(host, stack, ("hosts", origin(name, self.spec.hosts), "ecn"))
         return {
             "name": name,
             "stack": stack.name,
@@ -224,8 +226,17 @@ def _check_guest(host: Host, stack: Stack, path: Path) -> None:
             raise Misplaced(
                 (*path, *key), BadValue(problem=f"not for {stack.name}, which is no kernel's TCP")
             )
-    if host.ecn == "accept" and not stack.packets:
-        raise Misplaced((*path, "ecn"), BadValue("'accept'", f"on or off, as {stack.name} agrees on nothing"))
+    agreed = ("accept",) if stack.packets else ()
+    if host.ecn not in (None, "on", "off", *agreed):
+        expected = "on, off or accept" if agreed else f"on or off, as {stack.name} agrees on nothing"
+        raise Misplaced((*path, "ecn"), BadValue(shown(host.ecn), expected))
+
+
+def _check_ecn(host: Host, stack: Stack, path: Path) -> None:
+    """Refuse Accurate ECN of a system that does not have it."""
+    if host.ecn in ACCURATE and not (stack.accurate_ecn or stack.guest):
+        expected = f"off, accept or on, as {stack.name} has no Accurate ECN"
+        raise Misplaced(path, BadValue(shown(host.ecn), expected))
 
 
 def _check_tso(nic: Nic, mss: int, path: Path) -> None:

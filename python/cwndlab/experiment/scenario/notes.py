@@ -167,7 +167,7 @@ def _ecn_without_marks(run: Routed) -> Found:
     """Flows that ask for ECN on a way on which no queue marks."""
     for flow in run.flows:
         sender, receiver = run.hosts[flow["from"]], run.hosts[flow["to"]]
-        asked = sender["ecn"] == "on"
+        asked = sender["ecn"] in ("on", "accurate", "on-accept-accurate")
         if is_datagrams(flow):
             asked = app_of(flow).get("ecn") in ("ect0", "ect1")
         elif asked and receiver["ecn"] == "off":

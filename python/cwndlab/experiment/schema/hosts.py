@@ -25,6 +25,9 @@ from cwndlab.experiment.schema.leaves import (
 )
 from cwndlab.experiment.schema.section import Section, about, required
 
+ACCURATE = ("accurate", "on-accept-accurate", "accept-accurate")
+"""Words of `ecn:` for a system with Accurate ECN."""
+
 
 class Coalesce(Section):
     """Interrupt moderation of a network interface."""
@@ -126,7 +129,9 @@ class Host(Section):
     sndbuf: Buffer = about("SO_SNDBUF of its sockets; auto is autotuning within the sysctls", "auto")
     rcvbuf: Buffer = about("SO_RCVBUF of its sockets; auto is autotuning within the sysctls", "auto")
     mss: Annotated[int, *byte_count(88, 65495)] | None = about("MSS announced; default MTU - 40")
-    ecn: Annotated[str, *word("off", "accept", "on")] | None = about("ECN (RFC 3168); default the system's")
+    ecn: Annotated[str, *word("off", "accept", "on", *ACCURATE)] | None = about(
+        "ECN (RFC 3168), or Accurate ECN too (RFC 9768); default the system's"
+    )
     hz: Annotated[int, *ticks()] | None = about("clock ticks per second; default the system's")
     sysctl: dict[str, SysctlValue] = about("sysctls by their real names", {})
     nic: Nic = about("network interface", Nic())

@@ -215,7 +215,10 @@ impl Draw {
             stack: stack.spec().name.into(),
             hz: self.of(&[10, 64, 100, 250, 1000, 10_000]),
             mss,
-            ecn: self.of(&[Ecn::Off, Ecn::Accept, Ecn::On]),
+            ecn: match stack.spec().accecn.known {
+                true => self.of(&[Ecn::Accurate, Ecn::OnAcceptAccurate, Ecn::AcceptAccurate]),
+                false => self.of(&[Ecn::Off, Ecn::Accept, Ecn::On]),
+            },
             sysctl,
             nic: Nic {
                 tx_queue: self.small(0, 1_000_000_000),

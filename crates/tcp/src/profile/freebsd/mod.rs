@@ -159,6 +159,7 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
         cc_alias: &[("reno", "newreno")],
         hz: 1000,
         ecn: EcnMode::Off,
+        accecn: crate::accecn::Settings::NONE,
         timestamps: true,
         window_scaling: true,
         sack: true,

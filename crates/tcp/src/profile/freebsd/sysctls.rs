@@ -206,7 +206,7 @@ pub(super) const KNOBS: &[Knob] = &[
         get: |p| match p.spec.ecn {
             EcnMode::Off => 0,
             EcnMode::On => 1,
-            EcnMode::Accept => 2,
+            _ => 2,
         },
         set: |p, value| {
             p.spec.ecn = match value {

@@ -4,7 +4,9 @@ mod v3_9;
 mod v6_12;
 mod v6_18;
 mod v6_8;
+mod v7_3;
 
+use crate::accecn::Settings;
 use crate::cc::linux::replay::Replay;
 use crate::cc::{Module, linux};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
@@ -61,6 +63,7 @@ impl LinuxProfile {
                 cc_alias: &[("newreno", "reno")],
                 hz: 1000,
                 ecn: EcnMode::Accept,
+                accecn: Settings::NONE,
                 timestamps: true,
                 window_scaling: true,
                 sack: true,
@@ -92,9 +95,9 @@ impl LinuxProfile {
     }
 }
 
-/// Every Linux, the newest last.
+/// Every Linux. The newest that was recorded on a live kernel, which plain `linux` means, is last.
 pub(super) fn all() -> Vec<LinuxProfile> {
-    vec![v3_9::profile(), v6_8::profile(), v6_12::profile(), v6_18::profile()]
+    vec![v3_9::profile(), v6_8::profile(), v6_12::profile(), v7_3::profile(), v6_18::profile()]
 }
 
 /// Least receive buffer, bytes: the memory of a packet of 2 KiB with its metadata (SOCK_MIN_RCVBUF).
@@ -190,6 +193,14 @@ impl Profile for LinuxProfile {
         let module = known.then(|| self.modules.get(cc)).flatten()?;
         Some(Replay::new(module.connect(&self.config), mss, self.spec.hz, told))
     }
+}
+
+fn get_ecn(profile: &LinuxProfile) -> i64 {
+    EcnMode::LINUX.iter().position(|&mode| mode == profile.spec.ecn).unwrap_or(0) as i64
+}
+
+fn set_ecn(profile: &mut LinuxProfile, value: i64) {
+    profile.spec.ecn = EcnMode::LINUX[value as usize];
 }
 
 const SWITCH: (i64, i64) = (0, 1);
@@ -309,18 +320,8 @@ static COMMON: [Knob; 23] = [
         name: "net.ipv4.tcp_ecn",
         range: (0, 2),
         about: "ECN: 0 off, 1 ask and accept, 2 accept",
-        get: |p| match p.spec.ecn {
-            EcnMode::Off => 0,
-            EcnMode::On => 1,
-            EcnMode::Accept => 2,
-        },
-        set: |p, v| {
-            p.spec.ecn = match v {
-                0 => EcnMode::Off,
-                1 => EcnMode::On,
-                _ => EcnMode::Accept,
-            };
-        },
+        get: get_ecn,
+        set: set_ecn,
     },
     Knob {
         name: "net.ipv4.tcp_syn_retries",

@@ -5,7 +5,7 @@ use super::{v6_8, v6_12};
 use crate::linux_config::Config;
 
 /// Sysctls that are new in this era.
-static OWN: [Knob; 1] = [Knob {
+pub(super) static OWN: [Knob; 1] = [Knob {
     name: "net.ipv4.tcp_rto_max_ms",
     range: (1000, 120_000),
     about: "longest retransmission timeout, of SYNs too, ms",

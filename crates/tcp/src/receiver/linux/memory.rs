@@ -273,13 +273,18 @@ impl LinuxReceiver {
     /// Out-of-order data opens the buffer too, where the version does so.
     pub(super) fn adjust_out_of_order(&mut self, rcv: &mut ReceiveState) {
         if self.config.drs == Drs::GrowthOutOfOrder && self.config.moderate_rcvbuf && rcv.rcvbuf_auto {
-            let window = 2 * self.space.space + out_of_order_span(rcv);
+            let window = self.grown(2 * self.space.space, self.space.space) + out_of_order_span(rcv);
             self.grow_buffer(rcv, window);
         }
     }
 
-    /// `window` plus twice its share of the growth since the last round trip.
+    /// `window` plus twice its share of the growth since the last round trip. Where round trips are short, plus a part as large as
+    /// they are of what is called low (tcp_rcvbuf_grow).
     fn grown(&self, window: u64, copied: u64) -> u64 {
+        let (rtt, low) = (self.rtt.rtt8 >> 3, self.config.rcvbuf_low_rtt_us);
+        if rtt < low {
+            return window + window.saturating_mul(rtt) / low;
+        }
         let previous = self.space.space.max(1);
         let growth = u128::from(window) * u128::from(copied - self.space.space) / u128::from(previous);
         window.saturating_add(2 * growth.min(u128::from(u32::MAX)) as u64)

@@ -67,6 +67,8 @@ pub struct LinuxReceiver {
     ect_seen: bool,
     /// The segment at hand is marked, or was sent again, and grants quick ACKs.
     ecn_quickacks: bool,
+    /// The next data is acknowledged at once (ICSK_ACK_NOW).
+    hurries: bool,
 }
 
 /// A delayed ACK.
@@ -145,6 +147,7 @@ impl LinuxReceiver {
             compression: Compression::default(),
             ect_seen: false,
             ecn_quickacks: false,
+            hurries: false,
         }
     }
 
@@ -265,7 +268,7 @@ impl LinuxReceiver {
     ) {
         let unacked = rcv.nxt - rcv.last_ack;
         let two_packets = unacked > self.rcv_mss && self.select_window(rcv) >= rcv.offered().max(1);
-        if two_packets || (self.quick > 0 && !self.pingpong) || now_please {
+        if two_packets || (self.quick > 0 && !self.pingpong) || now_please || self.hurries {
             rcv.ack_now = true;
             return;
         }
@@ -301,8 +304,8 @@ impl LinuxReceiver {
     fn compress_ack(&mut self, cx: &Context<'_>) {
         self.compression.held += 1;
         if self.compression.until.is_none() {
-            let twentieth = (self.rtt.rtt8 >> 3) * 1000 / 20;
-            let delay = self.config.comp_sack_delay_ns.min(twentieth);
+            let share = (self.rtt.rtt8 >> 3) * 10 * u64::from(self.config.comp_sack_rtt_percent);
+            let delay = self.config.comp_sack_delay_ns.min(share);
             // The kernel may fire anywhere in the slack; an otherwise idle timer fires at its end.
             self.compression.until = Some(cx.now + delay + self.config.comp_sack_slack_ns);
         }
@@ -409,6 +412,20 @@ impl Receiver for LinuxReceiver {
         rcv.feedback = echo(answer.echoes_ce || segment.ce);
     }
 
+    fn on_accurate_ecn(
+        &mut self,
+        rcv: &mut ReceiveState,
+        segment: &EcnSegment,
+        answer: EcnAnswer,
+        hurries: bool,
+    ) {
+        self.hurries |= hurries;
+        self.ecn_quickacks = segment.payload > 0 && !segment.capable && self.ect_seen;
+        self.ect_seen |= segment.capable;
+        rcv.ack_now |= answer.ack_now;
+        rcv.reflected = answer.first.map(|(ack, _)| (ack, rcv.feedback)).or(rcv.reflected);
+    }
+
     fn delays_ack(&self) -> bool {
         self.delayed.is_some()
     }
@@ -505,6 +522,7 @@ impl Receiver for LinuxReceiver {
             self.pingpong = self.jiffies - self.last_received < self.ato;
         }
         self.scheduled = false;
+        self.hurries = false;
         self.pushed = false;
         self.delayed = None;
         self.compression.held = 0;

@@ -2,7 +2,8 @@
 
 use super::LinuxSender;
 use super::scoreboard::{self, EVER_RETRANS, Id, LOST, RETRANS, SACKED};
-use crate::cc::linux::{AckEvent, AckSample, CwndEvent, RateSample};
+use crate::accecn::Delivery;
+use crate::cc::linux::{AckEvent, AckSample, CaState, CwndEvent, RateSample};
 use crate::clock::{MILLISECOND, Nanos};
 use crate::context::Context;
 use crate::event::EventKind;
@@ -38,6 +39,10 @@ pub(super) struct Progress {
     /// A D-SACK answers the tail loss probe.
     pub(super) dsack_tlp: bool,
     pub(super) ece: bool,
+    /// Accurate ECN tells more than the same number.
+    pub(super) accurate_news: bool,
+    /// Bytes of packets that were SACKed.
+    pub(super) sacked_bytes: u64,
     /// The new head of the queue was SACKed: the peer has thrown it away.
     pub(super) reneging: bool,
     /// It had done so before this ACK.
@@ -76,6 +81,8 @@ impl LinuxSender {
             dsack: false,
             dsack_tlp: false,
             ece: ack.ece(),
+            accurate_news: false,
+            sacked_bytes: 0,
             reneging: false,
             had_reneged: self.reneged,
             not_dup: ack.payload > 0 || ack.fin || snd.wnd != ack.previous_wnd,
@@ -97,7 +104,8 @@ impl LinuxSender {
     pub(super) fn tell_in_ack(&mut self, snd: &SendState, ack: &Ack<'_>, p: &Progress) {
         let window_same = snd.wnd == ack.previous_wnd;
         let blocks = !ack.sack.is_empty() || ack.dsack.is_some();
-        let fast = p.advanced && window_same && !blocks && !p.ece && ack.payload == 0 && !ack.fin;
+        let plain = p.advanced && window_same && !blocks && ack.payload == 0 && !ack.fin;
+        let fast = plain && !p.ece && !p.accurate_news;
         if !self.is_modern() {
             let event = if fast { CwndEvent::FastAck } else { CwndEvent::SlowAck };
             return self.cc.cwnd_event(&mut self.core, event);
@@ -157,6 +165,7 @@ impl LinuxSender {
     fn sack_packet(&mut self, id: Id, p: &mut Progress) {
         let packet = *self.board.get(id);
         p.sacked = true;
+        p.sacked_bytes += u64::from(packet.len);
         if !packet.has(RETRANS | EVER_RETRANS) {
             if packet.seq < p.prior_fack {
                 p.reordered = p.reordered.min(packet.seq);
@@ -323,6 +332,29 @@ impl LinuxSender {
         self.rack_advance(&last);
         self.rate_delivered(&last, p);
         packets
+    }
+
+    /// Takes in what an ACK tells by Accurate ECN of the packets it delivers: an echo where more were marked (tcp_accecn_process).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_accurate_ecn(&mut self, snd: &mut SendState, ack: &Ack<'_>, p: &mut Progress) {
+        let Some(accecn) = &mut snd.accecn else { return };
+        p.accurate_news = accecn.news();
+        let window_same = snd.wnd == ack.previous_wnd;
+        let blocks = !ack.sack.is_empty() || ack.dsack.is_some();
+        let plain = p.advanced && window_same && !blocks && ack.payload == 0 && !ack.fin;
+        let head = self.board.front().map_or(self.core.una, |packet| packet.seq);
+        let delivery = Delivery {
+            packets: (self.core.delivered - p.prior_delivered) as u32,
+            bytes: if p.acked { head.saturating_sub(p.prior_una) } else { p.sacked_bytes },
+            forward: p.acked || p.sacked,
+            slow: !plain || p.accurate_news,
+            exact: self.sack_ok || matches!(self.core.state, CaState::Open | CaState::Cwr),
+            mss: self.core.mss,
+            sent: snd.max - snd.iss,
+        };
+        p.ece = accecn.deliver(&delivery) > 0;
+        self.core.delivered_ce = u64::from(accecn.delivered_ce());
     }
 
     /// Round trips from the packets the ACK delivered: feeds the estimator, tells the congestion control.

@@ -39,7 +39,7 @@ impl LinuxSender {
         window: u64,
         in_flight: u32,
     ) -> Result<u64, Limit> {
-        let mss = u64::from(self.core.mss);
+        let mss = u64::from(snd.payload);
         let cwnd_room = u64::from(self.core.cwnd - in_flight) * mss;
         let segments = self.tso_segments(snd);
         let most = segments * mss;
@@ -83,7 +83,7 @@ impl LinuxSender {
 
     /// Segments of one burst: a millisecond at the pacing rate, and up to 64 KB on short paths.
     pub(super) fn tso_segments(&self, snd: &SendState) -> u64 {
-        let mss = u64::from(self.core.mss);
+        let mss = u64::from(snd.payload);
         let most = (u64::from(snd.tso_max) / mss).min(u64::from(self.config.gso_max_segs)).max(1);
         if !self.is_modern() {
             return most;

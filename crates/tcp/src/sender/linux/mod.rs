@@ -218,6 +218,7 @@ impl Sender for LinuxSender {
         self.core.mss = snd.payload;
         self.core.gso = snd.tso;
         self.core.ecn = snd.ecn;
+        self.core.delivered_ce = snd.accecn.as_ref().map_or(0, |accecn| u64::from(accecn.delivered_ce()));
         self.core.receiving.nxt = opening.rcv_nxt;
         self.sack_ok = snd.sack;
         self.core.una = snd.una;
@@ -350,6 +351,7 @@ impl Sender for LinuxSender {
             lost: core.lost_out,
             retransmitted: core.retrans_out,
             delivered: core.delivered,
+            delivered_ce: core.delivered_ce,
             reordering: self.reordering,
             backoff: self.backoff,
         })

@@ -32,6 +32,9 @@ impl LinuxSender {
             self.tell_in_ack(snd, ack, &p);
         }
         if p.prior_packets == 0 {
+            if snd.ecn {
+                self.take_accurate_ecn(snd, ack, &mut p);
+            }
             if self.config.ack_event_after_cleaning {
                 self.tell_in_ack(snd, ack, &p);
             }
@@ -51,6 +54,9 @@ impl LinuxSender {
             self.check_reordering(&p);
         }
         self.rack_adapt(p.rate.prior_delivered);
+        if snd.ecn {
+            self.take_accurate_ecn(snd, ack, &mut p);
+        }
         if self.config.ack_event_after_cleaning {
             self.tell_in_ack(snd, ack, &p);
         }

@@ -162,7 +162,7 @@ impl LinuxSender {
             Limit::Pacing
         } else if snd.unsent() == 0 {
             if snd.app_blocked { self.buffer_limits(0) } else { Limit::App }
-        } else if waits.min(u64::from(self.core.mss)) > (snd.una + snd.wnd).saturating_sub(snd.max) {
+        } else if waits.min(u64::from(snd.payload)) > (snd.una + snd.wnd).saturating_sub(snd.max) {
             Limit::Rwnd
         } else {
             Limit::Pacing
@@ -251,7 +251,7 @@ impl LinuxSender {
                 Some(transmit)
             }
             Forced::LossProbe => {
-                let first = u64::from(self.core.mss).min(snd.unsent());
+                let first = u64::from(snd.payload).min(snd.unsent());
                 let transmit = if snd.unsent() > 0 && snd.max + first <= snd.una + snd.wnd {
                     let transmit = self.transmit_new(first, snd, cx);
                     let transmit = self.end_burst(transmit, self.board.tail() - 1);
@@ -273,7 +273,7 @@ impl LinuxSender {
             Forced::WindowProbe => {
                 let room = (snd.una + snd.wnd).saturating_sub(snd.max);
                 if room > 0 && snd.unsent() > 0 {
-                    let len = room.min(snd.unsent()).min(u64::from(self.core.mss));
+                    let len = room.min(snd.unsent()).min(u64::from(snd.payload));
                     let transmit = self.transmit_new(len, snd, cx);
                     return Some(self.end_burst(transmit, self.board.tail() - 1));
                 }
@@ -410,7 +410,7 @@ impl LinuxSender {
         if self.core.packets_out == 0 && snd.una + snd.wnd > snd.max {
             self.restart_after_idle();
         }
-        let mss = u64::from(self.core.mss);
+        let mss = u64::from(snd.payload);
         let payload = snd.end - snd.max.min(snd.end);
         let one = mss + u64::from(snd.fin && payload <= mss);
         let within_burst = !snd.tso && self.output.burst.packets > 0 && !self.output.burst.resent;
@@ -440,7 +440,7 @@ impl LinuxSender {
             self.output.cwnd_limited = true;
             return Err(Limit::Cwnd);
         }
-        let mss = u64::from(self.core.mss);
+        let mss = u64::from(snd.payload);
         let window = (snd.una + snd.wnd).saturating_sub(snd.max);
         if payload.min(mss) > window {
             return Err(Limit::Rwnd);
@@ -478,7 +478,7 @@ impl LinuxSender {
     /// The books of a first transmission.
     #[inline(always)]
     fn record_new(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) {
-        let plain = len == u64::from(self.core.mss)
+        let plain = len == u64::from(snd.payload)
             && snd.max + len <= snd.end
             && self.core.in_flight() > 0
             && self.probes_tail()
@@ -524,7 +524,7 @@ impl LinuxSender {
         let payload = len - u64::from(fin);
         let prior_packets = self.core.packets_out;
         let departure = self.set_departure(payload);
-        let mss = u64::from(self.core.mss);
+        let mss = u64::from(snd.payload);
         let mut template = Packet { sent: departure, ..Packet::default() };
         template.note_delivery(&self.core);
         let modern = self.is_modern();

@@ -75,7 +75,7 @@ impl LinuxSender {
         let mut space = waiting.max(1).next_multiple_of(buffer) - waiting;
         if waiting <= buffer {
             // Burst by burst, until so much was written that all is pushed. If it leaves whole, a buffer has to be begun.
-            let burst = segments * u64::from(self.core.mss);
+            let burst = segments * u64::from(snd.payload);
             let pushed = space + self.until_forced(snd).saturating_sub(space).next_multiple_of(burst);
             space = if leaving >= waiting + pushed { pushed } else { space + leaving };
         }
@@ -91,10 +91,10 @@ impl LinuxSender {
         if waiting == 0 || (snd.end == self.output.written_at_wait && !snd.app_blocked) {
             return (waiting, leaving);
         }
-        if leaving < waiting - waiting % u64::from(self.core.mss) {
+        if leaving < waiting - waiting % u64::from(snd.payload) {
             return (waiting - leaving, 0);
         }
-        let rest = waiting % u64::from(self.core.mss);
+        let rest = waiting % u64::from(snd.payload);
         let held = rest > 0 && self.nagle_holds(snd, rest);
         (if held { rest } else { 0 }, (leaving + rest).saturating_sub(waiting))
     }
@@ -109,7 +109,7 @@ impl LinuxSender {
     /// the host's queue let go, in bursts of `segments`.
     pub(super) fn may_leave_at_once(&self, snd: &SendState, segments: u64) -> u64 {
         let core = &self.core;
-        let mss = u64::from(core.mss);
+        let mss = u64::from(snd.payload);
         let window = (snd.una + snd.wnd).saturating_sub(snd.max);
         let room = window.min(u64::from(core.cwnd.saturating_sub(core.in_flight())) * mss);
         let burst = segments * mss;
@@ -152,7 +152,7 @@ impl LinuxSender {
     /// Payload of a buffer the writer fills: no more than half of the largest window the peer ever offered
     /// (tcp_xmit_size_goal).
     pub(super) fn writers_buffer(&self, snd: &SendState) -> u64 {
-        let mss = u64::from(self.core.mss);
+        let mss = u64::from(snd.payload);
         let most = BUFFER_MAX.min(snd.max_wnd / 2).max(mss);
         most - most % mss
     }

@@ -50,6 +50,7 @@ impl Bench {
             timestamps: false,
             sack: true,
             ecn: false,
+            accecn: None,
             tso: false,
             tso_max: 65_160,
             sndbuf: 1 << 30,

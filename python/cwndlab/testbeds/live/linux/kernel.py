@@ -17,6 +17,9 @@ CHOSEN = "net.ipv4.tcp_congestion_control"
 AVAILABLE = "net.ipv4.tcp_available_congestion_control"
 ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
 
+ACCURATE_ECN = (7, 0)
+"""First version whose net.ipv4.tcp_ecn goes up to 5."""
+
 CLOCK_MONOTONIC_COARSE = 6
 """linux/time.h; module time has no name for it."""
 
@@ -90,6 +93,7 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
         cc_alias={"newreno": "reno"},
         hz=ticks_per_second,
         ecn={"0": "off", "1": "on"}.get(here.sysctls["net.ipv4.tcp_ecn"], "accept"),
+        accurate_ecn=_version(here.release) >= ACCURATE_ECN,
         sysctls=sysctls,
         machine=Machine(model.name, here.sysctls["net.ipv4.tcp_congestion_control"]),
     )
@@ -99,6 +103,11 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
 def available(reach: Reach) -> tuple[str, ...]:
     """The congestion controls that are loaded."""
     return _words(reach, AVAILABLE)
+
+
+def _version(release: str) -> tuple[int, ...]:
+    """The version in a release, such as (7, 3) of 7.3.4+."""
+    return tuple(int(part) for part in re.findall(r"\d+", release)[:2])
 
 
 def path(sysctl: str) -> str:

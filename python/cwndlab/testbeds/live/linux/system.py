@@ -21,7 +21,10 @@ NEED_ECN = frozenset({"dctcp"})
 """Congestion controls that tell of marks in their own way (TCP_CONG_NEEDS_ECN): a host that accepts a flow of
 them needs the same."""
 
-_ECN = {"off": "0", "on": "1", "accept": "2"}
+_ECN = {
+    **{"off": "0", "on": "1", "accept": "2"},
+    **{"accurate": "3", "on-accept-accurate": "4", "accept-accurate": "5"},
+}
 """net.ipv4.tcp_ecn (Documentation/networking/ip-sysctl.rst)."""
 
 

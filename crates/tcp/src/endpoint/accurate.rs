@@ -1,0 +1,194 @@
+//! Accurate ECN (RFC 9768) at an endpoint: who agrees on it, what of each segment is counted, and what leaves with each.
+
+use wire::segment::TIMESTAMPS_BYTES;
+use wire::{AccEcnCounters, Ecn, Flags, Options, Segment, seq};
+
+use super::{Endpoint, State};
+use crate::accecn::{self, AccEcn, OPTION_BYTES};
+use crate::clock::Nanos;
+use crate::context::{Context, EcnSegment};
+use crate::stack::EcnMode;
+
+/// The counters that a segment carries.
+fn counters(segment: &Segment) -> Option<&AccEcnCounters> {
+    segment.options.has(Options::ACCECN).then_some(&segment.accecn)
+}
+
+impl Endpoint {
+    /// ECN field of our SYN or SYN-ACK where ECN is asked for or agreed.
+    pub(super) fn syn_field(&self) -> Ecn {
+        if self.sender.needs_ecn() { Ecn::Ect0 } else { Ecn::NotEct }
+    }
+
+    /// Flags by which our SYN, sent so often before, asks for ECN (RFC 9768 section 3.1.4.1; RFC 3168 section 6.1.1.1).
+    pub(super) fn syn_flags(&self, sent: usize) -> Flags {
+        let accurate = self.handshake.ecn == EcnMode::Accurate && self.handshake.accecn.known;
+        let retries = match self.handshake.accecn.fallback {
+            true => usize::from(self.rules.ecn_syn_retries) + usize::from(accurate),
+            false => usize::MAX,
+        };
+        if !self.asks_for_ecn() || sent > retries {
+            Flags::default()
+        } else if accurate {
+            Flags::AE | Flags::CWR | Flags::ECE
+        } else {
+            Flags::CWR | Flags::ECE
+        }
+    }
+
+    /// Agrees on what a SYN asks for, as a listener, or where both have sent a SYN.
+    pub(super) fn agree_with_syn(&mut self, syn: &Segment) {
+        let h = &self.handshake;
+        let may = if h.passive { h.ecn.accepts_accurate() } else { h.ecn == EcnMode::Accurate };
+        if may && h.accecn.known && accecn::asked_by(syn.flags) {
+            self.snd.ecn = true;
+            self.snd.accecn = Some(Box::new(AccEcn::new(h.accecn, syn.ecn, self.syn_field())));
+        } else {
+            self.snd.ecn = self.grants_ecn(syn);
+        }
+    }
+
+    /// Agrees on what a SYN-ACK answers to a SYN that has asked (table 2 of RFC 9768).
+    pub(super) fn agree_with_syn_ack(&mut self, answer: &Segment) {
+        let h = &self.handshake;
+        let asked = self.asks_for_ecn();
+        let accurate = h.ecn == EcnMode::Accurate;
+        self.snd.ecn = asked
+            && match accecn::ace(answer.flags) {
+                _ if !h.accecn.known => answer.flags.has(Flags::ECE) && !answer.flags.has(Flags::CWR),
+                0 | 7 => false,
+                _ => true,
+            };
+        let classic = |ace| ace == 1 || ace == 5 && !accurate;
+        if self.snd.ecn && h.accecn.known && !classic(accecn::ace(answer.flags)) {
+            let mut accecn = AccEcn::new(h.accecn, answer.ecn, self.syn_field());
+            accecn.take_syn_ack(answer.flags, counters(answer));
+            self.snd.accecn = Some(Box::new(accecn));
+        }
+    }
+
+    /// Writes what our SYN-ACK agrees on. `repeats`: so often it was sent before.
+    pub(super) fn write_syn_ack(&mut self, segment: &mut Segment, repeats: usize) {
+        let (timeouts, passive) = (self.handshake.timed_out, self.handshake.passive);
+        let answers = timeouts <= self.rules.ecn_syn_ack_timeouts;
+        let Some(accecn) = &mut self.snd.accecn else {
+            if self.snd.ecn && answers {
+                segment.flags |= Flags::ECE;
+            }
+            return;
+        };
+        accecn.note_syn_ack_repeats(repeats);
+        if answers {
+            segment.flags |= accecn.syn_ack_flags();
+        }
+        let first = if passive { repeats == 0 } else { timeouts < 2 };
+        if let Some(option) = accecn.syn_ack_option().filter(|_| first) {
+            segment.options |= Options::ACCECN;
+            segment.accecn = option;
+        }
+    }
+
+    /// A SYN has come to a connection that has one already.
+    #[cold]
+    pub(super) fn take_accurate_syn(&mut self, segment: &Segment) {
+        let waits = self.state == State::SynReceived;
+        let Some(accecn) = &mut self.snd.accecn else { return };
+        if waits {
+            accecn.take_repeated_syn(segment.ecn, segment.flags);
+        } else {
+            accecn.take_late_syn(segment.ecn, counters(segment));
+        }
+    }
+
+    /// The segment has come that opens the connection of a side that has sent a SYN-ACK.
+    pub(super) fn take_third_ack(&mut self, segment: &Segment) {
+        let passive = self.handshake.passive;
+        if let Some(accecn) = &mut self.snd.accecn {
+            let (bare, sacks) = (segment.seq_len() == 0, !segment.sack.is_empty());
+            accecn.take_third_ack(segment.flags, counters(segment), bare, sacks, passive);
+        }
+    }
+
+    /// The connection is open.
+    pub(super) fn establish_accurate(&mut self, now: Nanos) {
+        if let Some(accecn) = &self.snd.accecn {
+            self.base_ecn = accecn.field();
+            self.rcv.feedback = accecn.flags();
+            self.predicts_headers = false;
+            self.size_segments(now);
+        }
+    }
+
+    /// An acceptable segment has come: counts it, and keeps what it tells until the sender knows what it delivers. `opens`: it is the
+    /// first of its connection. `ts_before`: the newest timestamp before.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hear_accurate(&mut self, segment: &Segment, ts_before: u32, opens: bool) {
+        let counts = self.state == State::Established && (!opens || self.handshake.passive);
+        let Some(accecn) = &mut self.snd.accecn else { return };
+        let newer = !opens && seq::before(ts_before, self.rcv.ts_recent);
+        if counts {
+            accecn.receive(segment.ecn, u32::from(segment.frames.max(1)), segment.len);
+            self.rcv.feedback = accecn.flags();
+        }
+        accecn.hear(segment.flags, counters(segment).copied(), newer);
+    }
+
+    /// Tells congestion control and the receiver of the ECN field of a segment.
+    #[cold]
+    pub(super) fn take_accurate_ecn(&mut self, now: Nanos, seen: &EcnSegment) {
+        let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
+        let answer = self.sender.on_ecn_segment(*seen, &mut cx);
+        let hurries = self.snd.accecn.as_mut().is_some_and(|accecn| accecn.take_hurry());
+        self.receiver.on_accurate_ecn(&mut self.rcv, seen, answer, hurries);
+    }
+
+    /// Completes a segment that is about to leave. `dsack`: beginning of the D-SACK that it carries.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_accurate(&mut self, now: Nanos, segment: &mut Segment, dsack: Option<u64>) {
+        if self.snd.accecn.is_none() {
+            return;
+        }
+        segment.flags.0 &= !Flags::FEEDBACK.0;
+        // Linux keeps less of a connection that its application has closed and that waits for the peer.
+        let minimal = match self.state {
+            State::TimeWait => true,
+            State::FinWait2 => self.closed_by_app,
+            _ => false,
+        };
+        if minimal {
+            return;
+        }
+        let taken = if self.snd.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let room = self.snd.mss - taken;
+        let srtt = self.sender.srtt(&self.snd).unwrap_or(0);
+        let Some(accecn) = &mut self.snd.accecn else { return };
+        let bare = segment.len == 0 && !segment.flags.has(Flags::FIN);
+        segment.flags |= accecn.flags_of_ack(bare);
+        segment.options |= Options::ACE;
+        // A packet that was cut before options were known to come fills the frame.
+        let fills = segment.len <= room && segment.len + OPTION_BYTES > room;
+        if fills {
+            return;
+        }
+        if let Some(option) = accecn.option(now, srtt, taken, &mut segment.sack, dsack) {
+            segment.options |= Options::ACCECN;
+            segment.accecn = option;
+        }
+    }
+
+    /// Leaves room for the counters in every segment while they are sent (tcp_current_mss).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn size_segments(&mut self, now: Nanos) {
+        let Some(accecn) = &self.snd.accecn else { return };
+        let srtt = self.sender.srtt(&self.snd).unwrap_or(0);
+        let option = if accecn.wants_option(now, srtt) { OPTION_BYTES } else { 0 };
+        let payload = self.snd.mss - self.option_bytes() - option;
+        if payload != self.snd.payload {
+            self.snd.payload = payload;
+            self.size_super_packets();
+        }
+    }
+}
