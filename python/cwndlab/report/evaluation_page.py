@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cwndlab.analysis.review import evaluation_words as words
 from cwndlab.analysis.review.evaluation import Evaluation, Row, Verdict
-from cwndlab.analysis.review.words import UNSEEN
 from cwndlab.experiment.suites.evaluations import SUITES
 from cwndlab.report.html_report.facts import capital
 from cwndlab.report.html_report.html import Table, page
@@ -27,7 +26,7 @@ def html(found: Evaluation, command: str) -> str:
         headline=words.headline(found),
         glance=[
             ("proposed", found.side.about),
-            ("stack", found.stack.name),
+            ("stack", words.on(found).removeprefix("on ")),
             ("runs", str(found.runs)),
             ("draws", str(found.repeats)),
         ],
@@ -36,7 +35,7 @@ def html(found: Evaluation, command: str) -> str:
         judged=_judged(found),
         bare=_bare(found),
         legend=words.legend(found),
-        unseen=UNSEEN,
+        unseen=words.unseen(found),
         command=command,
     )
 

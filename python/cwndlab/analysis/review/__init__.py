@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cwndlab.analysis.review.runs import Review, carry_out
-from cwndlab.analysis.review.sides import Sides, kernels, sides, single
+from cwndlab.analysis.review.sides import Sides, kernels, of_kernel, sides, single
 from cwndlab.analysis.review.words import text
 
-__all__ = ["Review", "Sides", "carry_out", "kernels", "sides", "single", "text"]
+__all__ = ["Review", "Sides", "carry_out", "kernels", "of_kernel", "sides", "single", "text"]
