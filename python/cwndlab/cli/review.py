@@ -35,8 +35,7 @@ def review(
         str | None,
         typer.Option(
             metavar="TREE",
-            help="Review what --patch changes of Linux, in virtual time; no OLD. With a suite of criteria OLD"
-            " is builtin:NAME of that kernel [cubic], and --patch may be left out.",
+            help="Review Linux without and with --patch, in virtual time, or by --suite builtin:NAME of it.",
         ),
     ] = None,
     suite: Annotated[
