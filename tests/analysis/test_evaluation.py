@@ -10,8 +10,10 @@ import yaml
 
 from cwndlab import load
 from cwndlab.analysis import review
-from cwndlab.analysis.review import evaluation, evaluation_words
-from cwndlab.analysis.review.evaluation import PROPOSED, Verdict, judged_cell
+from cwndlab.analysis.review import contenders, evaluation, evaluation_words
+from cwndlab.analysis.review.contenders import PROPOSED
+from cwndlab.analysis.review.evaluation import Verdict, judged_cell
+from cwndlab.analysis.review.sides import Side
 from cwndlab.cli.application import main
 from cwndlab.errors import InputError
 from cwndlab.experiment.suites import evaluations
@@ -27,6 +29,14 @@ CRITERIA = evaluations.criteria(RFC9743)
 
 CEILINGS = ("Rate under 10 % of loss, as a part of the link's",)
 """Criteria that ask for less of what is better otherwise."""
+
+SMALL = """\
+experiment: small
+duration: 1s
+hosts: {a: {stack: linux}, b: {stack: linux}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 1mbit, delay: 1ms}}}
+flows: [{name: f, from: a, to: b}]
+"""
 
 BLIND = """\
 class Blind:
@@ -192,6 +202,50 @@ def test_bbr_by_its_own_cases(tmp_path) -> None:
     assert "Appendix A" in evaluation_page.html(found, "cwndlab compare --cc")
     assert found.rows[0].values[PROPOSED].mean == pytest.approx(100, abs=1)
     assert found.rows[2].values["CUBIC"].mean > 100
+
+
+@pytest.mark.slow
+def test_a_guest_is_judged_beside_linux(tmp_path) -> None:
+    side, stack = review.single("builtin:cubic@quinn")
+    found = evaluation.carry_out(
+        RFC9743, side, stack, tmp_path / "out", chosen=of("outage", "short", "narrow"), repeats=2
+    )
+    assert not found.failures
+    verdicts = {row.criterion.experiment or row.criterion.asks: row.verdict for row in found.rows}
+    assert verdicts["narrow"] not in (Verdict.NO_VALUE, Verdict.NOT_COVERED)
+    notes = [row.note for row in found.rows if row.verdict is Verdict.NOT_COVERED]
+    assert any("app: is not carried out over quinn" in note for note in notes)
+    assert f"cubic of {stack.name} does not tell retransmission timeouts" in notes
+    text = " ".join(evaluation_words.text(found).split())
+    assert f"on {stack.name}, CUBIC and Reno on linux-" in text
+    assert "as cwndlab models it" not in text and "What this cannot see" not in text
+    for row in found.rows:
+        if PROPOSED in row.values:
+            assert row.values[PROPOSED] != row.values["CUBIC"]
+
+
+def test_a_connection_of_a_guest_ends_at_a_guest() -> None:
+    side, stack = review.single("builtin:cubic@quinn")
+    [made] = contenders.arranged(RFC9743, "beside-cubic", side, stack, 2)
+    ends = {flow.name: (str(flow.from_), str(flow.to)) for flow in made.experiment.spec.flows}
+    assert ends == {"f": ("s", "r-guest"), "cubic": ("t", "r")}
+
+
+def test_a_kernel_that_is_patched_runs_beside_the_one_that_is_not(tmp_path, monkeypatch) -> None:
+    loaded: list[tuple[str, Path]] = []
+    monkeypatch.setattr(
+        contenders.loader, "load", lambda text, *, lab, **_: loaded.append((text, lab)) or load(SMALL)
+    )
+    monkeypatch.setattr(contenders.runner, "check", lambda *_, **__: None)
+    stack = review.single("builtin:cubic", stack="linux-6.18")[1]
+    after, before = tmp_path / "after", tmp_path / "before"
+    side = Side("new", "cubic of kernel x", "cubic", (), after, before, whole=True)
+    contenders.arranged(RFC9743, "outage", side, stack, 2)
+    of_both = [(yaml.safe_load(text)["sweep"][-1]["values"], lab) for text, lab in loaded]
+    assert [(list(levels), lab) for levels, lab in of_both] == [
+        ([PROPOSED], after),
+        (["CUBIC", "Reno"], before),
+    ]
 
 
 def test_a_stack_without_both_is_refused(tmp_path) -> None:

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
 
 
-def folders(tree: str, patch: Path, *, quiet: bool = False) -> tuple[Path, Path]:
-    """The folders of two kernels of a source tree: without a patch, and with it. Raises InputError."""
+def folders(tree: str, patch: Path | None, *, quiet: bool = False) -> tuple[Path, Path]:
+    """The folders of two kernels of a source tree: without a patch, and with it, if there is one.
+
+    Raises InputError.
+    """
     before, after = (kernel.place(tree, each, None, None, quiet=quiet)[1] for each in (None, patch))
     assert before is not None  # --kernel was given
     assert after is not None

@@ -12,13 +12,16 @@ from cwndlab.errors import CwndlabError, InputError
 
 if TYPE_CHECKING:
     from cwndlab.analysis.review import Sides
+    from cwndlab.analysis.review.sides import Side
+    from cwndlab.experiment.catalogue import Stack
 
 
 def review(
     old: Annotated[
         str | None,
         typer.Argument(
-            metavar="[OLD]", help="builtin:NAME, or what --cc NAME= takes: FILE[,include=DIR][,abi=ABI]."
+            metavar="[OLD]",
+            help="builtin:NAME[@STACK], or what --cc NAME= takes: FILE[,include=DIR][,abi=ABI].",
         ),
     ] = None,
     new: Annotated[
@@ -30,7 +33,10 @@ def review(
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(metavar="TREE", help="Review what --patch changes of Linux, in virtual time; no OLD."),
+        typer.Option(
+            metavar="TREE",
+            help="Review Linux without and with --patch, in virtual time, or by --suite builtin:NAME of it.",
+        ),
     ] = None,
     suite: Annotated[
         str | None,
@@ -72,9 +78,7 @@ def review(
     from cwndlab.results import files
 
     if suite in evaluations.SUITES:
-        if old is None or any((new, patch, kernel)):
-            raise InputError(f"review: --suite {suite} judges OLD alone, without NEW, --patch and --kernel")
-        side = evaluation.subject(suite, old, stack=stack, private=private)
+        side = _single(suite, old, new, patch, kernel=kernel, stack=stack, private=private, quiet=quiet)
         evaluation.evaluate(suite, side, _place(out), text=text, repeats=repeats, jobs=jobs, quiet=quiet)
         return
     both = _sides(old, new, patch, kernel=kernel, stack=stack, private=private, quiet=quiet)
@@ -92,6 +96,35 @@ def review(
     say(f"review: {file}")
     if found.failures:
         raise CwndlabError(f"{len(found.failures)} of {found.runs} runs failed; {place} holds the others")
+
+
+def _single(
+    suite: str,
+    old: str | None,
+    new: str | None,
+    patch: Path | None,
+    *,
+    kernel: str | None,
+    stack: str | None,
+    private: bool,
+    quiet: bool,
+) -> "tuple[Side, Stack]":
+    """What is judged alone: a congestion control of a model, a guest or a kernel, media, or a queue."""
+    from cwndlab.analysis import review as judge
+    from cwndlab.experiment.suites import evaluations
+
+    if kernel is not None:
+        if evaluations.SUITES[suite].subject is not evaluations.Subject.CC:
+            raise InputError(f"review: --suite {suite} judges no congestion control, and takes no --kernel")
+        if new is not None or stack is not None or private:
+            raise InputError("review: --kernel TREE judges what that kernel has, without NEW and --stack")
+        before, after = kernel_patch.folders(kernel, patch, quiet=quiet)
+        return judge.of_kernel(old, after, before, patch)
+    if old is None or new is not None or patch is not None:
+        raise InputError(
+            f"review: --suite {suite} judges OLD alone, without NEW; --patch goes with --kernel TREE"
+        )
+    return evaluation.subject(suite, old, stack=stack, private=private)
 
 
 def _sides(

@@ -9,8 +9,8 @@ import polars as pl
 from markupsafe import Markup
 
 from cwndlab.analysis.review import evaluation_words as words
-from cwndlab.analysis.review.evaluation import AXIS, PROPOSED, Evaluation, Row, Verdict
-from cwndlab.analysis.review.words import UNSEEN
+from cwndlab.analysis.review.contenders import AXIS, PROPOSED
+from cwndlab.analysis.review.evaluation import Evaluation, Row, Verdict
 from cwndlab.experiment.suites.evaluations import SUITES, Criterion
 from cwndlab.report.html_report.facts import capital
 from cwndlab.report.html_report.html import Table, page
@@ -36,7 +36,7 @@ def html(found: Evaluation, command: str) -> str:
         headline=words.headline(found),
         glance=[
             ("proposed", found.side.about),
-            ("stack", found.stack.name),
+            ("stack", words.on(found).removeprefix("on ")),
             ("runs", str(found.runs)),
             ("draws", str(found.repeats)),
         ],
@@ -46,7 +46,7 @@ def html(found: Evaluation, command: str) -> str:
         pictures=_pictures(found),
         bare=_bare(found),
         legend=words.legend(found),
-        unseen=UNSEEN,
+        unseen=words.unseen(found),
         command=command,
     )
 
@@ -91,7 +91,7 @@ def _row(row: Row, names: Sequence[str]) -> list[object]:
 def _pictures(found: Evaluation) -> list[tuple[str, str, Markup]]:
     """Return the question, the verdict and the drawing of each criterion that says what shows it."""
     shown = [row for row in found.rows if row.criterion.shows]
-    drawn = ((row, _drawing(row.criterion, found.results[str(row.criterion.experiment)])) for row in shown)
+    drawn = ((row, _drawing(row.criterion, found.results[str(row.criterion.experiment)][0])) for row in shown)
     return [
         (f"{row.criterion.section} {row.criterion.asks}", f"{MARKS[row.verdict]}: {_figures(row)}", drawing)
         for row, drawing in drawn

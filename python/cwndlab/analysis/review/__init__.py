@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cwndlab.analysis.review.runs import Review, carry_out
-from cwndlab.analysis.review.sides import Sides, kernels, modelled, sides, single
+from cwndlab.analysis.review.sides import Sides, kernels, modelled, of_kernel, sides, single
 from cwndlab.analysis.review.words import text
 
-__all__ = ["Review", "Sides", "carry_out", "kernels", "modelled", "sides", "single", "text"]
+__all__ = ["Review", "Sides", "carry_out", "kernels", "modelled", "of_kernel", "sides", "single", "text"]

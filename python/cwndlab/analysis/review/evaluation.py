@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import yaml
 
+from cwndlab import testbeds
 from cwndlab.analysis import runs, statistics
-from cwndlab.analysis.review.paths import BUFFERS, Plain
+from cwndlab.analysis.review import contenders
+from cwndlab.analysis.review.contenders import AXIS, PROPOSED, Arrangement
 from cwndlab.analysis.review.sides import Side
 from cwndlab.errors import InputError
 from cwndlab.execution import runner
@@ -20,11 +20,8 @@ from cwndlab.execution.executor import Observer
 from cwndlab.experiment.catalogue import Stack
 from cwndlab.experiment.suites import evaluations
 from cwndlab.experiment.suites.evaluations import SUITES, Criterion, Subject
+from cwndlab.results import columns
 from cwndlab.results.resultset import ResultSet
-from cwndlab.testbeds import loader
-
-AXIS = "contender"
-PROPOSED = "proposed"
 
 CONFIDENCE = 0.95
 """Confidence of all intervals of an evaluation together."""
@@ -85,8 +82,8 @@ class Evaluation:
     failures: Sequence[str]
     runs: int
     repeats: int
-    results: Mapping[str, ResultSet] = field(default_factory=dict)
-    """Results of each experiment, by its name."""
+    results: Mapping[str, Sequence[ResultSet]] = field(default_factory=dict)
+    """Results of each experiment by its name, those of the judged side first."""
 
     def count(self, verdict: Verdict) -> int:
         """Count the criteria with a verdict."""
@@ -109,57 +106,61 @@ def carry_out(
     """
     about = SUITES[suite]
     known = about.incumbents if about.subject is not Subject.CC else (*stack.cc, *stack.cc_alias)
-    if lacking := [name for name in about.incumbents if name not in known]:
+    if not stack.guest and (lacking := [name for name in about.incumbents if name not in known]):
         raise InputError(f"review: --suite {suite}: {stack.name} has no {' and no '.join(lacking)}")
     criteria = evaluations.criteria(suite) if chosen is None else chosen
     names = evaluations.experiments(criteria)
-    loaded = {
-        name: loader.load(_text(suite, name, side, stack, repeats), modules=side.modules) for name in names
-    }
+    if side.lab is not None:
+        testbeds.find(testbeds.GUEST, side.lab).ready()
+    loaded: dict[str, list[Arrangement]] = {}
+    refused: dict[str, str] = {}
+    for name in names:
+        try:
+            loaded[name] = contenders.arranged(suite, name, side, stack, repeats)
+        except InputError as error:
+            if not side.whole:
+                raise
+            refused[name] = f"{side.given} cannot run this: {str(error).partition(chr(10))[0]}"
     results = {
-        name: runner.run(experiment, out=out / name, jobs=jobs, observer=observer)
-        for name, experiment in loaded.items()
+        name: [
+            runner.run(
+                each.experiment,
+                testbed=each.testbed,
+                lab=each.lab,
+                out=out / (name if not place else f"{name}-{place}"),
+                jobs=jobs,
+                observer=observer,
+            )
+            for place, each in enumerate(arrangements)
+        ]
+        for name, arrangements in loaded.items()
     }
-    records = [(name, record) for name, of in results.items() for record in of.records()]
+    records = [(name, record) for name, all_of in results.items() for of in all_of for record in of.records()]
     failures = [f"{name}: {record.error}" for name, record in records if record.status != "complete"]
+    criteria = [_without(each, refused) for each in criteria]
     rows = judged(criteria, results, repeats)
+    if side.whole and not failures:
+        rows = [_told(row, side) for row in rows]
     return Evaluation(suite, side, stack, rows, failures, len(records), repeats, results)
 
 
-def _text(suite: str, name: str, side: Side, stack: Stack, repeats: int) -> str:
-    """The experiment with an axis of the contenders: the senders that name no congestion control."""
-    # The base loader leaves every value as it is written, `off` too.
-    content: dict[str, Any] = yaml.load(evaluations.text_of(suite, name), yaml.BaseLoader)
-    senders = {str(flow["from"]).partition(".")[0] for flow in content["flows"]}
-    free = [host for host in content["hosts"] if host in senders and "cc" not in content["hosts"][host]]
-    for host in content["hosts"].values():
-        host |= {"stack": stack.name, "sysctl": dict(BUFFERS.get(stack.family, {}))}
-    about = SUITES[suite]
-    contenders = {PROPOSED: side.cc} | {shown: name for name, shown in about.incumbents.items()}
-    keys = {
-        Subject.CC: [f"hosts.{host}.cc" for host in free],
-        Subject.MEDIA: [
-            f"flows.{flow['name']}.app.controller" for flow in content["flows"] if _is_media(flow)
-        ],
-        Subject.QUEUE: ["network.dumbbell.bottleneck.queue"],
-    }[about.subject]
-    # A queue that the file describes has a size for tail drop.
-    own = content["network"]["dumbbell"]["bottleneck"]["queue"] if about.subject is Subject.QUEUE else {}
-    levels = {
-        shown: dict.fromkeys(keys, own if own and own["kind"] == name else name)
-        for shown, name in contenders.items()
-    }
-    content["sweep"] = [*content.get("sweep", []), {"name": AXIS, "values": levels}]
-    content["repeat"] = repeats
-    return yaml.dump(content, sort_keys=False, Dumper=Plain)
+def _told(row: Row, side: Side) -> Row:
+    """Return a row as not covered, where no run of a guest or kernel has the metric."""
+    if row.verdict is not Verdict.NO_VALUE or PROPOSED in row.values:
+        return row
+    words = columns.describe(row.criterion.metric).words
+    return replace(row, verdict=Verdict.NOT_COVERED, note=f"{side.given} does not tell {words}")
 
 
-def _is_media(flow: Mapping[str, Any]) -> bool:
-    app = flow.get("app")
-    return isinstance(app, Mapping) and app["kind"] == "media"
+def _without(criterion: Criterion, refused: Mapping[str, str]) -> Criterion:
+    """Return a criterion as one that nothing answers, where its experiment was refused."""
+    why = refused.get(criterion.experiment or "")
+    return criterion if why is None else replace(criterion, experiment=None, why=why)
 
 
-def judged(criteria: Sequence[Criterion], results: Mapping[str, ResultSet], repeats: int) -> list[Row]:
+def judged(
+    criteria: Sequence[Criterion], results: Mapping[str, Sequence[ResultSet]], repeats: int
+) -> list[Row]:
     """Judge results by criteria, with intervals that hold all together."""
     cells = {
         place: list(_cells(results[criterion.experiment], criterion))
@@ -184,22 +185,23 @@ def _of_several(row: Row, cells: int) -> Row:
 
 
 def _cells(
-    results: ResultSet, criterion: Criterion
+    results: Sequence[ResultSet], criterion: Criterion
 ) -> Iterator[tuple[str, Mapping[str, Mapping[int, float]]]]:
     """Yield each cell in words, with the values of each contender by repeat."""
-    try:
-        found, _ = runs.of_results(results, criterion.flow)
-    except InputError:
-        found = []
     names = [PROPOSED, *criterion.incumbents.values()]
-    others = [key for key in results.keys if key != AXIS]
     cells: dict[str, dict[str, dict[int, float]]] = {}
-    for run in found:
-        at = {key: run.cell[key] for key in others}
-        words = results.labels.words(at, others) if others else ""
-        values = cells.setdefault(words, {name: {} for name in names})
-        if criterion.metric in run.metrics and run.repeat is not None:
-            values[run.cell[AXIS]][run.repeat] = run.metrics[criterion.metric]
+    for part in results:
+        try:
+            found, _ = runs.of_results(part, criterion.flow)
+        except InputError:
+            continue
+        others = [key for key in part.keys if key != AXIS]
+        for run in found:
+            at = {key: run.cell[key] for key in others}
+            words = part.labels.words(at, others) if others else ""
+            values = cells.setdefault(words, {name: {} for name in names})
+            if criterion.metric in run.metrics and run.repeat is not None:
+                values[run.cell[AXIS]][run.repeat] = run.metrics[criterion.metric]
     yield from (cells or {"": {name: {} for name in names}}).items()
 
 

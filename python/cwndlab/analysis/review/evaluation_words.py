@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from cwndlab.analysis.review.evaluation import PROPOSED, Evaluation, Row, Value, Verdict
+from cwndlab.analysis.review.contenders import PROPOSED, incumbents_stack
+from cwndlab.analysis.review.evaluation import Evaluation, Row, Value, Verdict
 from cwndlab.analysis.review.words import MAIL, UNSEEN
 from cwndlab.experiment.suites.evaluations import SUITES, Criterion
 from cwndlab.results import columns
@@ -64,13 +65,26 @@ def text(found: Evaluation) -> str:
     parts = [
         _lines(f"{SUITES[found.suite].title}: {found.side.about}"),
         _lines(headline(found)),
-        f"on {found.stack.name}, {found.runs} runs, {found.repeats} draws of each",
+        f"{on(found)}, {found.runs} runs, {found.repeats} draws of each",
     ]
     if found.failures:
         parts.append("Runs that failed:\n" + "\n".join(found.failures[:5]))
     parts += ["\n".join(_row(row)) for row in found.rows]
-    parts += [_lines(each) for each in (*legend(found), UNSEEN)]
+    parts += [_lines(each) for each in (*legend(found), unseen(found)) if each]
     return "\n\n".join(parts) + "\n"
+
+
+def unseen(found: Evaluation) -> str:
+    """Say what an evaluation of a congestion control alone cannot see; nothing of a whole stack."""
+    return "" if found.side.whole else UNSEEN
+
+
+def on(found: Evaluation) -> str:
+    """Say on which stack the contenders ran."""
+    others = incumbents_stack(found.stack).name
+    if others == found.stack.name:
+        return f"on {others}"
+    return f"on {found.stack.name}, {' and '.join(SUITES[found.suite].incumbents.values())} on {others}"
 
 
 def _lines(words: str, indent: str = "") -> str:

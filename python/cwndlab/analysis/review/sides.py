@@ -35,11 +35,15 @@ class Side:
     """
     lab: Path | None = None
     """Folder of a kernel that stands for the side's machines. None for congestion controls."""
+    beside: Path | None = None
+    """Folder of the kernel that CUBIC and Reno run on beside this one, which may be the same."""
+    whole: bool = False
+    """Whether the side is all of a stack, a guest or a kernel, and not a congestion control alone."""
 
     @property
     def about(self) -> str:
         """Description of the side for readers."""
-        if self.lab is not None:
+        if self.whole:
             return self.given
         if not self.modules:
             return f"{self.given}, as cwndlab models it"
@@ -99,7 +103,10 @@ def sides(
 def single(given: str, *, stack: str | None = None, private: bool = False) -> tuple[Side, Stack]:
     """Compile the one side of an evaluation, and choose its stack as `sides` does. Raises InputError."""
     side = _side("new", given, private)
-    return side, _suited((side,), stack)
+    chosen = _suited((side,), stack)
+    if chosen.guest:
+        side = replace(side, given=f"{side.cc} of {chosen.name}", whole=True)
+    return side, chosen
 
 
 def modelled(given: str, subject: str, known: Sequence[str], stack: str | None) -> tuple[Side, Stack]:
@@ -116,15 +123,30 @@ def modelled(given: str, subject: str, known: Sequence[str], stack: str | None) 
 def kernels(before: Path, after: Path, patch: Path) -> Sides:
     """Two kernels, by their folders, the second with a patch on top, on which CUBIC's flows run."""
     known = loader.support(testbeds.GUEST, before).catalogue()
-    old = Side("old", f"kernel {before.name}", "cubic", (), before)
-    new = Side("new", f"kernel {after.name}, with {patch.name}", "cubic", (), after)
+    old = Side("old", f"kernel {before.name}", "cubic", (), before, whole=True)
+    new = Side("new", f"kernel {after.name}, with {patch.name}", "cubic", (), after, whole=True)
     change = patch.read_text(encoding="utf-8", errors="replace")
     return Sides(old, new, known.stacks[known.newest["linux"]], change=change, testbed=testbeds.GUEST)
 
 
+def of_kernel(given: str | None, folder: Path, before: Path, patch: Path | None) -> tuple[Side, Stack]:
+    """A congestion control of a kernel, `builtin:NAME` or CUBIC, as the one side of an evaluation.
+
+    CUBIC and Reno run on the kernel `before` a patch. Raises InputError.
+    """
+    known = loader.support(testbeds.GUEST, folder).catalogue()
+    stack = known.stacks[known.newest["linux"]]
+    wanted = given or f"{BUILT_IN}cubic"
+    if not wanted.startswith(BUILT_IN):
+        raise InputError(f"review: --kernel runs what the kernel has: give builtin:NAME, not {wanted}")
+    cc = wanted.removeprefix(BUILT_IN)
+    about = f"{cc} of kernel {folder.name}" + (f", with {patch.name}" if patch else "")
+    return Side("new", about, cc, (), folder, before, whole=True), stack
+
+
 def _side(name: str, given: str, private: bool) -> Side:
     if given.startswith(BUILT_IN):
-        return Side(name, given, given.removeprefix(BUILT_IN), ())
+        return Side(name, given, given.removeprefix(BUILT_IN).partition("@")[0], ())
     return Side(name, given, name, sources.build(f"{name}={given}", private=private))
 
 
@@ -143,6 +165,8 @@ def _suited(given: Sequence[Side], wanted: str | None) -> Stack:
 
 def _stack(given: Sequence[Side], wanted: str | None) -> Stack:
     known = _catalogue()
+    named = (side.given.partition("@")[2] for side in reversed(given) if side.given.startswith(BUILT_IN))
+    wanted = wanted or next(filter(None, named), None)
     if wanted is not None:
         found = known.stack(wanted)
         if found is None:

@@ -229,7 +229,7 @@ def _check_guest(host: Host, stack: Stack, path: Path) -> None:
     agreed = ("accept",) if stack.packets else ()
     if host.ecn not in (None, "on", "off", *agreed):
         expected = "on, off or accept" if agreed else f"on or off, as {stack.name} agrees on nothing"
-        raise Misplaced((*path, "ecn"), BadValue(shown(host.ecn), expected))
+        raise Misplaced((*path, "ecn"), BadValue(shown(str(host.ecn)), expected))
 
 
 def _check_ecn(host: Host, stack: Stack, path: Path) -> None:

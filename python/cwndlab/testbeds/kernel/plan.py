@@ -69,7 +69,7 @@ def places(scenario: LiveScenario) -> int:
 def _rate_bps(link: Link) -> int:
     """The rate of a link or of its shaper; 0 where it has none."""
     shaper = link["shaper"]
-    if shaper is not None and shaper["kind"] != "trace":
+    if shaper is not None and shaper["kind"] != "trace" and shaper["kind"] != "slots":
         return shaper["rate_bps"]
     return link["rate_bps"] or 0
 
