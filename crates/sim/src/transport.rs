@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use apps::{Datagrams, Media, MediaReceiver, MediaSender, Report, Socket};
+use apps::{Media, MediaReceiver, MediaSender, Report, Socket};
 use guest::{Guest, Kind};
 use path::Nanos;
 use tcp::Endpoint;

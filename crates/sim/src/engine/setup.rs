@@ -327,8 +327,8 @@ fn machine(
         mtu: host.mss.saturating_add(TCP_HEADERS),
         ecn: match host.ecn {
             Ecn::Off => guest::EcnMode::Off,
-            Ecn::Accept => guest::EcnMode::Accept,
-            Ecn::On => guest::EcnMode::On,
+            Ecn::Accept | Ecn::AcceptAccurate => guest::EcnMode::Accept,
+            Ecn::On | Ecn::OnAcceptAccurate | Ecn::Accurate => guest::EcnMode::On,
         },
         seed: super::guests::seed(scenario, "machine", &host.name),
         send_buffer: scenario.flows.iter().find(|flow| flow.from == host.name).and_then(|flow| flow.sndbuf),
