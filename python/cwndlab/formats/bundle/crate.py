@@ -34,7 +34,7 @@ Entity = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Facts of a bundle that only its author knows: who wrote it, and under which licence others may use it."""
+    """Facts of a bundle that only its author knows: who wrote it, and its licence."""
 
     authors: tuple[Entity, ...] = ()
     license: Entity | None = None
