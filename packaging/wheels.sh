@@ -62,7 +62,8 @@ for target; do
         { auditwheel show "$built" >&2; exit 1; }
 done
 (cd packages/teacup && python -c 'from flit_core import buildapi; buildapi.build_wheel("../../dist"); buildapi.build_sdist("../../dist")')
+.venv/bin/python packaging/sbom.py "$@" > "dist/cwndlab-$version.cdx.json"
 cd dist
-chmod 644 -- *.whl *.tar.gz
-sha256sum -- *.whl *.tar.gz > SHA256SUMS
+chmod 644 -- *.whl *.tar.gz *.cdx.json
+sha256sum -- *.whl *.tar.gz *.cdx.json > SHA256SUMS
 cat SHA256SUMS

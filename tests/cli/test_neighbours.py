@@ -2,6 +2,8 @@
 
 import re
 import runpy
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "python.md"
 
 
 def test_rocrate_opens_a_bundle(cwndlab, small):
@@ -35,6 +38,26 @@ def test_rocrate_opens_a_bundle(cwndlab, small):
         "experiments/small/experiment.yaml",
         "results/small/",
     )
+
+
+def test_the_bill_of_materials_is_cyclonedx():
+    validation = pytest.importorskip("cyclonedx.validation.json")
+    schema = pytest.importorskip("cyclonedx.schema")
+    words = [sys.executable, ROOT / "packaging" / "sbom.py"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_5)
+    assert validator.validate_str(told) is None
+    assert validator.validate_str(told.replace('"library"', '"book"', 1)) is not None
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile():
+    hadolint = Path(sys.executable).parent / "hadolint"
+    if not hadolint.exists():
+        pytest.skip("hadolint is not installed")
+    told = subprocess.run(
+        [hadolint, ROOT / "packaging" / "Dockerfile"], capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stdout) == (0, "")
 
 
 def test_the_recipe_for_xarray_holds_the_series(cwndlab, monkeypatch, capsys):
