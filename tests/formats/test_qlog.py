@@ -54,6 +54,24 @@ def test_every_stack_gives_the_same_series(tmp_path: Path, stack: str) -> None:
     assert not found.warnings
 
 
+def test_a_round_trip_that_is_written_with_each_packet_sent_is_one_sample(tmp_path: Path) -> None:
+    head = json.dumps({"qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": {"vantage_point": {}}})
+    flights = [3000, 4000, 5000, 4000, 3000, 4000]
+    sent: dict[str, Any] = {"header": {"packet_type": "1RTT", "packet_number": 0}, "raw": {"length": 1000}}
+    events: list[dict[str, Any]] = [{"time": 0, "name": "transport:packet_sent", "data": sent}]
+    events += [
+        {
+            "time": time,
+            "name": "recovery:metrics_updated",
+            "data": {"congestion_window": 9000, "latest_rtt": 40.5, "bytes_in_flight": flight},
+        }
+        for time, flight in enumerate(flights)
+    ]
+    found = read(tmp_path, "\n".join([head, *map(json.dumps, events)]) + "\n")
+    samples = [row["rtt_ns"] for row in rows(found)]
+    assert samples == [40_500_000, None, None, 40_500_000, 40_500_000, None]
+
+
 def test_a_log_without_states_counts_no_recoveries(tmp_path: Path) -> None:
     text = "\n".join(line for line in qlogs.quiche().split("\n") if "congestion_state" not in line)
     found = read(tmp_path, text)

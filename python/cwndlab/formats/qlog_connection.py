@@ -81,6 +81,8 @@ class Connection:
     _tells_flight: bool = False
     _state: int = NO_STATE
     _probes: float = 0
+    _sample: Any = None
+    """Newest round trip, as it was written."""
 
     def take(self, event: Event) -> None:
         """Take the next event."""
@@ -100,7 +102,7 @@ class Connection:
         self._values["rtt_ns"] = _NAN
 
     def _metrics(self, t_ns: int, data: Mapping[str, Any]) -> None:
-        told = False
+        told, flight = False, self._values["inflight_bytes"]
         for column, names in _METRICS.items():
             value = next((found for name in names if (found := number(data.get(name))) is not None), None)
             if value is not None and value >= 0:
@@ -114,6 +116,10 @@ class Connection:
             if value is not None and value > 0:
                 told = True
                 self._values[column] = value * self.unit_ns
+        if self._sent and data.get("latest_rtt") == self._sample and self._values["inflight_bytes"] > flight:
+            # Some stacks write all they know with each packet that they send: no sample is new.
+            self._values["rtt_ns"] = _NAN
+        self._sample = data.get("latest_rtt", self._sample)
         probes = number(data.get("pto_count"))
         if probes is not None and probes > self._probes:
             self.note(t_ns, self.flow, "probe-timeout", _NAN)
