@@ -102,7 +102,7 @@ impl BitOrAssign for Options {
 /// Byte counters of Accurate ECN as the option holds them (RFC 9768 section 3.2.3): up to three of 24 bits, in one of two orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccEcnCounters {
-    fields: [[u8; 3]; 3],
+    counters: [u8; 9],
     /// Number of counters, and the order.
     shape: u8,
 }
@@ -118,7 +118,7 @@ impl AccEcnCounters {
     #[inline]
     pub fn new(kind: u8) -> AccEcnCounters {
         let shape = if kind == Self::ORDER_1 { Self::E1_FIRST } else { 0 };
-        AccEcnCounters { fields: [[0; 3]; 3], shape }
+        AccEcnCounters { counters: [0; 9], shape }
     }
 
     /// Appends a counter, of which 24 bits remain; a fourth is ignored.
@@ -127,7 +127,7 @@ impl AccEcnCounters {
         let count = self.len();
         if count < 3 {
             let [_, bytes @ ..] = counter.to_be_bytes();
-            self.fields[count] = bytes;
+            self.counters[3 * count..3 * count + 3].copy_from_slice(&bytes);
             self.shape += 1;
         }
     }
@@ -157,8 +157,8 @@ impl AccEcnCounters {
             Self::ORDER_1 => [Ecn::Ect1, Ecn::Ce, Ecn::Ect0],
             _ => [Ecn::Ect0, Ecn::Ce, Ecn::Ect1],
         };
-        let value = |&[a, b, c]: &[u8; 3]| u32::from_be_bytes([0, a, b, c]);
-        order.into_iter().zip(self.fields[..self.len()].iter().map(value))
+        let value = |at: &[u8]| u32::from_be_bytes([0, at[0], at[1], at[2]]);
+        order.into_iter().zip(self.counters[..3 * self.len()].chunks_exact(3).map(value))
     }
 
     /// Bytes of the option without padding.

@@ -364,4 +364,18 @@ mod tests {
             assert!(window < rcv.rcvbuf, "{payload}: {window} of {}", rcv.rcvbuf);
         }
     }
+
+    /// Below a millisecond the window grows by what the round trip is of one, above by how much more came.
+    #[test]
+    fn short_round_trips_let_the_window_grow_less() {
+        let grows = |config: Config, rtt_us: u64| {
+            let mut receiver = LinuxReceiver::new(&config.into());
+            receiver.rtt.rtt8 = 8 * rtt_us;
+            receiver.space.space = 10_000;
+            receiver.grown(40_000, 20_000)
+        };
+        assert_eq!(grows(Config::linux_7_3(), 250), 40_000 + 10_000);
+        assert_eq!(grows(Config::linux_7_3(), 1000), 40_000 + 80_000);
+        assert_eq!(grows(Config::linux_6_18(), 250), 40_000 + 80_000);
+    }
 }

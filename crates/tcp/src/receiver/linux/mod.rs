@@ -541,3 +541,28 @@ impl Receiver for LinuxReceiver {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::HostClock;
+    use crate::event::Events;
+    use crate::linux_config::Config;
+
+    /// A twentieth of a round trip up to 6.18, a third in 7.3, a millisecond at most, and the slack of the timer.
+    #[test]
+    fn duplicate_acks_wait_for_a_share_of_the_round_trip() {
+        let waits = |config: Config, rtt_us: u64| {
+            let mut receiver = LinuxReceiver::new(&config.into());
+            receiver.rtt.rtt8 = 8 * rtt_us;
+            let mut events = Events::default();
+            let clock = HostClock::new(1000, 0, 0);
+            receiver.compress_ack(&Context { now: 0, clock: &clock, events: &mut events });
+            receiver.compression.until.expect("a timer") / 1000
+        };
+        assert_eq!(waits(Config::linux_6_18(), 2000), 100 + 100);
+        assert_eq!(waits(Config::linux_7_3(), 2000), 660 + 10);
+        assert_eq!(waits(Config::linux_6_18(), 40_000), 1000 + 100);
+        assert_eq!(waits(Config::linux_7_3(), 40_000), 1000 + 10);
+    }
+}
