@@ -259,6 +259,19 @@ def incast(answers: int = 3, rounds: int = 8) -> MemoryResults:
     return MemoryResults(pl.DataFrame(rows), told, lines=[record(0, scenario=asked)])
 
 
+def settling(first: int = 20, seconds: int = 100, runs: int = 1) -> MemoryResults:
+    """Runs that deliver 1 Mbit/s more in each of the first seconds, then always the same; f2 half of f1."""
+    rates = [min(number + 1, first) for number in range(seconds)]
+    told = [
+        {"flow": flow, "goodput_seconds": {"from_ns": 0, "bytes": [rate * share for rate in rates]}}
+        for flow, share in (("f1", 83_334), ("f2", 41_666))
+    ]
+    asked = scenario(seconds=seconds)
+    lines = [record(run, scenario=asked, summary={"flows": told}) for run in range(runs)]
+    rows = [summary_row(run, flow, repeat=run) for run in range(runs) for flow in ("f1", "f2")]
+    return MemoryResults(pl.DataFrame(rows), lines=lines)
+
+
 def record(run_id: int, **values: object) -> RunRecord:
     """A line of runs.jsonl."""
     fields: dict[str, object] = {

@@ -11,7 +11,17 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.text import Text
-from memory_results import MemoryResults, incast, queue, record, sawtooth, scenario, summary_row, sweep
+from memory_results import (
+    MemoryResults,
+    incast,
+    queue,
+    record,
+    sawtooth,
+    scenario,
+    settling,
+    summary_row,
+    sweep,
+)
 
 from cwndlab.errors import InputError
 from cwndlab.report import plots
@@ -55,7 +65,7 @@ def test_every_kind_is_drawn_the_same_twice_and_carries_its_command(
 ):
     command = f"cwndlab plot results/latest --kind {kind}"
     files = [tmp_path / f"{number}.{ending}" for number in range(2)]
-    chosen = incast() if kind in ("bursts", "slowdown") else results
+    chosen = {"bursts": incast, "slowdown": incast, "steady": settling}.get(kind, lambda: results)()
     for file in files:
         plots.plot(chosen, kind, file, command=command, **OPTIONS.get(kind, {}))
     first, second = (file.read_bytes() for file in files)

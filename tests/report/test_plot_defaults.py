@@ -118,7 +118,7 @@ def test_colours_of_a_heat_map_do_not_exaggerate():
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in plots.KINDS if kind not in ("difference", "bursts", "slowdown")]
+    "kind", [kind for kind in plots.KINDS if kind not in ("difference", "bursts", "slowdown", "steady")]
 )
 @pytest.mark.slow
 def test_the_data_of_every_plot_stand_beside_it(results: MemoryResults, kind: str, tmp_path: Path):

@@ -41,7 +41,7 @@ def unsettled(scenario: Scenario, summary: Summary) -> float | None:
     None where it did, where the window has fewer than `LEAST_BATCHES` batches of seconds, and where the
     difference is within `TOLERANCE`.
     """
-    seconds = _goodput(scenario, summary)
+    seconds = goodput(scenario, summary)
     if len(seconds) < LEAST_BATCHES * BATCH or begins(seconds) is not None:
         return None
     whole, end = float(seconds.mean()), float(seconds[len(seconds) // 2 :].mean())
@@ -49,7 +49,7 @@ def unsettled(scenario: Scenario, summary: Summary) -> float | None:
     return float(off) if off > TOLERANCE else None
 
 
-def _goodput(scenario: Scenario, summary: Summary) -> np.ndarray:
+def goodput(scenario: Scenario, summary: Summary) -> np.ndarray:
     """Bytes that all flows together delivered in each whole second of the measurement window."""
     first, end = -(-scenario["measure"]["from_ns"] // NS_PER_S), scenario["measure"]["to_ns"] // NS_PER_S
     total = np.zeros(max(end - first, 0))

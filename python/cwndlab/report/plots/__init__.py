@@ -37,6 +37,7 @@ KINDS: Mapping[str, str] = {
     "delay": "throughput against delay, with ellipses",
     "sequence": "sequence numbers over time: sent, delivered, retransmitted, lost",
     "sojourn": "time in the queue over time",
+    "steady": "goodput a second, and its mean from there on: whether a run had settled",
     "phase": "cwnd of one flow against another's, or against its RTT",
 }
 """Every kind and what it shows. The kind `x` is drawn by `cwndlab.report.plots.x.draw`; other packages add
