@@ -25,7 +25,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-fuzz soak-damage soak-load soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
+.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-fuzz soak-damage soak-load soak-kernel soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
 	bench instructions lock lock-docs lock-wheels lock-neighbours lock-notebooks neighbours notebooks clean engine toolchain test-tools
 
 help: ## this list
@@ -92,7 +92,7 @@ CARGO_FUZZ_VERSION := 0.13.2
 # Seconds that each parser is fed.
 FUZZ_SECONDS       := 1800
 
-soak: soak-scenarios soak-fuzz soak-damage soak-load soak-mutants ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four, tests of the tests; docs/evidence/soak.md keeps the output
+soak: soak-scenarios soak-fuzz soak-damage soak-load soak-kernel soak-mutants ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four, runs on a kernel twice, tests of the tests; docs/evidence/soak.md keeps the output
 	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/cwndlab-*.tar.gz
 
 soak-scenarios: toolchain ## a million random scenarios
@@ -110,6 +110,12 @@ soak-damage: $(STAMPS)/native-$(PROFILE) ## damaged and altered results, ten tho
 
 soak-load: $(STAMPS)/native-$(PROFILE) ## all tests ten times in a row beside four busy processes
 	$(BIN)/python tests/busy.py --times 10 --load 4 $(MAKE) test-rust test-python test-live
+
+# The kernel that soak-kernel runs on: the beginning of a name of `cwndlab kernel list`.
+SOAK_KERNEL :=
+
+soak-kernel: agent $(STAMPS)/native-$(PROFILE) ## two hundred runs on SOAK_KERNEL, with loss and jitter, made twice: equal to the byte
+	$(BIN)/python tests/testbeds/kernel/soak.py --kernel $(SOAK_KERNEL) --runs 200
 
 CARGO_MUTANTS         := .tools/bin/cargo-mutants
 CARGO_MUTANTS_VERSION := 27.1.0

@@ -35,7 +35,8 @@ const SEARCHING: Nanos = 50;
 const WATCHING: Nanos = 200;
 /// Walks take at most one part in so many of the time, while all sockets were found that can be.
 const CONTENT: Nanos = 2000;
-/// The same where looking takes no time but much of the real machine's: where the time is told.
+/// Walks take at most one part in so many of the time, while all sockets were found that can be and the time is told: a walk takes
+/// none of that, but much of the real machine's.
 const CONTENT_IF_TOLD: Nanos = 20_000;
 
 /// Configuration of the sampler, as JSON. Unknown fields are refused.
@@ -261,7 +262,7 @@ struct Known {
 }
 
 impl Place {
-    /// Walks take one part in so many of the time; `told`: whether that is told.
+    /// Walks take one part in so many of the time; `told` says whether the time is told.
     fn share(&self, config: &Config, told: bool) -> Nanos {
         let keys =
             config.sockets.iter().enumerate().filter(|(_, key)| key.netns.as_ref() == self.diag.name());
