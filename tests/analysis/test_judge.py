@@ -201,6 +201,7 @@ STREAMS = Path(__file__).with_name("streams")
 KNOWN = [
     ("quinn-0.11.14.csv", 1452, "loss", "0.595 is 0.70 x 0.85: the factor of fast convergence"),
     ("quiche-0.25.0.sqlog", 1350, "avoidance", "the window is pinned at its minimum, 2.0 packets"),
+    ("msquic-before-2304.csv", 1200, "threshold", "0.70 x 0.70: the window is reduced twice for one loss"),
     (
         "ngtcp2-before-2287.csv",
         1200,
@@ -224,6 +225,7 @@ def test_a_known_fault_of_a_public_stack_is_named(file: str, mss: int, compared:
     [
         ("quinn-0.11.19.csv", 1452, {"slow-start", "loss", "avoidance"}),
         ("quiche-0.28.0.sqlog", 1350, {"loss", "avoidance"}),
+        ("msquic-2304.csv", 1200, {"slow-start", "timeout", "threshold"}),
         ("ngtcp2-2287.csv", 1200, {"slow-start", "loss", "avoidance"}),
         ("quicly-2444845.csv", 1200, {"slow-start", "loss", "avoidance"}),
     ],

@@ -17,6 +17,9 @@ const BELATED_PACKETS: u32 = 5;
 /// Part of a window by which it falls at least when it is reduced: a twentieth.
 const REDUCED: u64 = 19;
 
+/// Round trips after a timeout in which a window may stay: until something sent later is acknowledged.
+const QUIET_ROUNDS: u32 = 3;
+
 /// Packets of a slow start without growth to speak of that are its end.
 const STALLED_PACKETS: u32 = 4;
 
@@ -114,6 +117,9 @@ struct Fallen {
     before: u64,
     /// The reference's threshold.
     expected: u64,
+    /// Window left by the timeout, and the round trips in which it has stayed so.
+    window: u64,
+    quiet: u32,
 }
 
 /// Last ACK of a slow start at which the window grew as a slow start's does.
@@ -355,6 +361,14 @@ impl Replay {
         }
         let (grown, wanted) =
             (seen.cwnd.saturating_sub(self.before), verdict.expected.saturating_sub(self.before));
+        let asleep = self.fallen.as_mut().filter(|fallen| seen.cwnd <= fallen.window);
+        if let Some(fallen) = asleep
+            && fallen.quiet < QUIET_ROUNDS
+        {
+            fallen.quiet += 1;
+            self.follow(seen, INFINITE_SSTHRESH);
+            return None;
+        }
         let stalled = grown < wanted && self.fast.since >= self.bytes(STALLED_PACKETS);
         if self.core.ssthresh == INFINITE_SSTHRESH && (stalled || 2 * grown < wanted) {
             return if self.fallen.is_some() {
@@ -455,7 +469,13 @@ impl Replay {
         }
         if !self.backing_off {
             let expected = self.bytes(self.core.ssthresh);
-            self.fallen = Some(Fallen { since, before: began.unwrap_or(before), expected });
+            self.fallen = Some(Fallen {
+                since,
+                before: began.unwrap_or(before),
+                expected,
+                window: seen.cwnd,
+                quiet: 0,
+            });
         }
         self.backing_off = true;
         self.core.cwnd = 1;
@@ -592,6 +612,8 @@ mod tests {
             other.cwnd = MSS;
             other.tell(Notice::Timeout, 0);
             assert_eq!(other.last(Compared::Timeout).found, MSS);
+            // What is acknowledged first was sent before.
+            other.round(0);
             while other.cwnd < threshold * MSS {
                 let (now, packets) = (other.now, other.cwnd / MSS);
                 for packet in 1..=packets {
