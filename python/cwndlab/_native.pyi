@@ -23,8 +23,8 @@ class Reference:
 
         Notices: 0 ACK, 1 loss, 2 timeout, 3 ECN echo, 4 recovery over, 5 reduction taken back, 6 slow start
         left without congestion, 7 application-limited. Returns what has come to an end, and what is compared
-        at it: `slow-start`, `avoidance`, `loss`, `ecn`, `timeout` or `exit`; beginning and end in ns; the
-        window before, the other sender's and the reference's after; bytes acknowledged in between.
+        at it: `slow-start`, `avoidance`, `loss`, `ecn`, `timeout`, `threshold` or `exit`; beginning and end
+        in ns; the window before, the other sender's and the reference's after; bytes acknowledged between.
         """
 
 def references() -> list[str]:

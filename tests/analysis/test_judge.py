@@ -10,6 +10,7 @@ import pytest
 import cwndlab
 from cwndlab.analysis.judge import sources, stream, verdicts, words
 from cwndlab.analysis.judge.verdicts import Judgement
+from cwndlab.cli.application import main
 from cwndlab.errors import InputError
 from cwndlab.formats import ack_stream, base, exporters
 from experiments import dumbbell
@@ -21,7 +22,8 @@ FAULTY = Path(__file__).with_name("faulty_cubic.py")
 
 def judged(path: Path, against: str = CUBIC, mss: int = MSS, **chosen: str) -> Judgement:
     source = sources.read(path, chosen.get("flow"), chosen.get("run"))
-    return verdicts.judge(stream.of(source.tcp, source.events, simulated=source.simulated), against, mss)
+    seen = stream.of(source.tcp, source.events, simulated=source.simulated, before=source.before)
+    return verdicts.judge(seen, against, mss)
 
 
 def simulated(tmp_path: Path, cc: str, modules: list[str], stack: str = "linux-6.18") -> Path:
@@ -192,3 +194,72 @@ def test_text_has_80_columns_and_json_the_same_figures(tmp_path: Path) -> None:
     assert f"{found.first.found} bytes" in text
     assert document["first"]["why"] == found.causes["loss"]
     assert len(document["verdicts"]) == len(found.verdicts)
+
+
+STREAMS = Path(__file__).with_name("streams")
+
+KNOWN = [
+    ("quinn-0.11.14.csv", 1452, "loss", "0.595 is 0.70 x 0.85: the factor of fast convergence"),
+    ("quiche-0.25.0.sqlog", 1350, "avoidance", "the window is pinned at its minimum, 2.0 packets"),
+    ("msquic-before-2304.csv", 1200, "threshold", "0.70 x 0.70: the window is reduced twice for one loss"),
+    (
+        "ngtcp2-before-2287.csv",
+        1200,
+        "avoidance",
+        "packets here, and growth counted by ACKs is slower",
+    ),
+    ("quicly-dc9905b.csv", 1200, "avoidance", "the window does not grow"),
+]
+"""Streams of public stacks with known faults: packet, what is compared first, and words of the cause."""
+
+
+@pytest.mark.parametrize(("file", "mss", "compared", "named"), KNOWN)
+def test_a_known_fault_of_a_public_stack_is_named(file: str, mss: int, compared: str, named: str) -> None:
+    found = judged(STREAMS / f"{file}.xz", mss=mss)
+    assert found.first is not None
+    assert (found.first.compared, named in found.causes[compared]) == (compared, True), found.causes
+
+
+@pytest.mark.parametrize(
+    ("file", "mss", "kinds"),
+    [
+        ("quinn-0.11.19.csv", 1452, {"slow-start", "loss", "avoidance"}),
+        ("quiche-0.28.0.sqlog", 1350, {"loss", "avoidance"}),
+        ("msquic-2304.csv", 1200, {"slow-start", "timeout", "threshold"}),
+        ("ngtcp2-2287.csv", 1200, {"slow-start", "loss", "avoidance"}),
+        ("quicly-2444845.csv", 1200, {"slow-start", "loss", "avoidance"}),
+    ],
+)
+def test_the_stack_that_was_mended_is_as_the_reference(file: str, mss: int, kinds: set[str]) -> None:
+    found = judged(STREAMS / f"{file}.xz", mss=mss)
+    told = {each.compared: each.differ for each in found.spreads()}
+    assert set(told) >= kinds
+    assert {kind: told[kind] for kind in kinds} == dict.fromkeys(kinds, 0), words.text(found, file)
+
+
+def test_a_recovery_without_a_loss_is_no_reason() -> None:
+    found = judged(STREAMS / "quiche-0.25.0.sqlog.xz", mss=1350)
+    assert "the sender began a recovery 23 times though nothing was lost: it is no reason" in found.notes
+
+
+def test_qlog_of_results_with_a_row_now_and_then_is_refused(tmp_path: Path) -> None:
+    host, path = "stack: linux-6.18, cc: cubic", "rate: 20mbit, delay: 20ms"
+    text = dumbbell("judged", duration="1s", a=host, bottleneck=path, more="record: {tcp: 20ms}\n")
+    results = cwndlab.load(text).run(out=tmp_path / "r")
+    for form in ("qlog", "qlog-0.3"):
+        [file] = exporters.export(results, form, tmp_path / form)
+        with pytest.raises(InputError, match="rows every 20 ms do not tell"):
+            sources.read(file, None, None)
+        with pytest.raises(SystemExit) as ended:
+            main(["data", "import", str(file), "-o", str(tmp_path / f"{form}-in")])
+        assert not ended.value.code
+        with pytest.raises(InputError, match="rows every 20 ms do not tell"):
+            sources.read(tmp_path / f"{form}-in", None, None)
+
+
+def test_the_factor_of_an_ecn_echo_is_known(tmp_path: Path) -> None:
+    rows = ((at, event if event != "loss" else "ecn", *rest) for at, event, *rest in acks(factor=0.85))
+    found = judged(csv_of(tmp_path, rows))
+    assert "is the factor of ABE (RFC 8511)" in found.causes["ecn"]
+    found = judged(csv_of(tmp_path, acks(factor=0.85)))
+    assert "(1 + 0.7) / 2: the factor of a sender that stands for two connections" in found.causes["loss"]

@@ -93,6 +93,7 @@ fn word(compared: Compared) -> &'static str {
         Compared::Loss => "loss",
         Compared::Ecn => "ecn",
         Compared::Timeout => "timeout",
+        Compared::Threshold => "threshold",
         Compared::Exit => "exit",
     }
 }

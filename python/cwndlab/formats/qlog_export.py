@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from cwndlab.results import sampling
 from cwndlab.results.resultset import ResultSet
 
 DRAFT = 13
@@ -84,12 +85,13 @@ def write(results: ResultSet, run: str, out: Path, form: str = "qlog") -> Iterat
     if not rows.height:
         return
     events = _frame(results, run, "events")
+    trace_of_run = {**version.trace, **_sampling(results, run)}
     file = out / f"{re.sub(r'[^A-Za-z0-9-]', '_', run)}.qlog"
     head = {**version.head, "title": f"{results.header.experiment} {run}"}
     with file.open("w", encoding="utf-8") as written:
         written.write(json.dumps(head)[:-1] + ', "traces": [')
         for place, flow in enumerate(rows["flow"].unique(maintain_order=True).to_list()):
-            trace = {"title": flow, "vantage_point": {"name": flow, "type": "client"}, **version.trace}
+            trace = {"title": flow, "vantage_point": {"name": flow, "type": "client"}, **trace_of_run}
             written.write(
                 ("," if place else "") + "\n" + json.dumps(_grouped(trace, flow))[:-1] + ', "events": [\n'
             )
@@ -103,6 +105,12 @@ def write(results: ResultSet, run: str, out: Path, form: str = "qlog") -> Iterat
 def write_0_3(results: ResultSet, run: str, out: Path) -> Iterator[Path]:
     """Write a run as version 0.3, whose names qvis draws windows by."""
     yield from write(results, run, out, "qlog-0.3")
+
+
+def _sampling(results: ResultSet, run: str) -> dict[str, Any]:
+    """Say how often the windows were looked at, where that was not at each ACK."""
+    every = sampling.every_ms(results.record(run))
+    return {} if every is None else {"description": f"windows every {every:g} ms", sampling.SAMPLED: every}
 
 
 def _grouped(trace: Mapping[str, Any], flow: str) -> dict[str, Any]:

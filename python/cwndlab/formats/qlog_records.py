@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from cwndlab.results.sampling import SAMPLED
 from cwndlab.testbeds.logs.connections import LATEST_NS, LONGEST_LINE, Source
 
 MOST_AROUND = 4 << 20
@@ -260,6 +261,7 @@ def _trace(head: Mapping[str, Any], found: Any) -> Trace:
     trace.reference_ns = 0 if absolute else _reference(common.get("reference_time"), trace.unit_ns)
     known = {"version": head.get("qlog_version", head.get("file_schema")), "title": head.get("title")}
     known |= {"sender": vantage.get("name"), "code": head.get("code_version")}
+    known[SAMPLED] = number(body.get(SAMPLED))
     trace.facts = {key: str(value) for key, value in known.items() if value}
     return trace
 

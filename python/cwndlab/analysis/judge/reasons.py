@@ -9,18 +9,32 @@ from cwndlab.analysis.judge.verdict import REDUCTIONS, Verdict
 SMALLEST_PACKETS = 4
 """Packets of a window up to which it is as small as any stack lets it become."""
 
+SEVERAL = 3.0
+"""Packets of an ACK from which it matters whether ACKs or bytes are counted: receivers acknowledge two."""
+
 NEAR = 0.015
 """Distance of two factors that are taken for the same: a packet of a window of some 70."""
+
+FACTORS = {"cubic": 0.7, "reno": 0.5}
+"""Share of a window that a reduction leaves, by congestion control; the reference's is of whole packets."""
+
+FIRST_EPOCH = (
+    "Until the first loss Linux adds a packet for every 20 acknowledged (bictcp_update); RFC 9438 section"
+    " 4.10 has C t^3 above the window that slow start was left with"
+)
+"""Rule of the reference in congestion avoidance before any reduction, where it grows faster."""
 
 RULES = {
     "cubic": {
         "loss": "RFC 9438 section 4.6: one reduction in a round trip, to beta_cubic = 0.7 of the window",
         "ecn": "RFC 9438 section 4.6: an ECN echo reduces as a loss does, to beta_cubic = 0.7 of the window",
+        "threshold": "RFC 9438 section 4.8: after a timeout, too, the threshold is 0.7 of the window",
         "avoidance": "RFC 9438 sections 4.2 to 4.5: C (t - K)^3 + W_max, or Reno's window if that is larger",
     },
     "reno": {
         "loss": "RFC 5681 section 3.2: one reduction in a round trip, to half of what is in flight",
         "ecn": "RFC 3168 section 6.1.2: an ECN echo reduces as a loss does, to half, once in a round trip",
+        "threshold": "RFC 5681 section 3.1: the threshold after a timeout is half of what is in flight",
         "avoidance": "RFC 5681 section 3.1: about one packet in a round trip",
     },
 }
@@ -33,9 +47,14 @@ COMMON = {
 """Rules of all."""
 
 
-def of(cc: str, first: Verdict, mss: int) -> str:
-    """Say in two sentences what a difference points to, and the rule of the reference."""
+def of(cc: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float) -> str:
+    """Say in two sentences what a difference points to, and the rule of the reference.
+
+    `reduced`: a reduction was compared before; `per_ack`: packets that an ACK covers, on average.
+    """
     rule = RULES.get(cc, {}).get(first.compared) or COMMON[first.compared]
+    if cc == "cubic" and first.compared == "avoidance" and not reduced and first.ratio < 1:
+        rule = FIRST_EPOCH
     packets = first.found / mss
     if packets <= SMALLEST_PACKETS and first.found < first.expected:
         cause = f"the window is pinned at its minimum, {packets:.1f} packets, where the reference's is larger"
@@ -45,19 +64,25 @@ def of(cc: str, first: Verdict, mss: int) -> str:
         cause = _reduction(cc, first, mss)
     else:
         cause = _growth(first.ratio)
+        if 0 < first.ratio < 1 and per_ack >= SEVERAL:
+            cause += f"; an ACK covers {per_ack:.0f} packets here, and growth counted by ACKs is slower"
     return f"{cause}. {rule}."
 
 
 def _reduction(cc: str, first: Verdict, mss: int) -> str:
     found, expected = first.found / max(first.before, 1), first.expected / max(first.before, 1)
+    beta = FACTORS[cc]
     known = {
-        expected * expected: f"{expected:.2f} x {expected:.2f}: the window is reduced twice for one loss",
+        beta * beta: f"{beta:.2f} x {beta:.2f}: the window is reduced twice for one loss",
         1.0: "the window is not reduced",
+        (1 + beta) / 2: f"(1 + {beta:.2g}) / 2: the factor of a sender that stands for two connections",
     }
+    if first.compared == "ecn":
+        known |= dict.fromkeys((0.8, 0.85), "the factor of ABE (RFC 8511), milder than after a loss")
     if cc == "cubic":
-        half = (1 + expected) / 2
-        known[expected * half] = (
-            f"{expected:.2f} x {half:.2f}: the factor of fast convergence, (1 + beta) / 2 (section 4.7), is"
+        half = (1 + beta) / 2
+        known[beta * half] = (
+            f"{beta:.2f} x {half:.2f}: the factor of fast convergence, (1 + beta) / 2 (section 4.7), is"
             " applied to the window and not only to W_max"
         )
         known[0.5] = "the factor of Reno (RFC 5681), not CUBIC's"

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 
 from cwndlab.errors import InputError, unknown
-from cwndlab.formats import base, directory, qlog
+from cwndlab.formats import ack_stream, base, directory, qlog
+from cwndlab.results import sampling
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds import tables
 
@@ -30,6 +31,8 @@ class Source:
     mss: int | None
     """Bytes of a packet; None where nothing says."""
     simulated: bool
+    before: bool
+    """Whether a row has what was in flight before its ACK, and not after."""
     others: int
     """Number of further flows, which were not chosen."""
 
@@ -45,9 +48,11 @@ def read(path: Path, flow: str | None, run: str | None) -> Source:
     if run is not None and run not in recordings:
         raise InputError(unknown("--run", run, recordings))
     found = recordings[run] if run is not None else next(iter(recordings.values()))
+    every = found.facts.get(sampling.SAMPLED)
+    _at_each_ack(str(path), float(every) if every else None)
     stored = {name: table.read() for name, table in found.tables.items()}
     size = found.facts.get(qlog.DATAGRAM)
-    return _chosen(stored, flow, str(path), int(size) if size else None, simulated=False)
+    return _chosen(stored, flow, str(path), int(size) if size else None, found.format)
 
 
 def _of_results(results: ResultSet, flow: str | None, run: str | None) -> Source:
@@ -56,21 +61,24 @@ def _of_results(results: ResultSet, flow: str | None, run: str | None) -> Source
         raise InputError(unknown("--run", run, runs))
     chosen = run if run is not None else runs[0]
     record = results.record(chosen)
-    recorded = None if record.testbed == directory.TESTBED else record.scenario["record"]["tcp"]
-    if recorded is not None and recorded["kind"] == "interval":
-        every = recorded["interval_ns"] / 1e6
-        raise InputError(
-            f"{results.path}: rows every {every:g} ms do not tell what the window did at each ACK;"
-            " judge needs results of testbed sim with record: {tcp: per-ack}"
-        )
+    _at_each_ack(str(results.path), sampling.every_ms(record))
     stored = {name: results.rows(chosen, name) for name in ("tcp", "events")}
     size = record.facts.get(qlog.DATAGRAM) if record.testbed == directory.TESTBED else None
     where = f"{results.path}, run {chosen}"
-    return _chosen(stored, flow, where, int(size) if size else None, simulated=record.testbed == SIMULATED)
+    made = SIMULATED if record.testbed == SIMULATED else str(record.facts.get("format", ""))
+    return _chosen(stored, flow, where, int(size) if size else None, made)
+
+
+def _at_each_ack(where: str, every_ms: float | None) -> None:
+    if every_ms is not None:
+        raise InputError(
+            f"{where}: rows every {every_ms:g} ms do not tell what the window did at each ACK;"
+            " judge needs results of testbed sim with record: {tcp: per-ack}"
+        )
 
 
 def _chosen(
-    stored: Mapping[str, pa.Table], flow: str | None, where: str, mss: int | None, *, simulated: bool
+    stored: Mapping[str, pa.Table], flow: str | None, where: str, mss: int | None, made: str
 ) -> Source:
     tcp, events = (_frame(stored.get(name), name) for name in ("tcp", "events"))
     rows = tcp.filter(pl.col("cwnd_bytes").is_not_null())
@@ -85,7 +93,15 @@ def _chosen(
     name = flows[0] if flow is None else flow
     of_flow = pl.col("flow") == name
     others = 0 if flow is not None else len(flows) - 1
-    return Source(f"{where}, {name}", tcp.filter(of_flow), events.filter(of_flow), mss, simulated, others)
+    return Source(
+        f"{where}, {name}",
+        tcp.filter(of_flow),
+        events.filter(of_flow),
+        mss,
+        simulated=made == SIMULATED,
+        before=made == ack_stream.NAME,
+        others=others,
+    )
 
 
 def _frame(table: pa.Table | None, name: str) -> pl.DataFrame:

@@ -48,6 +48,8 @@ class Stream:
     """Median round trip; 0 where none was recorded."""
     window: float
     """Median window, bytes."""
+    per_ack: float = 0.0
+    """Mean of what an ACK covers, bytes."""
     notes: list[str] = field(default_factory=list)
     """Limits of what the rows tell, a sentence each."""
 
@@ -61,22 +63,22 @@ class Stream:
         return self.acks * self.rtt_s / self.duration_s
 
 
-def of(tcp: pl.DataFrame, events: pl.DataFrame, *, simulated: bool) -> Stream:
-    """Make the stream of one flow's rows.
+def of(tcp: pl.DataFrame, events: pl.DataFrame, *, simulated: bool, before: bool = False) -> Stream:
+    """Make the stream of one flow's rows, which have what was in flight after their ACK, or `before` it.
 
     Of a simulated sender the rows tell what the receiver has read, and not what was acknowledged. Raises
     InputError for rows without a window.
     """
     notes: list[str] = []
-    rows = _rows(tcp, notes)
-    happened = _events(events, rows, notes)
+    rows = _rows(tcp, notes, before=before)
+    happened = _events(events, rows, notes, simulated=simulated)
     if simulated:
         rows, happened = _behind_slow_start(rows, happened, notes)
     told = bool((happened["notice"] == RECOVERED).any())
     whole = pl.concat(
         [happened.with_columns(order=pl.lit(0)), rows.with_columns(order=pl.lit(1))], how="diagonal"
     )
-    whole = whole.sort("t_ns", "order", maintain_order=True)
+    whole = _collapsed(whole.sort("t_ns", "order", maintain_order=True), told=told)
     columns = ("t_ns", "notice", "bytes", "rtt_ns", "flight", "cwnd", "ssthresh")
     numbers = np.stack(
         [whole[name].cast(pl.UInt64).fill_null(UNKNOWN).to_numpy() for name in columns], axis=1
@@ -86,10 +88,23 @@ def of(tcp: pl.DataFrame, events: pl.DataFrame, *, simulated: bool) -> Stream:
     rtt = rows["rtt_ns"].median()
     rtt_s = float(rtt) / 1e9 if isinstance(rtt, float) else 0.0
     window = float(np.median(rows["cwnd"].to_numpy()))
-    return Stream(np.ascontiguousarray(numbers), told, acked.height, span, rtt_s, window, notes)
+    covered = float(acked["bytes"].sum()) / max(acked.height, 1)
+    return Stream(np.ascontiguousarray(numbers), told, acked.height, span, rtt_s, window, covered, notes)
 
 
-def _rows(tcp: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+def _collapsed(whole: pl.DataFrame, *, told: bool) -> pl.DataFrame:
+    """Leave out the losses that are found in the round trip after a timeout: they were sent before it.
+
+    Where the sender tells its recoveries, it does so for none of them.
+    """
+    if told or not (whole["notice"] == TIMEOUT).any():
+        return whole
+    began = pl.when(pl.col("notice") == TIMEOUT).then("t_ns").forward_fill()
+    late = pl.col("t_ns") - began <= pl.col("rtt_ns").forward_fill().fill_null(0)
+    return whole.filter(~((pl.col("notice") == LOSS) & late.fill_null(value=False)))
+
+
+def _rows(tcp: pl.DataFrame, notes: list[str], *, before: bool) -> pl.DataFrame:
     """The ACKs: one row for each time, with what was in flight before it and the window after it."""
     held = [
         pl.col(name).forward_fill() for name in ("cwnd_bytes", "ssthresh_bytes", "delivered_bytes", "state")
@@ -118,14 +133,14 @@ def _rows(tcp: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
         pl.lit(ACK).alias("notice"),
         acked.fill_null(0).alias("bytes"),
         (pl.col("rtt_ns") if has["rtt_ns"] else pl.col("srtt_ns")).cast(pl.Int64).alias("rtt_ns"),
-        pl.col("inflight_bytes").cast(pl.Int64).shift().alias("flight"),
+        pl.col("inflight_bytes").cast(pl.Int64).shift(0 if before else 1).alias("flight"),
         pl.col("cwnd_bytes").cast(pl.Int64).alias("cwnd"),
         pl.col("ssthresh_bytes").cast(pl.Int64).alias("ssthresh"),
         pl.col("state").cast(pl.String),
     )
 
 
-def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str], *, simulated: bool) -> pl.DataFrame:
     """Notices that are no ACKs, with the window that stood when each was over."""
     found = events.select(
         pl.col("t_ns").cast(pl.Int64),
@@ -137,6 +152,8 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.Da
     ).drop_nulls("notice")
     if (events["kind"].cast(pl.String) == "recovery-in").any():
         # The window that is reduced is the one at the beginning of the recovery.
+        # What the simulator's own senders do has a reason.
+        found = found if simulated else _founded(found, rows, notes)
         found = found.filter(pl.col("bytes").is_null())
     told = found["notice"].is_in([LOSS, ECN, TIMEOUT]).any()
     states = rows.select("t_ns", pl.col("state").is_in(["recovery", "cwr"]).alias("now")).drop_nulls()
@@ -156,6 +173,40 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.Da
         ]
     )
     return whole.drop_nulls("cwnd").sort("t_ns", maintain_order=True)
+
+
+def _founded(found: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """Leave out recoveries for which nothing was lost, where the rows tell: they are no reason to reduce.
+
+    Lost is what a loss names, and what leaves the flight without being acknowledged. A recovery that takes
+    the window or its threshold down has a reason, too, which may be an ECN echo.
+    """
+    if not rows["flight"].is_not_null().any():
+        return found
+    after, threshold = pl.col("flight").shift(-1), pl.col("ssthresh").ne_missing(pl.col("ssthresh").shift())
+    gone = (
+        (pl.col("flight") - after > pl.col("bytes"))
+        | threshold
+        | (pl.col("cwnd") < CUT * pl.col("cwnd").shift())
+    )
+    reasons = rows.filter(gone.fill_null(value=False))["t_ns"].to_numpy()
+    losses = found.filter(pl.col("bytes").is_not_null())["t_ns"].to_numpy()
+    reasons = np.sort(np.concatenate([reasons, losses]))
+    begins = found.filter((pl.col("notice") == LOSS) & pl.col("bytes").is_null())["t_ns"].to_numpy()
+    ends = found.filter(pl.col("notice") == RECOVERED)["t_ns"].to_numpy()
+    # A reason lies between the end of the recovery before, and this one's own.
+    ended = np.concatenate([[-1], ends, [np.iinfo(np.int64).max]])
+    place = np.searchsorted(ended, begins, side="right")
+    earliest = np.searchsorted(reasons, ended[place - 1], side="right")
+    latest = np.searchsorted(reasons, ended[place], side="left")
+    without = begins[earliest >= latest]
+    if not without.size:
+        return found
+    times = "time" if without.size == 1 else "times"
+    notes.append(
+        f"the sender began a recovery {without.size} {times} though nothing was lost: it is no reason"
+    )
+    return found.filter(~((pl.col("notice") == LOSS) & pl.col("t_ns").is_in(without)))
 
 
 def _inferred(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-REDUCTIONS = ("loss", "ecn", "timeout")
+REDUCTIONS = ("loss", "ecn", "timeout", "threshold")
 GROWTH = ("slow-start", "avoidance")
 
 

@@ -20,7 +20,10 @@ SLACK = 0.05
 """Share of the reference's window by which windows that grow may differ."""
 
 SLACK_FACTOR = 0.01
-"""Difference of the factors of a reduction, beside that of one packet, that is none."""
+"""Difference of the factors of a reduction, beside that of some packets, that is none."""
+
+SLACK_REDUCED_PACKETS = 1.5
+"""Packets by which reduced windows may differ: the reference's are whole, before and after."""
 
 LEAST_FOR_GROWTH = 4.0
 """ACKs in a round trip below which growth is not judged: the reference would take several for one."""
@@ -30,6 +33,9 @@ LEAST_FOR_REDUCTIONS = 1.0
 
 MOST_ACKS = 0.4
 """ACKs for each packet of a window that a receiver which delays them sends, a little less than a half."""
+
+ALPHA = 9 / 17
+"""Packets by which Reno's estimate grows in a round trip until the window before the reduction is reached."""
 
 PIECE = 1 << 15
 """Rows that the reference is handed at a time."""
@@ -97,11 +103,19 @@ def judge(stream: Stream, against: str, mss: int) -> Judgement:
     for start in range(0, len(stream.rows), PIECE):
         ended += reference.feed(stream.rows[start : start + PIECE].tobytes())
     notes, judged = _judged(stream, mss)
-    verdicts = [_verdict(each, mss) for each in ended if each[0] in judged]
-    causes = {}
+    verdicts = []
+    prior = 0
+    for row in ended:
+        if row[0] in judged:
+            verdicts.append(_verdict(row, mss, prior if cc == "cubic" else 0))
+        if row[0] in REDUCTIONS:
+            prior = row[3]
+    causes: dict[str, str] = {}
+    reduced = False
     for each in verdicts:
+        reduced |= each.compared in REDUCTIONS
         if each.differs and each.compared not in causes:
-            causes[each.compared] = reasons.of(cc, each, mss)
+            causes[each.compared] = reasons.of(cc, each, mss, reduced=reduced, per_ack=stream.per_ack / mss)
     return Judgement(against, mss, stream, verdicts, causes, [*stream.notes, *notes])
 
 
@@ -117,15 +131,26 @@ def _judged(stream: Stream, mss: int) -> tuple[list[str], Sequence[str]]:
     return [], (*REDUCTIONS, *GROWTH, "exit")
 
 
-def _verdict(ended: Ended, mss: int) -> Verdict:
+def _verdict(ended: Ended, mss: int, prior: int) -> Verdict:
+    """Compare two windows; `prior`: that before the last reduction, 0 where Reno's growth is no matter."""
     compared, since, now, before, found, expected, acked = ended
     if compared == "exit":
         differs = False
     elif compared == "timeout":
         # A window of two packets, or of one and what is believed to be in flight, is as small.
         differs = found > max(before // 2, 4 * mss)
-    elif compared in REDUCTIONS:
-        differs = abs(found - expected) > SLACK_FACTOR * before + mss
+    elif compared in ("loss", "ecn"):
+        differs = abs(found - expected) > SLACK_FACTOR * before + SLACK_REDUCED_PACKETS * mss
     else:
-        differs = abs(found - expected) > SLACK_PACKETS * mss + SLACK * expected
+        slack = SLACK_PACKETS * mss + SLACK * expected
+        highest = float(expected)
+        if compared == "avoidance" and prior:
+            highest = max(expected, _as_reno(before, prior, acked / max(before, 1), mss))
+        differs = found < expected - slack or found > highest + slack
     return Verdict(compared, since / 1e9, now / 1e9, before, found, expected, acked, bool(differs))
+
+
+def _as_reno(before: int, prior: int, rounds: float, mss: int) -> float:
+    """Return the window that RFC 9438 section 4.3 allows; Linux grows by ALPHA all the time."""
+    slow = min(rounds, max(prior - before, 0) / (ALPHA * mss))
+    return before + mss * (ALPHA * slow + rounds - slow)

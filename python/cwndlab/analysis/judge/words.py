@@ -18,6 +18,7 @@ NAMES = {
     "loss": "reaction to loss",
     "ecn": "reaction to an ECN echo",
     "timeout": "reaction to a timeout",
+    "threshold": "threshold after one",
 }
 """Words for what is compared."""
 

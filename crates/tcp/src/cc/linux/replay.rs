@@ -10,6 +10,19 @@ use crate::clock::{HostClock, Nanos};
 /// Packets by which what is in flight may be below the window that limits it: a burst that is held back.
 const SLACK_PACKETS: u32 = 3;
 
+/// Packets acknowledged since a recovery whose end was counted, up to which a loss may still belong to it: three that make a gap a
+/// loss (RFC 9002 section 6.1.1), and the two of an ACK. Those three were counted in place of the packets that were lost.
+const BELATED_PACKETS: u32 = 5;
+
+/// Part of a window by which it falls at least when it is reduced: a twentieth.
+const REDUCED: u64 = 19;
+
+/// Round trips after a timeout in which a window may stay: until something sent later is acknowledged.
+const QUIET_ROUNDS: u32 = 3;
+
+/// Packets of a slow start without growth to speak of that are its end.
+const STALLED_PACKETS: u32 = 4;
+
 /// Notice of the other sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -63,6 +76,8 @@ pub enum Compared {
     Ecn,
     /// Window after a timeout.
     Timeout,
+    /// Slow-start threshold after a timeout; where it is not told, the window at which the slow start that follows is left.
+    Threshold,
     /// Slow start that the other sender left without congestion: nothing is compared.
     Exit,
 }
@@ -96,6 +111,25 @@ struct Episode {
     left: Option<u64>,
 }
 
+/// Timeout after which the other sender's threshold is awaited.
+struct Fallen {
+    since: Nanos,
+    before: u64,
+    /// The reference's threshold.
+    expected: u64,
+    /// Window left by the timeout, and the round trips in which it has stayed so.
+    window: u64,
+    quiet: u32,
+}
+
+/// Last ACK of a slow start at which the window grew as a slow start's does.
+#[derive(Clone, Copy, Default)]
+struct Fast {
+    cwnd: u64,
+    /// Amount acknowledged since.
+    since: u64,
+}
+
 /// The reference.
 pub struct Replay {
     core: Core,
@@ -108,6 +142,14 @@ pub struct Replay {
     /// Bytes acknowledged that make no whole packet.
     rest: u64,
     episode: Option<Episode>,
+    /// Whether the last recovery was over by counting, and nothing was compared since.
+    counted: bool,
+    /// Loss that belongs to the last recovery unless the window is reduced for it: its time.
+    belated: Option<Nanos>,
+    fallen: Option<Fallen>,
+    /// Whether nothing was acknowledged since a timeout.
+    backing_off: bool,
+    fast: Fast,
     /// The stretch that is compared next: its beginning, the window then, and what was acknowledged.
     since: Nanos,
     before: u64,
@@ -135,6 +177,11 @@ impl Replay {
             window: 0,
             rest: 0,
             episode: None,
+            counted: false,
+            belated: None,
+            fallen: None,
+            backing_off: false,
+            fast: Fast::default(),
             since: 0,
             before: 0,
             acked: 0,
@@ -160,6 +207,7 @@ impl Replay {
             Notice::Recovered => self.recovered(seen),
             Notice::Undo => {
                 self.episode = None;
+                self.fallen = None;
                 self.core.state = CaState::Open;
                 let threshold = seen.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| self.packets(bytes));
                 self.follow(seen, threshold);
@@ -200,11 +248,20 @@ impl Replay {
         self.since = seen.now;
         self.before = seen.cwnd;
         self.acked = 0;
+        self.counted = false;
+        self.belated = None;
+        self.fast = Fast { cwnd: seen.cwnd, since: 0 };
         self.round_end = self.core.una + seen.cwnd;
     }
 
     fn ack(&mut self, seen: &Seen) -> Option<Verdict> {
         let flight = seen.flight.unwrap_or(self.window);
+        if let Some(since) = self.belated
+            && self.acked <= self.bytes(BELATED_PACKETS)
+            && seen.cwnd + seen.cwnd / REDUCED < self.window
+        {
+            self.react(since, seen, Compared::Loss, Cause::Loss);
+        }
         let counted = self.rest + seen.bytes;
         let acked = (counted / u64::from(self.core.mss)) as u32;
         self.rest = counted % u64::from(self.core.mss);
@@ -214,17 +271,49 @@ impl Replay {
         self.core.packets_out = self.packets(flight.saturating_sub(seen.bytes));
         self.core.delivered += u64::from(acked);
         self.usage(flight);
+        self.backing_off &= seen.bytes == 0;
         if let Some(episode) = &mut self.episode {
             episode.acked += seen.bytes;
             let left = episode.left.as_mut()?;
             *left = left.saturating_sub(seen.bytes);
-            return if *left == 0 { self.recovered(seen) } else { None };
+            if *left > 0 {
+                return None;
+            }
+            let verdict = self.recovered(seen);
+            self.counted = true;
+            return verdict;
         }
         self.acked += seen.bytes;
+        self.fast.since += seen.bytes;
+        if 2 * seen.cwnd.saturating_sub(self.window) >= seen.bytes.max(1) {
+            self.fast = Fast { cwnd: seen.cwnd, since: 0 };
+        }
         if acked > 0 {
             self.grow(acked, seen.rtt);
         }
+        if self.fallen.is_some()
+            && seen.bytes > 0
+            && let Some(threshold) = seen.ssthresh
+        {
+            return self.threshold(seen, threshold);
+        }
         self.round(seen)
+    }
+
+    /// Compares the thresholds after a timeout.
+    fn threshold(&mut self, seen: &Seen, found: u64) -> Option<Verdict> {
+        let fallen = self.fallen.take()?;
+        let acked = self.acked;
+        self.follow(seen, self.packets(found));
+        Some(Verdict {
+            now: seen.now,
+            since: fallen.since,
+            compared: Compared::Threshold,
+            before: fallen.before,
+            found,
+            expected: fallen.expected,
+            acked,
+        })
     }
 
     /// Notes whether the window is what limits: for a round trip after it was used up.
@@ -272,8 +361,21 @@ impl Replay {
         }
         let (grown, wanted) =
             (seen.cwnd.saturating_sub(self.before), verdict.expected.saturating_sub(self.before));
-        if self.core.ssthresh == INFINITE_SSTHRESH && 2 * grown < wanted {
-            return Some(self.exit(seen));
+        let asleep = self.fallen.as_mut().filter(|fallen| seen.cwnd <= fallen.window);
+        if let Some(fallen) = asleep
+            && fallen.quiet < QUIET_ROUNDS
+        {
+            fallen.quiet += 1;
+            self.follow(seen, INFINITE_SSTHRESH);
+            return None;
+        }
+        let stalled = grown < wanted && self.fast.since >= self.bytes(STALLED_PACKETS);
+        if self.core.ssthresh == INFINITE_SSTHRESH && (stalled || 2 * grown < wanted) {
+            return if self.fallen.is_some() {
+                self.threshold(seen, self.fast.cwnd)
+            } else {
+                Some(self.exit(seen))
+            };
         }
         self.follow(seen, self.core.ssthresh);
         Some(verdict)
@@ -305,13 +407,25 @@ impl Replay {
             }
             return None;
         }
+        let belated = self.counted && self.acked <= self.bytes(BELATED_PACKETS);
+        if compared == Compared::Loss && belated && seen.cwnd >= self.window {
+            self.belated = self.belated.or(Some(seen.now));
+            return None;
+        }
+        self.react(seen.now, seen, compared, cause);
+        None
+    }
+
+    /// Begins the reaction to congestion that was found at `since`.
+    fn react(&mut self, since: Nanos, seen: &Seen, compared: Compared, cause: Cause) {
+        self.fallen = None;
+        self.belated = None;
         let left = (!self.told).then(|| seen.flight.unwrap_or(self.window).max(1));
-        self.episode = Some(Episode { compared, since: seen.now, before: self.window, acked: 0, left });
+        self.episode = Some(Episode { compared, since, before: self.window, acked: 0, left });
         self.reduce(cause);
         let state = if compared == Compared::Ecn { CaState::Cwr } else { CaState::Recovery };
         self.cc.set_state(&mut self.core, state);
         self.core.state = state;
-        None
     }
 
     /// Has the reference react to the other sender's window.
@@ -348,16 +462,28 @@ impl Replay {
 
     fn timeout(&mut self, seen: &Seen) -> Verdict {
         let (since, before) = (seen.now, self.window);
-        if self.core.state != CaState::Loss {
+        // What was reduced for a loss of the same window, or for a timeout after which nothing arrived, is not reduced again.
+        let began = self.episode.take().map(|episode| episode.before);
+        if began.is_none() && !self.backing_off {
             self.reduce(Cause::Timeout);
         }
-        self.episode = None;
+        if !self.backing_off {
+            let expected = self.bytes(self.core.ssthresh);
+            self.fallen = Some(Fallen {
+                since,
+                before: began.unwrap_or(before),
+                expected,
+                window: seen.cwnd,
+                quiet: 0,
+            });
+        }
+        self.backing_off = true;
         self.core.cwnd = 1;
         self.cc.set_state(&mut self.core, CaState::Loss);
         self.core.state = CaState::Open;
         let expected = self.bytes(1);
-        let threshold = seen.ssthresh.map_or(self.core.ssthresh, |bytes| self.packets(bytes));
-        self.follow(seen, threshold);
+        // The slow start that follows shows the other sender's threshold, where nothing tells it.
+        self.follow(seen, INFINITE_SSTHRESH);
         Verdict {
             now: seen.now,
             since,
@@ -460,6 +586,50 @@ mod tests {
         other.tell(Notice::Loss, MSS);
         other.lose(70 * MSS);
         assert_eq!(other.found.iter().filter(|verdict| verdict.compared == Compared::Loss).count(), 1);
+    }
+
+    #[test]
+    fn a_loss_found_late_belongs_to_the_recovery_that_was_counted() {
+        let mut other = Other::new(100);
+        other.lose(70 * MSS);
+        other.tell(Notice::Loss, MSS);
+        other.round(0);
+        other.round(0);
+        assert_eq!(other.found.iter().filter(|verdict| verdict.compared == Compared::Loss).count(), 1);
+        // Later a window that stays is one that is not reduced.
+        other.lose(70 * MSS);
+        let told = other.last(Compared::Loss);
+        assert_eq!((told.before, told.found, told.expected), (70 * MSS, 70 * MSS, 49 * MSS));
+    }
+
+    #[test]
+    fn the_slow_start_after_a_timeout_shows_the_threshold() {
+        for (threshold, lost_before) in [(49, false), (70, false), (70, true)] {
+            let mut other = Other::new(100);
+            if lost_before {
+                other.tell(Notice::Loss, MSS);
+            }
+            other.cwnd = MSS;
+            other.tell(Notice::Timeout, 0);
+            assert_eq!(other.last(Compared::Timeout).found, MSS);
+            // What is acknowledged first was sent before.
+            other.round(0);
+            while other.cwnd < threshold * MSS {
+                let (now, packets) = (other.now, other.cwnd / MSS);
+                for packet in 1..=packets {
+                    other.now = now + RTT * packet / packets;
+                    other.cwnd = (other.cwnd + MSS).min(threshold * MSS);
+                    other.tell(Notice::Ack, MSS);
+                }
+            }
+            other.round(1);
+            let told = other.last(Compared::Threshold);
+            assert_eq!((told.before, told.expected), (100 * MSS, 70 * MSS));
+            assert_eq!(told.found, threshold * MSS);
+            let growth = other.found.iter().filter(|verdict| verdict.compared == Compared::SlowStart);
+            assert!(growth.clone().count() >= 5, "{:?}", other.found);
+            assert!(growth.clone().all(|verdict| verdict.found.abs_diff(verdict.expected) <= 2 * MSS));
+        }
     }
 
     #[test]
