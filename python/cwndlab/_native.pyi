@@ -97,9 +97,9 @@ class RecordBatch:
 class Simulation:
     """One run of a Scenario (JSON); raises ValueError, with one line, if the engine refuses it.
 
-    `modules`: congestion controls from outside, a JSON list of {name, family, library, knobs: [{name,
-    default, min, max}]}. Their code runs here. Where one of them crashes, takes too long or returns nonsense,
-    `advance` and `run_until` raise RuntimeError, with one line.
+    `modules`: congestion controls and guests from outside, a JSON list of {name, family, file, sha256, kind,
+    knobs: [{name, default, min, max}], guest}. Their code runs here. Where one of them crashes, takes too
+    long or returns nonsense, `advance` and `run_until` raise RuntimeError, with one line.
     """
 
     def __new__(cls, scenario: str, run_id: int, modules: str = "[]") -> Simulation: ...
@@ -288,7 +288,7 @@ def watched_module(file: str | PathLike[str]) -> tuple[int, bool, str] | None:
     """Return which hook ran when the process that wrote `file` died, and when; None: none did."""
 
 def describe_module(file: str | PathLike[str], sha256: str) -> str:
-    """Load a compiled congestion control, initialise it, and return its family and its knobs as JSON.
+    """Load a compiled congestion control or guest, initialise it, and return what it is as JSON.
 
     Raises ValueError, with one line.
     """

@@ -40,6 +40,8 @@ pub struct Stack {
     pub inferred: bool,
     /// Transport protocol of somebody else in user space, carried out in virtual time by the engine alone.
     pub guest: bool,
+    /// Guest that exchanges packets of TCP with any other stack.
+    pub packets: bool,
     /// The congestion control of flows that name none.
     pub default_cc: &'static str,
     /// Congestion controls by the system's own names.

@@ -91,10 +91,10 @@ impl Append<Option<u32>> for Dict {
     }
 }
 
-impl Append<Phase> for Dict {
+impl Append<Option<Phase>> for Dict {
     #[inline]
-    fn append(&mut self, value: Phase) {
-        self.push(value as u32);
+    fn append(&mut self, value: Option<Phase>) {
+        self.push_option(value.map(|phase| phase as u32));
     }
 }
 
@@ -178,7 +178,7 @@ tables! {
         /// Flow number.
         flow: u32 = "flow" flows,
         /// Congestion window, bytes.
-        cwnd: u64 = "cwnd_bytes" u64,
+        cwnd: Option<u64> = "cwnd_bytes" u64,
         /// Slow-start threshold, bytes. None while infinite.
         ssthresh: Option<u64> = "ssthresh_bytes" u64,
         /// Smoothed RTT.
@@ -206,7 +206,7 @@ tables! {
         /// The receiving host's buffer, bytes. None where it has no connection.
         receive_buffer: Option<u64> = "receive_buffer_bytes" u64,
         /// Coarse state.
-        phase: Phase = "state" states,
+        phase: Option<Phase> = "state" states,
     }
 
     /// A row of the `tcp_info` table: what else Linux's TCP_INFO tells of a socket. None: this kernel does not tell.

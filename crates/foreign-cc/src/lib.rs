@@ -1,4 +1,5 @@
-//! Congestion controls compiled from C that was written for a kernel: loading them, and the engine's calls of their hooks.
+//! Congestion controls compiled from C that was written for a kernel, and guests of shared libraries: loading them, and the engine's
+//! calls of their functions.
 //!
 //! What is compiled along with a module (`python/cwndlab/foreign/c`) stands in for the kernel. It fills the kernel's structures
 //! before each hook and reads them back, catches crashes, and measures processor time; [`exchange`] is what it and this crate
@@ -9,6 +10,7 @@
 #[allow(missing_docs)] // the header documents it
 pub mod exchange;
 mod freebsd;
+mod guests;
 mod kernel;
 mod library;
 mod linux;
@@ -22,16 +24,17 @@ use serde::{Deserialize, Serialize};
 use tcp::cc::Module;
 use tcp::cc::foreign::{Failure, Foreign, Host, Knob};
 
+pub use guests::{GuestDescription, guests};
 use kernel::OnHost;
 use library::Library;
 
-/// A compiled module, as whoever compiled it describes it.
+/// A compiled module, or a guest, as whoever compiled it describes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// Name by which flows choose the congestion control.
+    /// Name by which flows choose the congestion control, or hosts the guest.
     pub name: String,
-    /// `linux` or `freebsd`.
+    /// `linux` or `freebsd`; of a guest, `guest`.
     pub family: String,
     /// The compiled file.
     pub file: PathBuf,
@@ -49,6 +52,9 @@ pub struct Description {
     /// Class of a controller in Python.
     #[serde(default)]
     pub class: String,
+    /// What a guest says of itself.
+    #[serde(default)]
+    pub guest: Option<GuestDescription>,
 }
 
 /// Kind of a congestion control from outside.
@@ -62,6 +68,8 @@ pub enum Kind {
     Library,
     /// A class in Python.
     Python,
+    /// A shared library that exports `cwndlab_guest`.
+    Guest,
 }
 
 /// A knob.
@@ -83,7 +91,7 @@ struct Compiled {
     knobs: Vec<Knob>,
 }
 
-/// The modules of a JSON list of [`Description`]s; `python` makes controllers that are classes of Python.
+/// The congestion controls of a JSON list of [`Description`]s; `python` makes controllers that are classes of Python.
 ///
 /// # Errors
 /// It is no such list.
@@ -94,7 +102,7 @@ pub fn modules(
     let list: Vec<Description> = serde_json::from_str(list)?;
     let compiled = |description: Description| -> Arc<dyn Foreign> {
         let load = match description.kind {
-            Kind::Kernel => None,
+            Kind::Kernel | Kind::Guest => None,
             Kind::Library => {
                 Some(plain::shared_library::load(description.file.clone(), description.sha256.clone()))
             }
@@ -107,7 +115,7 @@ pub fn modules(
             |k: &KnobDescription| Knob { name: k.name.clone(), default: k.default, min: k.min, max: k.max };
         Arc::new(Compiled { knobs: description.knobs.iter().map(knob).collect(), description })
     };
-    Ok(list.into_iter().map(compiled).collect())
+    Ok(list.into_iter().filter(|described| described.kind != Kind::Guest).map(compiled).collect())
 }
 
 /// The family and the knobs of a compiled file whose bytes have this hash, after its initialisation has been tried.
@@ -120,9 +128,13 @@ pub fn describe(file: &Path, sha256: &str) -> Result<Description, Failure> {
     let host = exchange::Host { now_ns: 1 << 40, ticks: 1 << 20, random: 1, hz: 1000, abe: 0 };
     let compiled = library.ask(all_knobs);
     // SAFETY: the pointer is valid during the call.
-    library.enter(|module| unsafe { (module.start)(&raw const host) }).map_err(|why| why.at("init"))?;
+    library
+        .enter(|module| unsafe { (module.start)(&raw const host) })
+        .map_err(|why| why.at(if family == "guest" { "its library" } else { "init" }))?;
     let knobs = if knobs_follow_init(&family) { library.ask(all_knobs) } else { compiled };
+    let guest = if family == "guest" { Some(guests::described(&library)?) } else { None };
     Ok(Description {
+        guest,
         name: String::new(),
         family,
         file: file.to_owned(),

@@ -17,7 +17,7 @@ use quinn_proto::{
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{Ecn, Guest, GuestEvent, GuestStack, Nanos, Observed, Setup};
+use crate::{Apart, Ecn, Guest, GuestEvent, GuestStack, Kind, Nanos, Observed, Setup};
 use null_crypto::{NullKey, NullTls};
 use watched::{Seen, Watched};
 
@@ -31,7 +31,11 @@ pub const STACK: GuestStack = GuestStack {
     cc: &["cubic", "newreno", "bbr"],
     // RFC 9000 section 14: 1200 bytes at least. quinn's own default is the upper bound.
     payload: [1200, 1472],
-    make: |setup| Box::new(Quinn::new(setup)),
+    kind: Kind::Datagrams,
+    ecn: true,
+    sysctls: false,
+    buffers: false,
+    boot: &Apart(|setup| Box::new(Quinn::new(setup))),
 };
 
 /// Content of what applications write.
@@ -266,7 +270,7 @@ impl Guest for Quinn {
         self.is_open
     }
 
-    fn write(&mut self, bytes: u64) -> u64 {
+    fn write(&mut self, _now: Nanos, bytes: u64) -> u64 {
         let Some((_, connection)) = self.connection.as_mut().filter(|_| self.is_open && !self.is_finishing)
         else {
             return 0;
@@ -291,7 +295,7 @@ impl Guest for Quinn {
         self.is_open && !self.is_blocked && !self.is_finishing
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, _now: Nanos) {
         let Some((_, connection)) = &mut self.connection else { return };
         if std::mem::replace(&mut self.is_finishing, true) {
             return;
@@ -307,7 +311,7 @@ impl Guest for Quinn {
         self.waiting
     }
 
-    fn read(&mut self, most: u64) -> u64 {
+    fn read(&mut self, _now: Nanos, most: u64) -> u64 {
         let taken = self.waiting.min(most);
         self.waiting -= taken;
         taken
@@ -327,17 +331,18 @@ impl Guest for Quinn {
         let metrics = connection.congestion_state().metrics();
         let srtt = stats.path.rtt.as_nanos() as Nanos;
         Observed {
-            cwnd: stats.path.cwnd,
+            cwnd: Some(stats.path.cwnd),
             ssthresh: metrics.ssthresh.filter(|&ssthresh| ssthresh < u64::MAX),
-            in_slow_start: metrics.ssthresh.is_some_and(|ssthresh| stats.path.cwnd < ssthresh),
+            in_slow_start: Some(metrics.ssthresh.is_some_and(|ssthresh| stats.path.cwnd < ssthresh)),
             // Before the first sample quinn holds the initial RTT of its configuration.
             srtt: (self.seen.has_rtt()).then_some(srtt),
-            in_flight: self.seen.in_flight(),
+            in_flight: Some(self.seen.in_flight()),
             // quinn paces by its window and smoothed RTT, whatever rate a congestion control names; that of BBR depends on random
             // numbers of the operating system, which reach nothing else.
             pacing_bps: None,
-            lost: stats.path.lost_packets,
+            lost: Some(stats.path.lost_packets),
             written: self.written,
+            ..Observed::default()
         }
     }
 

@@ -58,8 +58,15 @@ fn schemas() -> String {
 #[pyfunction]
 #[pyo3(signature = (scenario, modules = "[]"))]
 fn check(scenario: &str, modules: &str) -> Result<()> {
-    let modules = foreign_cc::modules(modules, controller::plain)?;
-    Ok(sim::check(scenario, &modules)?)
+    Ok(sim::check(scenario, &outside(modules)?)?)
+}
+
+/// What a run has from outside: a JSON list of descriptions.
+fn outside(list: &str) -> Result<sim::Outside> {
+    Ok(sim::Outside {
+        modules: foreign_cc::modules(list, controller::plain)?,
+        guests: foreign_cc::guests(list)?,
+    })
 }
 
 /// JSON: family and knobs of a compiled congestion control, whose bytes have this hash, and which is loaded for that, and
@@ -242,8 +249,8 @@ impl Simulation {
     #[new]
     #[pyo3(signature = (scenario, run_id, modules = "[]"))]
     fn new(py: Python<'_>, scenario: &str, run_id: u32, modules: &str) -> Result<Simulation> {
-        let modules = foreign_cc::modules(modules, controller::plain)?;
-        let run = py.detach(|| sim::Simulation::with_modules(scenario, run_id, &modules))?;
+        let outside = outside(modules)?;
+        let run = py.detach(|| sim::Simulation::with_outside(scenario, run_id, &outside))?;
         Ok(Simulation { run: Mutex::new(run) })
     }
 
@@ -282,7 +289,7 @@ impl Simulation {
         };
         let Some(info) = run.observe(FlowId(number as u32)) else { return Ok(None) };
         let seen = PyDict::new(py);
-        seen.set_item("state", info.phase.as_str())?;
+        seen.set_item("state", info.phase.map(|phase| phase.as_str()))?;
         seen.set_item("cwnd_bytes", info.cwnd)?;
         seen.set_item("ssthresh_bytes", info.ssthresh)?;
         seen.set_item("srtt_ns", info.srtt)?;

@@ -146,7 +146,8 @@ impl Captures {
     }
 }
 
-fn address(host: HostId) -> Ipv4Addr {
+/// Address of a host.
+pub(crate) fn address(host: HostId) -> Ipv4Addr {
     let [high, low] = host.0.to_be_bytes();
     Ipv4Addr::new(10, high, low, 1)
 }

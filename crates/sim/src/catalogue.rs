@@ -38,11 +38,12 @@ fn of_guest(stack: &GuestStack) -> Stack {
         family: stack.family,
         inferred: false,
         guest: true,
+        packets: stack.kind == guest::Kind::Packets,
         default_cc: stack.cc[0],
         cc: stack.cc,
         cc_alias: BTreeMap::new(),
         hz: 1000,
-        ecn: Ecn::On,
+        ecn: if stack.ecn { Ecn::On } else { Ecn::Off },
         sysctls: Vec::new(),
     }
 }
@@ -61,6 +62,7 @@ fn stack(profile: &dyn Profile) -> Stack {
         family: spec.family.as_str(),
         inferred: spec.inferred,
         guest: false,
+        packets: false,
         default_cc: spec.cc[0],
         cc: spec.cc,
         cc_alias: spec.cc_alias.iter().copied().collect(),

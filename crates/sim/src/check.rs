@@ -12,14 +12,16 @@ use tcp::cc::foreign::Foreign;
 use tcp::profile;
 use tcp::stack::Profile;
 
+use crate::Outside;
 use crate::error::{Error, FlowError, HostError};
 use crate::host_stack::HostStack;
 
-/// Checks everything that parsing cannot, and sets up each host's stack; `modules` are not loaded, only known of.
+/// Checks everything that parsing cannot, and sets up each host's stack; what is from outside is not loaded, only
+/// known of.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(crate) fn check(scenario: &Scenario, modules: &[Arc<dyn Foreign>]) -> Result<Vec<HostStack>, Error> {
+pub(crate) fn check(scenario: &Scenario, outside: &Outside) -> Result<Vec<HostStack>, Error> {
     if scenario.version != VERSION {
         return Err(Error::Version(scenario.version));
     }
@@ -44,15 +46,15 @@ pub(crate) fn check(scenario: &Scenario, modules: &[Arc<dyn Foreign>]) -> Result
         if !names.insert(flow.name.as_str()) {
             return Err(Error::Twice { list: "flows", name: flow.name.clone() });
         }
-        check_flow(scenario, modules, flow).map_err(|why| why.of(flow))?;
+        check_flow(scenario, outside, flow).map_err(|why| why.of(flow))?;
     }
-    guests::check_duplication(scenario)?;
+    guests::check_duplication(scenario, outside)?;
     let stack =
-        |host: &Host| host_stack(host, modules).map_err(|why| Error::Host { host: host.name.clone(), why });
+        |host: &Host| host_stack(host, outside).map_err(|why| Error::Host { host: host.name.clone(), why });
     scenario.hosts.iter().map(stack).collect()
 }
 
-fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) -> Result<(), FlowError> {
+fn check_flow(scenario: &Scenario, outside: &Outside, flow: &Flow) -> Result<(), FlowError> {
     if flow.stop_ns.is_some_and(|stop| stop <= flow.start_ns) {
         return Err(FlowError::Stop);
     }
@@ -69,15 +71,15 @@ fn check_flow(scenario: &Scenario, modules: &[Arc<dyn Foreign>], flow: &Flow) ->
     };
     let has_guest = [&flow.from, &flow.to].into_iter().any(|name| {
         let host = scenario.hosts.iter().find(|host| host.name == *name);
-        host.is_some_and(|host| guest::find(&host.stack).is_some())
+        host.is_some_and(|host| outside.guest(&host.stack).is_some())
     });
     if has_guest {
-        return guests::check_flow(scenario, flow);
+        guests::check_flow(scenario, outside, flow)?;
     }
     // A stack that is not known is refused with its host.
     let Some(profile) = profile::find(&host.stack) else { return Ok(()) };
     let mut known = profile.congestion_controls();
-    known.extend(of_family(modules, &*profile).map(|module| module.name()));
+    known.extend(of_family(&outside.modules, &*profile).map(|module| module.name()));
     if !known.contains(&flow.cc.as_str()) {
         let known = known.into_iter().map(str::to_owned).collect();
         return Err(FlowError::NoCc { stack: host.stack.clone(), cc: flow.cc.clone(), known });
@@ -100,7 +102,7 @@ pub(crate) fn of_family<'a>(
     modules.iter().filter(move |module| module.family() == family)
 }
 
-fn host_stack(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<HostStack, HostError> {
+fn host_stack(host: &Host, outside: &Outside) -> Result<HostStack, HostError> {
     if host.hz == 0 || host.hz > 10_000 || 1_000_000_000 % host.hz != 0 {
         return Err(HostError::Hz(host.hz));
     }
@@ -122,18 +124,19 @@ fn host_stack(host: &Host, modules: &[Arc<dyn Foreign>]) -> Result<HostStack, Ho
     {
         return Err(HostError::StallInProcessing(stall.every_ns));
     }
-    if let Some(stack) = guest::find(&host.stack) {
+    if let Some(stack) = outside.guest(&host.stack) {
         guests::check_host(host, stack)?;
         return Ok(HostStack::Guest(stack));
     }
     let Some(mut profile) = profile::find(&host.stack) else {
         let kernels = profile::all();
-        let guests = guest::STACKS.iter().map(|stack| stack.name);
+        let guests = guest::STACKS.iter().chain(outside.guests.iter().copied()).map(|stack| stack.name);
         let known = kernels.iter().map(|p| p.spec().name).chain(guests).collect();
         return Err(HostError::NoStack { stack: host.stack.clone(), known });
     };
     for (sysctl, value) in &host.sysctl {
-        let knob = of_family(modules, &*profile).flat_map(|m| m.knobs()).find(|knob| knob.name == *sysctl);
+        let knob =
+            of_family(&outside.modules, &*profile).flat_map(|m| m.knobs()).find(|knob| knob.name == *sysctl);
         let known = profile.sysctls().iter().any(|own| own.name == sysctl);
         if let Some(knob) = knob
             && !(knob.min..=knob.max).contains(value)

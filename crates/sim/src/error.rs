@@ -204,6 +204,14 @@ pub enum HostError {
         /// Value that was found, and what is expected.
         why: String,
     },
+    /// A guest does not begin on a host so.
+    #[error("{stack}: {why}")]
+    Refused {
+        /// Name of the stack.
+        stack: &'static str,
+        /// What it says.
+        why: String,
+    },
     /// Stack that cannot be set up so.
     #[error(transparent)]
     Profile(#[from] ProfileError),

@@ -28,15 +28,32 @@ pub use transport::SenderState;
 
 use std::sync::Arc;
 
+use guest::GuestStack;
 use tcp::cc::foreign::Foreign;
 
-/// Whether the engine would run this scenario (JSON) with these congestion controls from outside.
+/// What a run has from outside, besides its scenario.
+#[derive(Default)]
+pub struct Outside {
+    /// Congestion controls.
+    pub modules: Vec<Arc<dyn Foreign>>,
+    /// Guests, besides those that come built in.
+    pub guests: Vec<&'static GuestStack>,
+}
+
+impl Outside {
+    /// The guest of this name, built in or from outside.
+    pub(crate) fn guest(&self, name: &str) -> Option<&'static GuestStack> {
+        guest::find(name).or_else(|| self.guests.iter().find(|stack| stack.name == name).copied())
+    }
+}
+
+/// Whether the engine would run this scenario (JSON) with what there is from outside.
 ///
 /// # Errors
 /// What it refuses.
-pub fn check(scenario: &str, modules: &[Arc<dyn Foreign>]) -> Result<(), Error> {
+pub fn check(scenario: &str, outside: &Outside) -> Result<(), Error> {
     let scenario = contract::parse(scenario)?;
-    check::check(&scenario, modules)?;
+    check::check(&scenario, outside)?;
     topology::Topology::new(&scenario)?;
     Ok(())
 }

@@ -61,7 +61,11 @@ impl Simulation {
     fn flow_summary(&self, id: FlowId, run: &FlowRun, tally: &Tally) -> FlowSummary {
         let scenario = self.scenario();
         let endpoint = self.connection(id.opening());
-        let is_guest = matches!(self.transport(id.opening()), Transport::Guest(_));
+        let guest = match self.transport(id.opening()) {
+            Transport::Guest(end) => Some(&end.guest),
+            _ => None,
+        };
+        let tells_cwnd = guest.is_none_or(|guest| guest.observe().cwnd.is_some());
         let before = tally.before.unwrap_or_default();
         let after = tally.after.unwrap_or_default();
         FlowSummary {
@@ -74,7 +78,7 @@ impl Simulation {
             retransmits: after.retransmits - before.retransmits,
             drops: Some(tally.drops),
             ce_marks: Some(tally.ce_marks),
-            rtos: (!is_guest).then_some(tally.rtos),
+            rtos: guest.is_none_or(|guest| guest.tells_timeouts()).then_some(tally.rtos),
             fast_recoveries: tally.recoveries.len() as u64,
             recovery_entries_ns: tally.recoveries.clone(),
             slow_start_exit_ns: tally.slow_start_exit,
@@ -82,9 +86,13 @@ impl Simulation {
             rtt: tally.rtt.metrics(),
             srtt_mean_ns: tally.srtt.mean(),
             queue_delay: tally.queue_delay.metrics(),
-            cwnd_mean_bytes: tally.cwnd.mean(),
-            cwnd_max_bytes: Some(tally.cwnd_max),
-            limited_ns: if is_guest { Limited::UNKNOWN } else { limited(&before.limited, &after.limited) },
+            cwnd_mean_bytes: tally.cwnd.mean().filter(|_| tells_cwnd),
+            cwnd_max_bytes: tells_cwnd.then_some(tally.cwnd_max),
+            limited_ns: if guest.is_some() {
+                Limited::UNKNOWN
+            } else {
+                limited(&before.limited, &after.limited)
+            },
             send_buffer: self.socket_buffer(Buffer::Send, id, run),
             receive_buffer: self.socket_buffer(Buffer::Receive, id, run),
             completion: tally.completion.metrics(),

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use apps::{Datagrams, Socket};
-use guest::Guest;
+use apps::Socket;
+use guest::{Guest, Kind};
 use path::Nanos;
 use tcp::Endpoint;
 use units::Phase;
+use wire::{Flags, Segment};
 
 use crate::socket::Waiting;
 
@@ -29,7 +30,7 @@ pub(crate) enum Transport {
 /// Sending end of a flow of datagrams.
 pub(crate) struct DatagramSource {
     /// Sizes and times of the datagrams.
-    pub datagrams: Datagrams,
+    pub datagrams: apps::Datagrams,
     /// Number of datagrams sent.
     pub sent: u64,
 }
@@ -78,13 +79,13 @@ impl Transport {
             Transport::Tcp(endpoint) => {
                 let info = endpoint.info(now);
                 Some(SenderState {
-                    cwnd: info.sender.cwnd,
+                    cwnd: Some(info.sender.cwnd),
                     ssthresh: info.sender.ssthresh,
                     srtt: info.sender.srtt,
                     rto: Some(info.sender.rto),
                     inflight: info.sender.inflight,
                     pacing_bps: info.sender.pacing_bps,
-                    phase: info.sender.phase,
+                    phase: Some(info.sender.phase),
                     acknowledged: Some(info.bytes_acked),
                     sent: info.data_segments_out,
                     retransmits: info.retransmits,
@@ -102,7 +103,7 @@ impl Transport {
 #[derive(Clone, Copy, Debug)]
 pub struct SenderState {
     /// Congestion window, bytes.
-    pub cwnd: u64,
+    pub cwnd: Option<u64>,
     /// Slow-start threshold, bytes. None while infinite.
     pub ssthresh: Option<u64>,
     /// Smoothed RTT. None before the first sample.
@@ -114,7 +115,7 @@ pub struct SenderState {
     /// Pacing rate, bits per second. None when not pacing.
     pub pacing_bps: Option<u64>,
     /// Coarse state.
-    pub phase: Phase,
+    pub phase: Option<Phase>,
     /// Payload acknowledged, bytes.
     pub acknowledged: Option<u64>,
     /// Number of data packets sent.
@@ -131,42 +132,68 @@ pub struct SenderState {
 pub(crate) struct GuestEnd {
     /// The guest.
     pub guest: Box<dyn Guest>,
-    /// Datagrams that the end has sent.
-    pub datagrams: Sent,
+    /// Datagrams or packets that the end has sent.
+    pub sent: Sent,
     /// Whether the host sets ECN fields.
     pub marks: bool,
+    /// Present time, as the application is told.
+    pub now: Nanos,
     /// Payload that the application has read, bytes.
     pub bytes_read: u64,
 }
 
+/// What an end of a guest has sent.
+pub(crate) enum Sent {
+    /// Datagrams, of which some are under way.
+    Datagrams(Datagrams),
+    /// Packets with TCP.
+    Packets(PacketLog),
+}
+
+impl Sent {
+    /// Nothing, of a guest of this kind.
+    pub(crate) fn nothing(kind: Kind) -> Sent {
+        match kind {
+            Kind::Datagrams => Sent::Datagrams(Datagrams::default()),
+            Kind::Packets => Sent::Packets(PacketLog::default()),
+        }
+    }
+}
+
 impl GuestEnd {
     /// An end that has sent nothing. Its host sets ECN fields, or leaves them at zero.
-    pub(crate) fn new(guest: Box<dyn Guest>, marks: bool) -> GuestEnd {
-        GuestEnd { guest, datagrams: Sent::default(), marks, bytes_read: 0 }
+    pub(crate) fn new(guest: Box<dyn Guest>, kind: Kind, marks: bool) -> GuestEnd {
+        GuestEnd { guest, sent: Sent::nothing(kind), marks, now: 0, bytes_read: 0 }
     }
 
-    fn state(&self) -> SenderState {
+    /// State of the sender: what the guest tells, and else what its packets show.
+    pub(crate) fn state(&self) -> SenderState {
         let seen = self.guest.observe();
+        let phase = |is_slow| if is_slow { Phase::SlowStart } else { Phase::Avoidance };
+        let shown = match &self.sent {
+            Sent::Datagrams(datagrams) => PacketLog { sent: datagrams.count(), ..PacketLog::default() },
+            Sent::Packets(log) => *log,
+        };
         SenderState {
             cwnd: seen.cwnd,
             ssthresh: seen.ssthresh,
             srtt: seen.srtt,
-            rto: None,
-            inflight: seen.in_flight,
+            rto: seen.rto,
+            inflight: seen.in_flight.unwrap_or(shown.end - shown.acknowledged),
             pacing_bps: seen.pacing_bps,
-            phase: if seen.in_slow_start { Phase::SlowStart } else { Phase::Avoidance },
-            acknowledged: None,
-            sent: self.datagrams.count(),
-            retransmits: seen.lost,
-            window: None,
-            buffer: None,
+            phase: seen.in_slow_start.map(phase),
+            acknowledged: seen.acknowledged,
+            sent: seen.sent.unwrap_or(shown.sent),
+            retransmits: seen.lost.unwrap_or(shown.resent),
+            window: seen.window,
+            buffer: seen.buffer,
         }
     }
 }
 
 impl Socket for &mut GuestEnd {
     fn write(&mut self, bytes: u64) -> u64 {
-        self.guest.write(bytes)
+        self.guest.write(self.now, bytes)
     }
 
     fn writable(&self) -> bool {
@@ -174,7 +201,7 @@ impl Socket for &mut GuestEnd {
     }
 
     fn read(&mut self, most: u64) -> u64 {
-        let taken = self.guest.read(most);
+        let taken = self.guest.read(self.now, most);
         self.bytes_read += taken;
         taken
     }
@@ -184,7 +211,7 @@ impl Socket for &mut GuestEnd {
     }
 
     fn close(&mut self) {
-        self.guest.finish();
+        self.guest.finish(self.now);
     }
 }
 
@@ -194,9 +221,54 @@ impl Waiting for &mut GuestEnd {
     }
 }
 
+/// What the packets of an end of TCP show of its stream.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PacketLog {
+    /// Sequence number of the stream's first byte. None before a SYN.
+    first: Option<u32>,
+    /// End of what was sent of the stream, bytes.
+    end: u64,
+    /// End of what the other end has acknowledged, bytes.
+    acknowledged: u64,
+    /// Number of packets with payload.
+    sent: u64,
+    /// Number of those whose payload was sent before.
+    resent: u64,
+}
+
+impl PacketLog {
+    /// Notes a segment that the end sends; returns the offset of its payload in the stream.
+    pub(crate) fn note_sent(&mut self, segment: &Segment) -> u64 {
+        if segment.flags.has(Flags::SYN) {
+            self.first = Some(segment.seq.wrapping_add(1));
+            return 0;
+        }
+        let offset = self.offset(segment.seq);
+        if segment.len > 0 {
+            self.sent += 1;
+            self.resent += u64::from(offset < self.end);
+            self.end = self.end.max(offset + u64::from(segment.len));
+        }
+        offset
+    }
+
+    /// Notes a segment that arrives.
+    pub(crate) fn note_received(&mut self, segment: &Segment) {
+        if segment.flags.has(Flags::ACK) && self.first.is_some() {
+            self.acknowledged = self.acknowledged.max(self.offset(segment.ack).min(self.end));
+        }
+    }
+
+    /// Offset in the stream of a sequence number near its end.
+    fn offset(&self, seq: u32) -> u64 {
+        let distance = seq.wrapping_sub(self.first.unwrap_or(seq)).wrapping_sub(self.end as u32);
+        self.end.saturating_add_signed(i64::from(distance as i32))
+    }
+}
+
 /// Bytes of the datagrams of an end that are under way. In the network a packet has only the number of its datagram.
 #[derive(Default)]
-pub(crate) struct Sent {
+pub(crate) struct Datagrams {
     /// Number of the first in `under_way`.
     first: u64,
     under_way: VecDeque<Option<Vec<u8>>>,
@@ -204,7 +276,7 @@ pub(crate) struct Sent {
     spare: Vec<Vec<u8>>,
 }
 
-impl Sent {
+impl Datagrams {
     /// Number of datagrams sent.
     pub(crate) fn count(&self) -> u64 {
         self.first + self.under_way.len() as u64
@@ -244,8 +316,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_stream_is_followed_beyond_the_end_of_sequence_numbers() {
+        let mut log = PacketLog::default();
+        let segment = |seq: u32, len, flags| Segment { seq, len, flags, ..Segment::default() };
+        let first = u32::MAX - 1000;
+        assert_eq!(log.note_sent(&segment(first - 1, 0, Flags::SYN)), 0);
+        assert_eq!(
+            [0u32, 1000, 2000].map(|at| log.note_sent(&segment(first.wrapping_add(at), 1000, Flags::ACK))),
+            [0, 1000, 2000]
+        );
+        assert_eq!(log.note_sent(&segment(first.wrapping_add(1000), 1000, Flags::ACK)), 1000);
+        assert_eq!((log.sent, log.resent, log.end), (4, 1, 3000));
+        log.note_received(&Segment {
+            ack: first.wrapping_add(2000),
+            flags: Flags::ACK,
+            ..Segment::default()
+        });
+        log.note_received(&Segment { ack: first, flags: Flags::ACK, ..Segment::default() });
+        // A FIN is behind the stream, and no part of it.
+        log.note_received(&Segment { ack: first.wrapping_add(3001), ..Segment::default() });
+        assert_eq!(log.acknowledged, 2000);
+    }
+
+    #[test]
     fn datagrams_are_kept_until_they_are_taken_in_any_order() {
-        let mut sent = Sent::default();
+        let mut sent = Datagrams::default();
         assert_eq!([[1u8], [2], [3]].map(|bytes| sent.send(bytes.to_vec())), [0, 1, 2]);
         assert_eq!(sent.take(1), Some(vec![2]));
         assert_eq!(sent.take(1), None, "once");

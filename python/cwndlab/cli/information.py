@@ -14,14 +14,18 @@ def schema(
     header: Annotated[
         bool, typer.Option("--cc-header", help="Print cwndlab_cc.h instead, for libraries that --cc names.")
     ] = False,
+    guest_header: Annotated[
+        bool, typer.Option("--guest-header", help="Print cwndlab_guest.h instead, for what --guest names.")
+    ] = False,
 ) -> None:
     """Print the experiment file's JSON Schema, for editors."""
     import json
 
-    if header:
+    if header or guest_header:
         from cwndlab.foreign import compilation
 
-        print((compilation.HERE / "plain" / "cwndlab_cc.h").read_text(encoding="utf-8"), end="")
+        file = "plain/cwndlab_cc.h" if header else "guest/cwndlab_guest.h"
+        print((compilation.HERE / file).read_text(encoding="utf-8"), end="")
         return
 
     from cwndlab.testbeds.schema import for_editors

@@ -102,6 +102,15 @@ Modules = Annotated[
     ),
 ]
 
+Guests = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--guest",
+        metavar="NAME=FILE",
+        help="Run a transport protocol in C, a library or a source, as stack guest:NAME; may be given again.",
+    ),
+]
+
 Resume = Annotated[bool, typer.Option("--resume", help="Complete results that are there.")]
 
 Junit = Annotated[

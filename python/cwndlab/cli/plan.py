@@ -3,7 +3,7 @@
 import typer
 
 from cwndlab.cli import kernel as kernels
-from cwndlab.cli.options import Experiment, Jobs, Lab, Modules, Overrides, Testbed
+from cwndlab.cli.options import Experiment, Guests, Jobs, Lab, Modules, Overrides, Testbed
 from cwndlab.cli.output import progress
 from cwndlab.cli.run import place
 
@@ -17,6 +17,7 @@ def check(
     overrides: Overrides = None,
     jobs: Jobs = None,
     cc: Modules = None,
+    guest: Guests = None,
 ) -> None:
     """Check an experiment and draw its plan; nothing is run.
 
@@ -29,7 +30,9 @@ def check(
 
     testbed, lab = kernels.place(kernel, None, testbed, lab, quiet=True)
     where = place(testbed, lab)
-    loaded = interface.load(experiment, overrides or (), where.testbed, lab=lab, cc=cc or ())
+    loaded = interface.load(
+        experiment, overrides or (), where.testbed, lab=lab, cc=cc or (), guest=guest or ()
+    )
     with progress(quiet=False) as observer:
         plan = runner.check(loaded, where.testbed, observer, where.lab)
     pause = run_order.pause_ns(loaded.spec) if where.facts.takes_real_time else None

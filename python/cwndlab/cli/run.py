@@ -8,7 +8,18 @@ import typer
 
 from cwndlab import testbeds
 from cwndlab.cli import kernel as kernels
-from cwndlab.cli.options import Experiment, Jobs, Junit, Lab, Modules, Open, Overrides, Resume, Testbed
+from cwndlab.cli.options import (
+    Experiment,
+    Guests,
+    Jobs,
+    Junit,
+    Lab,
+    Modules,
+    Open,
+    Overrides,
+    Resume,
+    Testbed,
+)
 from cwndlab.cli.output import (
     judge,
     open_page,
@@ -94,6 +105,7 @@ def run(
         bool, typer.Option("--json", help="Print JSON lines: the progress to stderr, the results to stdout.")
     ] = False,
     cc: Modules = None,
+    guest: Guests = None,
     cc_private: Annotated[
         bool, typer.Option("--cc-private", help="Keep the text of --cc out of the results.")
     ] = False,
@@ -113,7 +125,13 @@ def run(
     testbed, lab = kernels.place(kernel, patch, testbed, lab, quiet=quiet)
     where = place(testbed, lab)
     loaded = interface.load(
-        experiment, overrides or (), where.testbed, lab=lab, cc=cc or (), cc_private=cc_private
+        experiment,
+        overrides or (),
+        where.testbed,
+        lab=lab,
+        cc=cc or (),
+        cc_private=cc_private,
+        guest=guest or (),
     )
     if dry_run:
         _print_plan(loaded, where, jobs, quiet=quiet, json=json)

@@ -85,6 +85,8 @@ class Stack(TypedDict):
     """No recording of the real system stands behind it."""
     guest: bool
     """Transport protocol of somebody else in user space, carried out in virtual time by the engine alone."""
+    packets: bool
+    """Guest that exchanges packets of TCP with any other stack."""
     default_cc: str
     """The congestion control of flows that name none."""
     cc: list[str]

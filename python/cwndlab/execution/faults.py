@@ -12,7 +12,7 @@ from cwndlab.experiment.experiment import Experiment, Source
 from cwndlab.experiment.scenario import planner
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
-from cwndlab.foreign import sources
+from cwndlab.foreign import GUEST, sources
 from cwndlab.results import catalogue, expectations, questions
 from cwndlab.testbeds import MODEL, loader
 
@@ -31,13 +31,15 @@ def load(
     lab: Path | None = None,
     cc: Sequence[str] = (),
     cc_private: bool = False,
+    guest: Sequence[str] = (),
 ) -> Experiment:
     """Read and check an experiment, as `cwndlab.load` does, whose arguments these are.
 
     Raises ExperimentError for everything that is wrong without the sweep; its `all` has every error of the
     file.
     """
-    modules = sources.build_all(cc, private=cc_private) if cc else ()
+    named = [*cc, *(f"{GUEST}{text}" for text in guest)]
+    modules = sources.build_all(named, private=cc_private) if named else ()
     known = loader.support(testbed, lab, modules)
     file, text = experiment.text_of(source)
     try:

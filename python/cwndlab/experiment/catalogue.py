@@ -58,6 +58,10 @@ class Stack:
     sysctls: Mapping[str, Sysctl]
     guest: bool = False
     """Whether it is somebody else's transport protocol, carried out in virtual time by the engine alone."""
+    packets: bool = False
+    """Whether it is a guest that exchanges packets of TCP with any other stack."""
+    any_sysctl: bool = False
+    """Whether the stack alone knows its sysctls, which are whole numbers."""
     machine: Machine | None = None
     """Machine of a real catalogue. None for that of a model."""
 
@@ -185,6 +189,7 @@ def _stack(entry: contract.Stack) -> Stack:
         ecn=entry["ecn"],
         sysctls={sysctl["name"]: Sysctl(**sysctl) for sysctl in entry["sysctls"]},
         guest=entry["guest"],
+        packets=entry["packets"],
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cwndlab.errors import InputError, one_of
 from cwndlab.experiment.catalogue import Sysctl
-from cwndlab.foreign import Module, dependencies, statics, store, trial
+from cwndlab.foreign import Module, dependencies, option, statics, store, trial
 from cwndlab.foreign.dependencies import Inputs
 from cwndlab.foreign.store import Compiled
 
@@ -174,7 +174,7 @@ def compiler_of(name: str) -> str:
     """The C compiler of this machine; raises InputError where there is none."""
     found = shutil.which(os.environ.get("CC", "cc"))
     if found is None:
-        raise InputError(f"--cc {name}: no C compiler: there is no cc (on Debian: apt install gcc)")
+        raise InputError(f"{option(name)}: no C compiler: there is no cc (on Debian: apt install gcc)")
     return found
 
 

@@ -35,6 +35,6 @@ def open_in(parcels: Sequence[Parcel], folder: Path) -> tuple[Module, ...]:
         own = sources.build(f"{parcel.name}={parcel.inputs.written(place)}")
         for module in own:
             if module.sha256 != parcel.sha256:
-                raise InputError(f"--cc {module.name}: {module.compiler} makes something else of it here")
+                raise InputError(f"{module.option}: {module.compiler} makes something else of it here")
         made += own
     return tuple(made)

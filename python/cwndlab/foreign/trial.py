@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from cwndlab.errors import InputError
+from cwndlab.foreign import option
 from cwndlab.foreign.store import Compiled
 
 LIMIT_S = 30.0
@@ -53,7 +54,7 @@ os.write(answer, told.encode())
 
 def describe(name: str, compiled: Compiled) -> dict[str, Any]:
     """Family and knobs of a compiled module; raises InputError, one line."""
-    what = f"--cc {name}"
+    what = option(name)
     size = compiled.file.stat().st_size
     answer = tried(what, DESCRIBE, [str(compiled.file), compiled.sha256], size)
     try:

@@ -257,19 +257,21 @@ def load(
     patch: str | Path | None = None,
     cc: Sequence[str] = (),
     cc_private: bool = False,
+    guest: Sequence[str] = (),
 ) -> Experiment:
     """Read and check an experiment: a file, the suite of that name, a text of several lines, or a dictionary.
 
     `set` are `KEY=VALUE`, as `--set`; `testbed` is the simulator unless named, and `lab` the file of the
     machines that testbed `ssh` drives. `kernel` is what it will run on: a source tree of Linux, with `patch`
-    on top, or the name of a kernel that was built. `cc` names congestion controls of your own, each as `--cc`
-    does, such as `new=tcp_new.c,abi=linux-6.12`: they are compiled, and their code runs with the experiment;
-    `mine=my_cc.py:MyClass` is a class of Python, `mine=libmine.so` a shared library. `cc_private` keeps their
-    text out of the results. Raises ExperimentError for everything that is wrong without the sweep; its `all`
-    has every error of the file.
+    on top, or the name of a kernel that was built. `cc` names congestion controls of your own, each as
+    `--cc` does, such as `new=tcp_new.c,abi=linux-6.12`: they are compiled, and their code runs with the
+    experiment; `mine=my_cc.py:MyClass` is a class of Python, `mine=libmine.so` a shared library. `guest`
+    names guests as `--guest` does, such as `mine=libquic.so`. `cc_private` keeps the text of both out of
+    the results. Raises ExperimentError for everything that is wrong without the sweep; its `all` has
+    every error of the file.
     """
     testbed, machines = _placed(testbed, lab, kernel, patch)
-    loaded = faults.load(source, set, testbed, lab=machines, cc=cc, cc_private=cc_private)
+    loaded = faults.load(source, set, testbed, lab=machines, cc=cc, cc_private=cc_private, guest=guest)
     return Experiment(**{part.name: getattr(loaded, part.name) for part in fields(loaded)})
 
 

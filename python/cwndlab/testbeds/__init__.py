@@ -143,7 +143,7 @@ def find(name: str, lab: Path | None = None, modules: Sequence[Module] = ()) -> 
     found = kind(name)
     if modules and not found.takes_modules:
         raise InputError(
-            f"--cc: testbed {name} runs no congestion control from outside; testbed {MODEL} does"
+            f"{modules[0].option}: testbed {name} runs no code from outside; testbed {MODEL} does"
         )
     if not found.is_here:
         raise InputError(f"testbed {name} needs {_systems(found)}; this is {sys.platform}")

@@ -68,7 +68,7 @@ fn tcp_row(t: Nanos, flow: u32, socket: &Found) -> TcpRow {
     TcpRow {
         t,
         flow,
-        cwnd: cwnd * mss,
+        cwnd: Some(cwnd * mss),
         ssthresh: (ssthresh < INFINITE_SSTHRESH).then_some(ssthresh * mss),
         srtt: time(&info, "tcpi_rtt").filter(|&rtt| rtt > 0),
         rtt: None,
@@ -83,7 +83,7 @@ fn tcp_row(t: Nanos, flow: u32, socket: &Found) -> TcpRow {
         receive_window: info.get("tcpi_rcv_wnd"),
         send_buffer: socket.buffers.map(|(send, _)| send),
         receive_buffer: socket.buffers.map(|(_, receive)| receive),
-        phase: phase(known("tcpi_ca_state"), cwnd < ssthresh),
+        phase: Some(phase(known("tcpi_ca_state"), cwnd < ssthresh)),
     }
 }
 

@@ -1,12 +1,10 @@
 //! Whether a scenario asks of guests what they can do: every refusal is one line.
 
 use contract::scenario::{App, Ecn, Flow, Host, Scenario};
-use guest::GuestStack;
+use guest::{GuestStack, Kind, LONGER_HEADERS};
 
+use crate::Outside;
 use crate::error::{Error, FlowError, HostError};
-
-/// Headers of IPv4 and TCP less those of IPv4 and UDP, bytes: how much larger a datagram's payload is than a segment's.
-const SHORTER_HEADERS: u16 = 12;
 
 /// Applications that are carried out over guests.
 const APPS: &str = "bulk, fixed, rate-limited, on-off, request-response, video, and those of datagrams";
@@ -19,59 +17,86 @@ fn is_of_datagrams(app: &App) -> bool {
 /// Checks a host whose stack is a guest.
 pub(super) fn check_host(host: &Host, stack: &GuestStack) -> Result<(), HostError> {
     let refused = |key: &'static str, why: String| Err(HostError::Guest { stack: stack.name, key, why });
-    if let Some(sysctl) = host.sysctl.keys().next() {
+    if let Some(sysctl) = host.sysctl.keys().next().filter(|_| !stack.sysctls) {
         return refused("sysctl", format!("found {sysctl}; expected none, as it has none"));
     }
-    if host.ecn == Ecn::Accept {
+    if host.ecn == Ecn::Accept && stack.kind == Kind::Datagrams {
         return refused("ecn", "found accept; expected on or off, as nothing is agreed on".to_owned());
     }
-    let least = stack.payload[0] - SHORTER_HEADERS;
+    if host.ecn != Ecn::Off && !stack.ecn {
+        return refused(
+            "ecn",
+            format!(
+                "found {}; expected off, as it has none",
+                if host.ecn == Ecn::On { "on" } else { "accept" }
+            ),
+        );
+    }
+    let least = match stack.kind {
+        Kind::Datagrams => stack.payload[0] - LONGER_HEADERS,
+        Kind::Packets => stack.payload[0],
+    };
     if host.mss < least {
         return refused("mss", format!("found {}; expected at least {least}", host.mss));
     }
+    if stack.kind == Kind::Packets && host.mss > stack.payload[1] {
+        return refused("mss", format!("found {}; expected at most {}", host.mss, stack.payload[1]));
+    }
+    let (units, each) = match stack.kind {
+        Kind::Datagrams => ("datagrams", "datagrams one by one"),
+        Kind::Packets => ("packets", "packets one by one"),
+    };
     if host.nic.tso {
-        return refused("nic.tso", "found true; expected false, as it sends datagrams one by one".to_owned());
+        return refused("nic.tso", format!("found true; expected false, as it sends {each}"));
     }
     if host.nic.gro || host.nic.lro || host.ack_every.is_some() {
-        let why = "found an aggregation of segments; expected none, as it receives datagrams".to_owned();
+        let why = format!("found an aggregation of segments; expected none, as it receives {units}");
         return refused(if host.ack_every.is_some() { "ack_every" } else { "nic" }, why);
     }
     Ok(())
 }
 
 /// Checks a flow one of whose hosts has a guest.
-pub(super) fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), FlowError> {
+pub(super) fn check_flow(scenario: &Scenario, outside: &Outside, flow: &Flow) -> Result<(), FlowError> {
     if is_of_datagrams(&flow.app) {
         return Ok(());
     }
     let stack = |name: &str| scenario.hosts.iter().find(|host| host.name == name).map(|host| &host.stack);
     let (Some(from), Some(to)) = (stack(&flow.from), stack(&flow.to)) else { return Ok(()) };
-    let Some(known) = guest::find(from).filter(|_| from == to) else {
+    let guests = [from, to].map(|name| outside.guest(name));
+    let speaks_datagrams = |guest: &GuestStack| guest.kind == Kind::Datagrams;
+    if from != to && guests.into_iter().flatten().any(speaks_datagrams) {
         return Err(FlowError::OtherStack { from: from.clone(), to: to.clone() });
-    };
+    }
+    let Some(known) = guests.into_iter().flatten().next() else { return Ok(()) };
     if matches!(flow.app, App::Incast { .. } | App::Background { .. } | App::Loadlatency { .. }) {
         return Err(FlowError::GuestApp { stack: known.name, known: APPS });
     }
-    if !known.cc.contains(&flow.cc.as_str()) {
-        let (stack, cc) = (from.clone(), flow.cc.clone());
-        let known = known.cc.iter().map(|&cc| cc.to_owned()).collect();
-        return Err(FlowError::NoCc { stack, cc, known });
+    if let [Some(sender), _] = guests {
+        if !sender.cc.contains(&flow.cc.as_str()) {
+            let (stack, cc) = (from.clone(), flow.cc.clone());
+            let known = sender.cc.iter().map(|&cc| cc.to_owned()).collect();
+            return Err(FlowError::NoCc { stack, cc, known });
+        }
+        if flow.cc_params.is_some() {
+            return Err(FlowError::GuestKey { stack: sender.name, key: "cc_params" });
+        }
     }
-    for (key, is_set) in [
-        ("cc_params", flow.cc_params.is_some()),
-        ("sndbuf", flow.sndbuf.is_some()),
-        ("rcvbuf", flow.rcvbuf.is_some()),
-    ] {
-        if is_set {
-            return Err(FlowError::GuestKey { stack: known.name, key });
+    for (key, is_set, guest) in
+        [("sndbuf", flow.sndbuf.is_some(), guests[0]), ("rcvbuf", flow.rcvbuf.is_some(), guests[1])]
+    {
+        if let Some(guest) = guest.filter(|guest| is_set && !guest.buffers) {
+            return Err(FlowError::GuestKey { stack: guest.name, key });
         }
     }
     Ok(())
 }
 
-/// Checks that nothing duplicates packets in a run with guests: the bytes of a datagram are handed over once.
-pub(super) fn check_duplication(scenario: &Scenario) -> Result<(), Error> {
-    let Some(guest) = scenario.hosts.iter().find(|host| guest::find(&host.stack).is_some()) else {
+/// Checks that nothing duplicates packets in a run with guests that send datagrams: the bytes of one are handed over once.
+pub(super) fn check_duplication(scenario: &Scenario, outside: &Outside) -> Result<(), Error> {
+    let sends_datagrams =
+        |host: &&Host| outside.guest(&host.stack).is_some_and(|guest| guest.kind == Kind::Datagrams);
+    let Some(guest) = scenario.hosts.iter().find(sends_datagrams) else {
         return Ok(());
     };
     let links = scenario.links.iter().map(|link| (&link.name, link.duplicate_ppb));

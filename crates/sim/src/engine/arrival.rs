@@ -10,7 +10,6 @@ use wire::Segment;
 use super::{Simulation, setup};
 use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
-use crate::host_stack::HostStack;
 use crate::transport::Transport;
 
 impl Simulation {
@@ -103,7 +102,7 @@ impl Simulation {
         match &self.connections[connection.index()] {
             Transport::Closed if connection.is_opening() => {}
             Transport::Closed => self.listen(connection, packet.dst, &packet.segment),
-            Transport::Guest(_) => self.take_guest_datagram(&packet),
+            Transport::Guest(_) => self.take_guest_packet(&packet),
             _ => self.take_datagram(&packet),
         }
     }
@@ -140,8 +139,9 @@ impl Simulation {
     /// Opens a flow's connection.
     pub(super) fn connect(&mut self, flow: FlowId) {
         let host = self.flows[flow.index()].from;
-        if let HostStack::Guest(stack) = self.hosts[host.index()].stack {
-            return self.connect_guests(flow, stack);
+        self.open_guests(flow);
+        if self.hosts[host.index()].stack.kernel().is_none() {
+            return;
         }
         let spec = &self.scenario.flows[flow.index()];
         let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };

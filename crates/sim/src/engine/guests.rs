@@ -1,57 +1,95 @@
-//! Flows of guests: their datagrams, whose bytes are kept beside the network, and their applications.
+//! Flows of guests: their packets, their datagrams, whose bytes are kept beside the network, and their applications.
 
 use apps::{End, HEADERS, Socket as _};
-use contract::ids::{ConnectionId, FlowId};
+use contract::ids::{ConnectionId, FlowId, HostId};
 use contract::kinds::event_of;
-use contract::scenario::Ecn;
+use contract::scenario::Scenario;
 use contract::tables::EventRow;
-use guest::{EventKind, GuestStack, Setup};
+use guest::{EventKind, Guest, GuestStack, Setup};
+use path::Nanos;
 use rand_core::RngCore;
+use tcp::stack::EcnMode;
 use wire::Segment;
+use wire::codec::{self, NotTcp, Payload};
 
 use super::Simulation;
+use crate::capture::address;
 use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
-use crate::packet::Packet;
+use crate::host_stack::HostStack;
+use crate::packet::{Packet, ports};
 use crate::socket::Talking;
-use crate::transport::{GuestEnd, Transport};
+use crate::transport::{Datagrams, GuestEnd, PacketLog, Sent, Transport};
 
 /// Headers of IPv4 and TCP, bytes: what a host's MSS is below the MTU of its link.
-const TCP_HEADERS: u32 = 40;
+pub(super) const TCP_HEADERS: u16 = 40;
+
+/// Packets that a guest may send at one time.
+const WITHOUT_END: u32 = 1 << 20;
 
 impl Simulation {
-    /// Opens a flow's connection between two guests. Both ends are there at once: a guest that accepts waits for datagrams.
-    pub(super) fn connect_guests(&mut self, flow: FlowId, stack: &GuestStack) {
-        let spec = &self.scenario.flows[flow.index()];
+    /// Begins the ends of a flow's connection that are guests. Both are there at once: a guest that accepts waits for packets.
+    pub(super) fn open_guests(&mut self, flow: FlowId) {
         let run = &self.flows[flow.index()];
-        for (connection, host, purpose) in
-            [(flow.opening(), run.from, "open"), (flow.accepting(), run.to, "accept")]
-        {
-            let machine = &self.hosts[host.index()];
-            let mut seed = [0; 32];
-            path::stream(self.scenario.seed, self.scenario.repeat, purpose, &spec.name).fill_bytes(&mut seed);
-            let payload = u32::from(machine.mss) + TCP_HEADERS - HEADERS;
-            let guest = (stack.make)(&Setup {
-                opening: connection.is_opening(),
-                cc: &spec.cc,
-                seed,
-                payload: payload.min(u32::from(u16::MAX)) as u16,
-                now: self.now,
-            });
-            let marks = self.scenario.hosts[host.index()].ecn != Ecn::Off;
-            self.connections[connection.index()] = Transport::Guest(Box::new(GuestEnd::new(guest, marks)));
+        for (connection, host) in [(flow.accepting(), run.to), (flow.opening(), run.from)] {
+            if let HostStack::Guest(stack) = self.hosts[host.index()].stack {
+                self.open_guest(stack, host, connection);
+            }
         }
     }
 
-    /// A datagram reaches the host of a guest.
-    pub(super) fn take_guest_datagram(&mut self, packet: &Packet) {
-        let connection = packet.connection;
-        let Some(bytes) = self.take_bytes(connection, packet.segment.offset) else { return };
-        if let Transport::Guest(end) = &mut self.connections[connection.index()] {
-            end.guest.handle(self.now, &bytes, packet.segment.ecn);
+    fn open_guest(&mut self, stack: &GuestStack, host: HostId, connection: ConnectionId) {
+        let spec = &self.scenario.flows[connection.flow().index()];
+        let machine = &mut self.hosts[host.index()];
+        let purpose = if connection.is_opening() { "open" } else { "accept" };
+        let [remote_port, local_port] = guest_ports(connection);
+        let payload = u32::from(machine.mss) + u32::from(TCP_HEADERS) - HEADERS;
+        let setup = Setup {
+            number: connection.0,
+            opening: connection.is_opening(),
+            local: (address(host), local_port),
+            remote: (
+                address(self.flows[connection.flow().index()].ends[connection.side() as usize].dst),
+                remote_port,
+            ),
+            cc: if stack.cc.contains(&spec.cc.as_str()) { &spec.cc } else { stack.cc[0] },
+            seed: seed(&self.scenario, purpose, &spec.name),
+            payload: payload.min(u32::from(u16::MAX)) as u16,
+            send_buffer: spec.sndbuf.filter(|_| connection.is_opening()),
+            receive_buffer: spec.rcvbuf.filter(|_| !connection.is_opening()),
+            now: self.now,
+        };
+        let Some(opened) = machine.machine.as_mut().map(|machine| machine.open(&setup)) else { return };
+        match opened {
+            Ok(guest) => {
+                let end = GuestEnd::new(guest, stack.kind, machine.ecn != EcnMode::Off);
+                self.connections[connection.index()] = Transport::Guest(Box::new(end));
+            }
+            Err(why) => self.trouble.report(format!("flow {}: {}: {why}", spec.name, stack.name)),
         }
-        if let Transport::Guest(end) = &mut self.connections[connection.peer().index()] {
-            end.datagrams.give_back(bytes);
+    }
+
+    /// A packet reaches a guest.
+    pub(super) fn take_guest_packet(&mut self, packet: &Packet) {
+        let connection = packet.connection;
+        let layout = self.hosts[packet.src.index()].stack.family().syn_layout();
+        let Transport::Guest(end) = &mut self.connections[connection.index()] else { return };
+        if let Sent::Packets(log) = &mut end.sent {
+            log.note_received(&packet.segment);
+            let [sport, dport] = guest_ports(connection);
+            let ends = codec::Ends { src: address(packet.src), dst: address(packet.dst), sport, dport };
+            let whole = Payload::Zeros { snaplen: u32::MAX };
+            self.guest_packet.clear();
+            codec::write_ipv4(&mut self.guest_packet, &packet.segment, &ends, layout, 0, whole);
+            end.guest.handle(self.now, &self.guest_packet, packet.segment.ecn);
+        } else {
+            let Some(bytes) = self.take_bytes(connection, packet.segment.offset) else { return };
+            if let Transport::Guest(end) = &mut self.connections[connection.index()] {
+                end.guest.handle(self.now, &bytes, packet.segment.ecn);
+            }
+            if let Some(datagrams) = self.datagrams_to(connection) {
+                datagrams.give_back(bytes);
+            }
         }
         self.service(connection);
         if connection.is_opening() && self.recording.per_ack {
@@ -59,20 +97,28 @@ impl Simulation {
         }
     }
 
-    /// Takes the bytes of the datagram of this number that was sent to `receiver`. None where its sender is no guest.
-    fn take_bytes(&mut self, receiver: ConnectionId, number: u64) -> Option<Vec<u8>> {
+    /// Datagrams that the guest at the other end than `receiver` has sent. None where there is no such guest.
+    fn datagrams_to(&mut self, receiver: ConnectionId) -> Option<&mut Datagrams> {
         match &mut self.connections[receiver.peer().index()] {
-            Transport::Guest(sender) => sender.datagrams.take(number),
+            Transport::Guest(sender) => match &mut sender.sent {
+                Sent::Datagrams(datagrams) => Some(datagrams),
+                Sent::Packets(_) => None,
+            },
             _ => None,
         }
     }
 
+    /// Takes the bytes of the datagram of this number that was sent to `receiver`.
+    fn take_bytes(&mut self, receiver: ConnectionId, number: u64) -> Option<Vec<u8>> {
+        self.datagrams_to(receiver)?.take(number)
+    }
+
     /// A datagram to `receiver` was lost on its way.
     pub(super) fn forget_bytes(&mut self, receiver: ConnectionId, number: u64) {
-        if let Transport::Guest(sender) = &mut self.connections[receiver.peer().index()]
-            && let Some(bytes) = sender.datagrams.take(number)
+        if let Some(datagrams) = self.datagrams_to(receiver)
+            && let Some(bytes) = datagrams.take(number)
         {
-            sender.datagrams.give_back(bytes);
+            datagrams.give_back(bytes);
         }
     }
 
@@ -86,11 +132,23 @@ impl Simulation {
     }
 
     /// Lets a guest's application work and sends what the guest wants to send, until neither does any more; then sets its timer.
+    /// The same of other connections of its machine that have something to do now.
     #[cold]
     pub(super) fn service_guest(&mut self, connection: ConnectionId) {
+        let mut next = Some(connection);
+        while let Some(connection) = next {
+            self.service_guest_end(connection);
+            next = match &mut self.connections[connection.index()] {
+                Transport::Guest(end) => end.guest.poll_other().map(ConnectionId),
+                _ => None,
+            };
+        }
+    }
+
+    fn service_guest_end(&mut self, connection: ConnectionId) {
         loop {
             let worked = self.run_guest_app(connection);
-            if !self.send_guest_datagrams(connection) && !worked {
+            if !self.send_guest_packets(connection) && !worked {
                 break;
             }
         }
@@ -100,7 +158,11 @@ impl Simulation {
         self.events.set_timer(connection, due);
         if connection.is_opening() {
             let seen = end.guest.observe();
-            let (cwnd, srtt) = if end.guest.is_open() { (seen.cwnd, seen.srtt.unwrap_or(0)) } else { (0, 0) };
+            let (cwnd, srtt) = match end.guest.is_open() {
+                // A window that is not told is there all the same.
+                true => (seen.cwnd.unwrap_or(1), seen.srtt.unwrap_or(0)),
+                false => (0, 0),
+            };
             self.flows[connection.flow().index()].tally.state(self.now, cwnd, srtt);
         }
         self.report_guest_events(connection);
@@ -110,28 +172,42 @@ impl Simulation {
     }
 
     /// Puts on the wire whatever a guest has to send; returns whether there was anything.
-    fn send_guest_datagrams(&mut self, connection: ConnectionId) -> bool {
+    fn send_guest_packets(&mut self, connection: ConnectionId) -> bool {
         let ends = self.flows[connection.flow().index()].ends[connection.side() as usize];
-        let mut has_sent = false;
-        while let Transport::Guest(end) = &mut self.connections[connection.index()] {
-            let mut bytes = end.datagrams.buffer();
-            let Some(ecn) = end.guest.poll_transmit(self.now, &mut bytes) else {
-                end.datagrams.give_back(bytes);
-                break;
-            };
-            let len = bytes.len() as u32;
-            let number = end.datagrams.send(bytes);
-            let ecn = if end.marks { ecn } else { wire::Ecn::NotEct };
-            let segment = Segment { offset: number, len, frames: 1, ecn, ..Segment::default() };
-            self.emit(ends.packet(self.now, &segment, HEADERS + len, 0));
-            has_sent = true;
+        if self.trouble.get().is_some() {
+            // The run is lost, and ends at the next look.
+            return false;
         }
-        has_sent
+        let mtu = u32::from(self.hosts[ends.src.index()].mss) + u32::from(TCP_HEADERS);
+        let mut sent = 0;
+        while let Transport::Guest(end) = &mut self.connections[connection.index()] {
+            let polled = match &mut end.sent {
+                Sent::Datagrams(datagrams) => poll_datagram(&mut *end.guest, datagrams, end.marks, self.now),
+                Sent::Packets(log) => poll_packet(&mut *end.guest, log, &mut self.guest_packet, self.now),
+            };
+            let wrong = match polled {
+                None => break,
+                Some(Ok((segment, bytes))) if bytes <= mtu && sent < WITHOUT_END => {
+                    self.emit(ends.packet(self.now, &segment, bytes, 0));
+                    sent += 1;
+                    continue;
+                }
+                Some(Ok((_, bytes))) if bytes > mtu => {
+                    format!("a packet of {bytes} bytes where the MTU is {mtu}")
+                }
+                Some(Ok(_)) => "packets without end".to_owned(),
+                Some(Err(why)) => format!("something else than TCP over IPv4 ({why})"),
+            };
+            self.trouble.report(wrong_packet(&self.scenario, connection, self.now, &wrong));
+            return false;
+        }
+        sent > 0
     }
 
     /// Turn of the application at one end; returns whether it did something that may let the guest send.
     fn run_guest_app(&mut self, connection: ConnectionId) -> bool {
         let Transport::Guest(end) = &mut self.connections[connection.index()] else { return false };
+        end.now = self.now;
         let run = &mut self.flows[connection.flow().index()];
         let side = connection.side() as usize;
         let mut worked = false;
@@ -151,7 +227,7 @@ impl Simulation {
         if side == 1 && end.guest.is_at_end() && run.completed.is_none() {
             run.completed = Some(self.now);
             run.needs_report = true;
-            end.guest.finish();
+            end.guest.finish(self.now);
             worked = true;
         }
         worked
@@ -163,21 +239,26 @@ impl Simulation {
         let rank = self.rank(flow);
         let Transport::Guest(end) = &mut self.connections[connection.index()] else { return };
         let tally = &mut self.flows[flow.index()].tally;
-        let seq = end.guest.observe().written;
         while let Some(event) = end.guest.poll_event() {
             if !connection.is_opening() {
                 continue;
             }
-            tally.slow_start_exit.get_or_insert(self.now);
-            if self.recording.is_measuring() && event.kind == EventKind::RecoveryIn {
-                tally.recoveries.push(self.now);
+            if event.kind != EventKind::RecoveryOut {
+                tally.slow_start_exit.get_or_insert(self.now);
+            }
+            if self.recording.is_measuring() {
+                match event.kind {
+                    EventKind::Rto => tally.rtos += 1,
+                    EventKind::RecoveryIn => tally.recoveries.push(self.now),
+                    _ => {}
+                }
             }
             let row = EventRow {
                 t: self.now,
                 flow: Some(flow.0),
                 hop: None,
                 kind: event_of(event.kind),
-                seq: Some(seq),
+                seq: Some(end.guest.observe().written),
                 value: Some(event.value as i64),
             };
             self.recording.recorder.event(rank, row);
@@ -188,7 +269,63 @@ impl Simulation {
     pub(super) fn close_guest(&mut self, flow: FlowId) {
         let FlowApp::Bulk(bulk) = &mut self.flows[flow.index()].app else { return };
         if let Transport::Guest(end) = &mut self.connections[flow.opening().index()] {
+            end.now = self.now;
             bulk.close(&mut &mut **end);
         }
     }
+}
+
+/// The next datagram of a guest, whose bytes are kept in `datagrams`, and the length of its packet.
+fn poll_datagram(
+    guest: &mut dyn Guest,
+    datagrams: &mut Datagrams,
+    marks: bool,
+    now: Nanos,
+) -> Option<Result<(Segment, u32), NotTcp>> {
+    let mut bytes = datagrams.buffer();
+    let Some(ecn) = guest.poll_transmit(now, &mut bytes) else {
+        datagrams.give_back(bytes);
+        return None;
+    };
+    let len = bytes.len() as u32;
+    let offset = datagrams.send(bytes);
+    let ecn = if marks { ecn } else { wire::Ecn::NotEct };
+    Some(Ok((Segment { offset, len, frames: 1, ecn, ..Segment::default() }, HEADERS + len)))
+}
+
+/// The next packet of a guest, and its length.
+fn poll_packet(
+    guest: &mut dyn Guest,
+    log: &mut PacketLog,
+    buffer: &mut Vec<u8>,
+    now: Nanos,
+) -> Option<Result<(Segment, u32), NotTcp>> {
+    buffer.clear();
+    guest.poll_transmit(now, buffer)?;
+    let packet = match codec::parse(buffer, buffer.len() as u32) {
+        Ok(packet) => packet,
+        Err(why) => return Some(Err(why)),
+    };
+    let offset = log.note_sent(&packet.segment);
+    Some(Ok((Segment { offset, ..packet.segment }, packet.ip_bytes)))
+}
+
+/// Source and destination port of a packet for the connection `receiver`, as its guest has them. No two connections of a host share
+/// one of their own, also where they accept.
+fn guest_ports(receiver: ConnectionId) -> [u16; 2] {
+    let (source, own) = ports(receiver);
+    if receiver.is_opening() { [source, own] } else { [source, source] }
+}
+
+/// Seed of what a guest draws, of a host or of an end of a flow.
+pub(super) fn seed(scenario: &Scenario, purpose: &str, name: &str) -> [u8; 32] {
+    let mut seed = [0; 32];
+    path::stream(scenario.seed, scenario.repeat, purpose, name).fill_bytes(&mut seed);
+    seed
+}
+
+fn wrong_packet(scenario: &Scenario, connection: ConnectionId, now: Nanos, what: &str) -> String {
+    let flow = &scenario.flows[connection.flow().index()];
+    let host = if connection.is_opening() { &flow.from } else { &flow.to };
+    format!("host {host}: flow {}: its guest sent {what}, at {:.6} s", flow.name, now as f64 / 1e9)
 }

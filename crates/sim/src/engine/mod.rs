@@ -19,6 +19,7 @@ mod setup;
 use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use contract::scenario::{Scenario, WhenFull};
 use contract::table::Batch;
+use guest::Machine;
 use path::Nanos;
 use tcp::cc::foreign::Trouble;
 use tcp::stack::EcnMode;
@@ -80,6 +81,8 @@ pub struct Simulation {
     scratch: Segment,
     /// The packet that arrives.
     arrived: Packet,
+    /// Bytes of a packet to or from a guest.
+    guest_packet: Vec<u8>,
     /// The first change of the schedule that is still to come.
     next_change: usize,
     /// Whether packets of each link may arrive ahead of other hosts' events. If so, whether timers of opening and
@@ -95,6 +98,8 @@ pub struct Simulation {
 /// Host in a run.
 struct HostRun {
     stack: HostStack,
+    /// Guest's machine. None where the stack is a kernel's.
+    machine: Option<Box<dyn Machine>>,
     clock: HostClock,
     timestamp_offset: u32,
     mss: u16,

@@ -207,7 +207,8 @@ impl Simulation {
                 return Snapshot { read, segments: source.sent, ..Snapshot::default() };
             }
             Transport::Guest(end) => {
-                let (segments, retransmits) = (end.datagrams.count(), end.guest.observe().lost);
+                let state = end.state();
+                let (segments, retransmits) = (state.sent, state.retransmits);
                 return Snapshot { read, segments, retransmits, ..Snapshot::default() };
             }
             _ => {}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use contract::ids::{FlowId, HostId};
 use contract::record::Recorder;
 use contract::scenario::{self, Ecn, Sampling, Scenario};
+use guest::{GuestStack, Machine};
 use path::Xoshiro256PlusPlus;
 use tcp::cc::experiment::module;
 use tcp::cc::foreign::{self, Foreign, Trouble};
@@ -13,11 +14,13 @@ use tcp::{HostClock, Nanos};
 use units::SECOND;
 use wire::Segment;
 
+use super::guests::TCP_HEADERS;
 use super::prefetch::Prefetcher;
 use super::recording::{Recording, Window};
 use super::{HostRun, Simulation};
+use crate::Outside;
 use crate::applications::{self, IncastGroup};
-use crate::capture::Captures;
+use crate::capture::{Captures, address};
 use crate::check;
 use crate::draws;
 use crate::error::{Error, FlowError, HostError};
@@ -39,23 +42,19 @@ impl Simulation {
     /// # Errors
     /// What in the scenario the engine refuses.
     pub fn new(scenario: &str, run_id: u32) -> Result<Simulation, Error> {
-        Simulation::with_modules(scenario, run_id, &[])
+        Simulation::with_outside(scenario, run_id, &Outside::default())
     }
 
-    /// Sets up a run as [`Simulation::new`] does, with congestion controls from outside.
+    /// Sets up a run as [`Simulation::new`] does, with congestion controls and guests from outside.
     ///
     /// # Errors
     /// What in the scenario the engine refuses, or why a module does not begin.
-    pub fn with_modules(
-        scenario: &str,
-        run_id: u32,
-        modules: &[Arc<dyn Foreign>],
-    ) -> Result<Simulation, Error> {
+    pub fn with_outside(scenario: &str, run_id: u32, outside: &Outside) -> Result<Simulation, Error> {
         let scenario = contract::parse(scenario)?;
-        let mut stacks = check::check(&scenario, modules)?;
+        let mut stacks = check::check(&scenario, outside)?;
         let trouble = Trouble::default();
         vary(&scenario, &mut stacks)?;
-        load(&scenario, modules, &mut stacks, &trouble)?;
+        load(&scenario, &outside.modules, &mut stacks, &trouble)?;
         Simulation::set_up(scenario, run_id, false, stacks, trouble)
     }
 
@@ -65,7 +64,7 @@ impl Simulation {
     /// # Errors
     /// What in the scenario the engine refuses.
     pub fn from_scenario(scenario: Scenario, run_id: u32, force_stepped: bool) -> Result<Simulation, Error> {
-        let mut stacks = check::check(&scenario, &[])?;
+        let mut stacks = check::check(&scenario, &Outside::default())?;
         vary(&scenario, &mut stacks)?;
         Simulation::set_up(scenario, run_id, force_stepped, stacks, Trouble::default())
     }
@@ -82,7 +81,7 @@ impl Simulation {
         let named = scenario.flows.len();
         let parents = applications::add_background_flows(&mut scenario);
         let groups = applications::incast_groups(&scenario);
-        let hosts = hosts(&scenario, stacks);
+        let hosts = hosts(&scenario, stacks, &trouble)?;
         let flows = flows(&scenario, &topology, &parents, &groups)?;
         let families: Vec<Family> = hosts.iter().map(|host| host.stack.family()).collect();
         let tracked: Vec<bool> = hosts.iter().map(|host| host.stack.watches_interface()).collect();
@@ -128,6 +127,7 @@ impl Simulation {
             intercepted,
             scratch: Segment::default(),
             arrived: Packet::default(),
+            guest_packet: Vec::new(),
             next_change: 0,
             run_ahead,
             no_fast_path: false,
@@ -277,12 +277,17 @@ fn boot(scenario: &Scenario, host: &scenario::Host) -> Nanos {
     100 * SECOND + draw(&mut random) % (1000 * SECOND)
 }
 
-fn hosts(scenario: &Scenario, stacks: Vec<HostStack>) -> Vec<HostRun> {
+fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Result<Vec<HostRun>, Error> {
     let host = |((id, host), stack): ((HostId, &scenario::Host), HostStack)| {
         let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
         // The first is the time since boot.
         draw(&mut random);
-        HostRun {
+        let machine = match stack {
+            HostStack::Guest(stack) => Some(machine(scenario, id, host, stack, trouble)?),
+            HostStack::Kernel(_) => None,
+        };
+        Ok(HostRun {
+            machine,
             clock: HostClock::new(host.hz, boot(scenario, host), 0),
             timestamp_offset: draw(&mut random) as u32,
             mss: host.mss,
@@ -298,9 +303,40 @@ fn hosts(scenario: &Scenario, stacks: Vec<HostStack>) -> Vec<HostRun> {
             egress: egress(scenario, id, host),
             stack,
             waiting: Vec::new(),
-        }
+        })
     };
     (0..).map(HostId).zip(&scenario.hosts).zip(stacks).map(host).collect()
+}
+
+/// Begins a guest on a host.
+fn machine(
+    scenario: &Scenario,
+    id: HostId,
+    host: &scenario::Host,
+    stack: &GuestStack,
+    trouble: &Trouble,
+) -> Result<Box<dyn Machine>, Error> {
+    let sysctls: Vec<(String, i64)> = host.sysctl.iter().map(|(key, value)| (key.clone(), *value)).collect();
+    let trouble = trouble.clone();
+    let (name, guest) = (host.name.clone(), stack.name);
+    let settings = guest::Host {
+        address: address(id),
+        mtu: host.mss.saturating_add(TCP_HEADERS),
+        ecn: match host.ecn {
+            Ecn::Off => guest::EcnMode::Off,
+            Ecn::Accept => guest::EcnMode::Accept,
+            Ecn::On => guest::EcnMode::On,
+        },
+        seed: super::guests::seed(scenario, "machine", &host.name),
+        send_buffer: scenario.flows.iter().find(|flow| flow.from == host.name).and_then(|flow| flow.sndbuf),
+        receive_buffer: scenario.flows.iter().find(|flow| flow.to == host.name).and_then(|flow| flow.rcvbuf),
+        sysctls: &sysctls,
+        now: 0,
+        fail: Arc::new(move |why| trouble.report(format!("host {name}: {guest}: {why}"))),
+    };
+    let refused =
+        |why| Error::Host { host: host.name.clone(), why: HostError::Refused { stack: guest, why } };
+    stack.boot.boot(&settings).map_err(refused)
 }
 
 fn ingress(scenario: &Scenario, id: HostId, host: &scenario::Host, family: Family) -> Option<Ingress> {

@@ -35,7 +35,7 @@ fn corpus() -> PathBuf {
 
 /// Carries out a scenario; returns whether the engine took it.
 fn carry_out(json: &str) -> bool {
-    let checked = sim::check(json, &[]).map_err(|error| error.to_string());
+    let checked = sim::check(json, &sim::Outside::default()).map_err(|error| error.to_string());
     let mut run = match Simulation::new(json, 0) {
         Ok(run) => run,
         Err(error) => {

@@ -10,6 +10,8 @@ mod golden;
 mod guests;
 mod kinds;
 mod milestones;
+#[cfg(feature = "smoltcp")]
+mod packet_guests;
 mod refusals;
 mod rows;
 mod stepping;

@@ -58,7 +58,7 @@ fn a_step_ends_before_its_time() {
         run.run_until(sample + 1);
         assert!(before <= until && until < run.events(), "the sample is an event at its time");
         let info = run.observe(FlowId(0)).expect("a connection");
-        seen.push((info.cwnd, info.retransmits));
+        seen.push((info.cwnd.expect("a window"), info.retransmits));
     }
     run.run_until(4 * SECOND);
     let batches: Vec<_> =

@@ -216,10 +216,10 @@ class Flows(Resolver):
         return resolved
 
     def _check_same_guest(self, flow: PlannedFlow, stack: Stack) -> None:
-        """Refuse a connection between a guest and another stack."""
+        """Refuse a connection between a guest that sends datagrams and another stack."""
         other = self.stack(origin(flow.to, self.spec.hosts))
-        is_guests = (stack.guest or other.guest) and self.model(flow).app.kind not in DATAGRAMS
-        if is_guests and stack.name != other.name:
+        needs_same = any(end.guest and not end.packets for end in (stack, other))
+        if needs_same and self.model(flow).app.kind not in DATAGRAMS and stack.name != other.name:
             problem = f"leads from {stack.name} to {other.name}, which speak different protocols"
             raise Misplaced(flow.path, BadValue(problem=problem))
 

@@ -83,6 +83,9 @@ class Hosts(Resolver):
         for name, text in host.sysctl.items():
             path: Path = ("hosts", host_name, "sysctl", name)
             triple = [f"{name}.{part}" for part in PARTS]
+            if stack.any_sysctl:
+                values[name] = _whole(text, path)
+                continue
             if name in stack.sysctls:
                 names = [name]
             elif triple[0] in stack.sysctls:
@@ -211,8 +214,8 @@ class Hosts(Resolver):
 def _check_guest(host: Host, stack: Stack, path: Path) -> None:
     """Refuse what belongs to the TCP of a kernel, on a host with a guest."""
     kernel_only = {
-        ("sndbuf",): buffer(host.sndbuf) is not None,
-        ("rcvbuf",): buffer(host.rcvbuf) is not None,
+        ("sndbuf",): buffer(host.sndbuf) is not None and not stack.packets,
+        ("rcvbuf",): buffer(host.rcvbuf) is not None and not stack.packets,
         ("ack_every",): host.ack_every is not None,
         ("nic", "tso"): host.nic.tso,
     }
@@ -221,7 +224,7 @@ def _check_guest(host: Host, stack: Stack, path: Path) -> None:
             raise Misplaced(
                 (*path, *key), BadValue(problem=f"not for {stack.name}, which is no kernel's TCP")
             )
-    if host.ecn == "accept":
+    if host.ecn == "accept" and not stack.packets:
         raise Misplaced((*path, "ecn"), BadValue("'accept'", f"on or off, as {stack.name} agrees on nothing"))
 
 
@@ -263,6 +266,14 @@ def _noise(noise: Noise | None) -> contract.Noise | None:
         "processing": {"mean_ns": processing.mean, "sd_ns": processing.sd} if processing else None,
         "stall": {"every_ns": stall.every, "length_ns": stall.length} if stall else None,
     }
+
+
+def _whole(text: str, path: Path) -> int:
+    """A sysctl of a stack that alone knows which values it takes."""
+    try:
+        return int(text)
+    except ValueError:
+        raise Misplaced(path, BadValue(shown(text), "a whole number")) from None
 
 
 def _sysctl_value(word: str, stack: Stack, name: str, path: Path) -> int:

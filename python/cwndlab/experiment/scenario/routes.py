@@ -71,7 +71,7 @@ class Routed:
         return found
 
     def is_of_guests(self, flow: Flow) -> bool:
-        """Whether a flow is a connection between guests."""
+        """Whether a flow is sent by a guest."""
         stack = self._catalogue.stack(self.hosts[flow["from"]]["stack"])
         return stack is not None and stack.guest and not is_datagrams(flow)
 

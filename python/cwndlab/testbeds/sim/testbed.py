@@ -38,8 +38,8 @@ class Sim:
         return []
 
     def versions(self) -> dict[str, str]:
-        """Version and build profile of the engine, and each congestion control from outside."""
-        return {"engine": _native.version()} | {f"cc {m.name}": m.version for m in self._modules}
+        """Version and build profile of the engine, and of what is from outside."""
+        return {"engine": _native.version()} | {m.option.removeprefix("--"): m.version for m in self._modules}
 
     def preflight(self, scenario: Scenario, cell: Mapping[str, str]) -> list[str]:
         """Return why the engine would refuse the Scenario."""

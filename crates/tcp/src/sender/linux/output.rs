@@ -381,11 +381,13 @@ impl LinuxSender {
         self.remove_from_send_order(id);
         self.board.append_to_send_order(id);
         snd.retransmits += 1;
-        self.output.in_host += u64::from(packet.len);
         let fin = packet.has(super::scoreboard::FIN);
+        // Of a packet that the peer has the beginning of only the rest is sent (tcp_trim_head).
+        let gone = snd.una.saturating_sub(packet.seq).min(u64::from(packet.len - u32::from(fin))) as u32;
+        self.output.in_host += u64::from(packet.len - gone);
         Transmit {
-            seq: packet.seq,
-            len: packet.len - u32::from(fin),
+            seq: packet.seq + u64::from(gone),
+            len: packet.len - u32::from(fin) - gone,
             fin,
             push: fin || packet.is_marked(PUSHED),
             retransmission: true,

@@ -68,7 +68,7 @@ struct cwndlab_guest_connection {
 	uint32_t remote_address;
 	uint16_t local_port;	/* no other connection of the machine has it */
 	uint16_t remote_port;
-	uint32_t mss;		/* payload of a full segment over the machine's MTU, without TCP options: mtu - 40 */
+	uint32_t mss;		/* payload of a full segment without TCP options, mtu - 40; a datagram may have 12 bytes more */
 	const char *cc;		/* name of the congestion control, one of `cc` below; the other direction's too */
 	uint64_t now;
 	uint8_t seed[32];	/* as the machine's, of this end of this connection */
@@ -94,10 +94,10 @@ struct cwndlab_guest_state {
 
 /* What happened to a connection's congestion window. */
 enum cwndlab_guest_event_kind {
-	CWNDLAB_GUEST_LOSS = 1,		/* reduced for a loss; value: the window after it, bytes */
+	CWNDLAB_GUEST_LOSS = 1,		/* a loss is being repaired; value: the window before it, bytes */
 	CWNDLAB_GUEST_REDUCTION = 2,	/* reduced for an ECN echo; value: the window after it, bytes */
-	CWNDLAB_GUEST_TIMEOUT = 3,	/* a retransmission timeout; value: the timeout, ns */
-	CWNDLAB_GUEST_RECOVERED = 4,	/* a loss is repaired; value: the window, bytes */
+	CWNDLAB_GUEST_TIMEOUT = 3,	/* a retransmission timeout; value: how many in a row, from 1 */
+	CWNDLAB_GUEST_RECOVERED = 4,	/* a loss is repaired; value: the window after it, bytes */
 };
 
 struct cwndlab_guest_event {
@@ -123,7 +123,7 @@ struct cwndlab_guest {
 	void (*stop)(void *machine);
 
 	/* Something arrives. To a packet guest an IPv4 packet: `connection` is NULL, `ecn` also in the packet, checksums are
-	 * zero and not to be looked at, and payload is zeros. To a datagram guest a datagram of `connection`'s other end. */
+	 * not to be looked at, and payload is zeros. To a datagram guest a datagram of `connection`'s other end. */
 	void (*handle)(void *machine, void *connection, const uint8_t *bytes, size_t length, uint32_t ecn, uint64_t now);
 	/* The next packet or datagram to be sent now, written to `buffer`; returns its length, 0: there is none. `capacity` is
 	 * at least the MTU, and a packet is at most the MTU. A packet guest writes IP and TCP headers with any checksums; the

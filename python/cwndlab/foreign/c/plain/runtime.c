@@ -1,13 +1,7 @@
 /* Stands between the engine and a shared library that exports `cwndlab_cc`: guarded calls, a copy for each host. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "cwndlab/runtime.h"
+#include "cwndlab/library.h"
 #include "cwndlab_cc.h"
 
 /* As crates/foreign-cc/src/plain/mod.rs numbers events. */
@@ -15,68 +9,16 @@ enum { CREATE, DESTROY, ON_ACK, ON_LOSS, ON_RTO, ON_ECN };
 
 static const struct cwndlab_cc_ops *loaded;
 
-/* The library's bytes. */
-__asm__(".section .rodata\n"
-	".balign 16\n"
-	"cwndlab_library: .incbin \"" CWNDLAB_LIBRARY "\"\n"
-	"cwndlab_library_end: .byte 0\n"
-	".previous\n");
-extern const char cwndlab_library[] __attribute__((visibility("hidden")));
-extern const char cwndlab_library_end[] __attribute__((visibility("hidden")));
-
-static int write_library(const char *name)
-{
-	int to = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	const char *from = cwndlab_library;
-	ssize_t put = 1;
-
-	for (; to >= 0 && from < cwndlab_library_end && put > 0; from += put)
-		put = write(to, from, cwndlab_library_end - from);
-	return to >= 0 && close(to) == 0 && put > 0;
-}
-
-/* Opens a copy of its own, in a folder of its own: what is loaded already would not be loaded again. */
-static void *open_copy(void)
-{
-	const char *base = getenv("TMPDIR");
-	char folder[4096], name[4128];
-	void *handle = NULL;
-
-	snprintf(folder, sizeof(folder), "%s/cwndlab-cc-XXXXXX", base && *base ? base : "/tmp");
-	if (!mkdtemp(folder))
-		return NULL;
-	snprintf(name, sizeof(name), "%s/library.so", folder);
-	if (write_library(name))
-		handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	unlink(name);
-	rmdir(folder);
-	return handle;
-}
-
 static void open_library(void *unused)
 {
 	const struct cwndlab_cc_ops *(*export)(void);
-	const char *why;
-	void *handle = open_copy();
 
 	(void)unused;
-	if (!handle) {
-		why = dlerror();
-		cwndlab_bug(why ? why : "cannot be read");
-	}
-	*(void **)&export = dlsym(handle, "cwndlab_cc");
-	if (!export)
-		cwndlab_bug("exports no cwndlab_cc");
+	*(void **)&export = exported("cwndlab_cc");
 	loaded = export();
 	if (!loaded)
 		cwndlab_bug("cwndlab_cc returns no structure");
-	if (loaded->version != CWNDLAB_CC_VERSION) {
-		static char other[96];
-
-		snprintf(other, sizeof(other), "is for version %u of cwndlab_cc.h, and this cwndlab has version %u",
-			 (unsigned)loaded->version, (unsigned)CWNDLAB_CC_VERSION);
-		cwndlab_bug(other);
-	}
+	check_version(loaded->version, CWNDLAB_CC_VERSION, "cwndlab_cc.h");
 	if (loaded->size < sizeof(*loaded))
 		cwndlab_bug("says a size that is smaller than struct cwndlab_cc_ops");
 	if (!loaded->on_ack || !loaded->on_loss)
