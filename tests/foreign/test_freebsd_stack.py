@@ -7,6 +7,7 @@ import csv
 import fcntl
 import gzip
 import os
+import shutil
 import subprocess
 from contextlib import contextmanager
 from itertools import pairwise
@@ -14,11 +15,15 @@ from pathlib import Path
 
 import pytest
 
+import cwndlab as api
+from cwndlab.errors import InputError
+from cwndlab.foreign import f_stack
+from experiments import dumbbell
 from needs import need
 
 ROOT = Path(__file__).parents[2]
-HEADER = ROOT / "python" / "cwndlab" / "foreign" / "c" / "guest"
-GLUE = HEADER / "freebsd"
+GLUE = f_stack.GLUE
+HEADER = GLUE.parent
 PAIR = Path(__file__).parent / "pair.c"
 RECORDINGS = ROOT / "groundtruth" / "freebsd"
 OBJECTS = ROOT / "target" / "guests" / "freebsd"
@@ -152,11 +157,15 @@ def test_timers_are_a_tick_earlier_than_the_recorded_ones(pair, stack):
 
 
 @pytest.mark.parametrize(
-    ("function", "cc"), [*(("freebsd", cc) for cc in CC), ("rack", "cubic"), ("bbr", "cubic")]
+    ("function", "cc"), [*(("freebsd", cc) for cc in CC), ("rack", "cubic"), ("bbr", "newreno")]
 )
 def test_a_transfer_ends(pair, stack, function, cc):
-    function = f"net.inet.tcp.functions_default={function}"
-    assert run(pair, stack, cc, 10, 40, 30, 120, "bytes=5000000", function).startswith("# 5000000 bytes in ")
+    words = [10, 40, 30, 120, "bytes=5000000"]
+    out = run(pair, stack, cc, *words, f"net.inet.tcp.functions_default={function}")
+    assert out.startswith("# 5000000 bytes in ")
+    # The same stack, asked for by the connection.
+    name = {"freebsd": cc, "rack": f"rack/{cc}", "bbr": "bbr"}[function]
+    assert run(pair, stack, name, *words) == out
 
 
 def test_a_run_is_the_same_bytes_again(pair, stack):
@@ -189,6 +198,81 @@ def test_a_changed_file_of_the_tree_is_compiled_alone(folder):
         build(folder / "again.so")
         after = compiled()
     assert [name for name, time in after.items() if time != before[name]] == ["cc_cubic.o"]
+
+
+def test_the_library_says_nothing_of_where_it_was_compiled(stack):
+    assert str(ROOT).encode() not in stack.read_bytes()
+
+
+def test_ticks_are_as_many_as_asked(pair, stack):
+    words = ["cubic", 10, 40, 90, 5]
+    assert run(pair, stack, *words, "kern.hz=100") != run(pair, stack, *words)
+    assert run(pair, stack, *words, "kern.hz=1000") == run(pair, stack, *words)
+
+
+EXPERIMENT = dumbbell(
+    "own",
+    duration="10s",
+    a="stack: guest:mine, cc: cubic",
+    b="stack: guest:mine",
+    bottleneck="rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 8p}",
+    flow="name: f, from: a, to: b, app: {kind: fixed, size: 5MB}",
+)
+
+
+def rows(results, number):
+    return results.rows(number).drop_columns(["run_id"]).to_pylist()
+
+
+def test_it_speaks_with_itself_and_with_models_and_jobs_change_no_byte(tmp_path, stack):
+    names = ("guest:mine", "freebsd-15-current", "linux-6.18")
+    sweep = f"sweep: [{{hosts.a.stack: {list(names)}}}, {{hosts.b.stack: {list(names)}}}]\n".replace("'", '"')
+    one, two = (
+        api.load(EXPERIMENT + sweep, guest=[f"mine={stack}"]).run(out=tmp_path / str(jobs), jobs=jobs)
+        for jobs in (1, 2)
+    )
+    assert [rows(one, run) for run in range(9)] == [rows(two, run) for run in range(9)]
+    for row in one.summary.to_dicts():
+        assert row["status"] == "complete"
+        assert 4 < row["completion_s"] < 8
+        assert row["retransmit_rate"] > 0
+    version = next(iter(one.records())).versions["guest mine"]
+    assert version.startswith("freebsd-13.0 sha256 ")
+
+
+def test_its_window_is_that_of_the_model(tmp_path, stack):
+    more = "sweep: [{hosts.a.stack: ['guest:mine', freebsd-13]}]\n"
+    results = api.load(EXPERIMENT + more, ["hosts.b.stack=freebsd-13"], guest=[f"mine={stack}"]).run(
+        out=tmp_path / "out"
+    )
+    own, model = results.summary.to_dicts()
+    assert own["retransmit_rate"] == model["retransmit_rate"] > 0
+    assert own["completion_s"] == pytest.approx(model["completion_s"], rel=0.01)
+
+
+def test_a_tree_is_a_guest(tmp_path, stack):
+    shutil.copytree(OBJECTS, f_stack.objects(Path(TREE)), symlinks=True)
+    results = api.load(EXPERIMENT, ["hosts.a.cc=rack/cubic"], guest=[f"mine={TREE}"]).run(
+        out=tmp_path / "out"
+    )
+    assert results.summary["status"][0] == "complete"
+
+
+def test_a_folder_that_is_no_tree_is_no_guest(tmp_path):
+    with pytest.raises(
+        InputError, match=r"^--guest mine: .*: not a tree of F-Stack, which has freebsd/netinet"
+    ):
+        api.load(EXPERIMENT, guest=[f"mine={tmp_path}"])
+
+
+def test_a_file_that_does_not_compile_is_one_line(tmp_path):
+    for name in ("freebsd/netinet/tcp_input.c", "lib/ff_compat.c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "lib" / "Makefile").write_text("none:\n\tfalse\n")
+    with pytest.raises(InputError, match=r"^--guest mine: g?make.*: \*\*\* No rule to make target ") as error:
+        api.load(EXPERIMENT, guest=[f"mine={tmp_path}"])
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("tree", ["", "/nowhere"])

@@ -15,6 +15,9 @@
 /* The machine has been up for so long when the run begins: a tick of zero means "none" to the stack. */
 #define UPTIME 100000000000ULL
 
+/* The longest tick whose beginning is drawn, ns: that of 100 ticks a second. */
+#define TICK 10000000
+
 /* Events that nobody has asked for are lost from this many on. */
 #define EVENTS 64
 
@@ -81,10 +84,10 @@ start(const struct cwndlab_guest_machine *settings, char *why, size_t capacity)
 
 	machine_begin(settings->seed);
 	self = (struct machine){ .began = settings->now, .mtu = settings->mtu, .send_buffer = settings->send_buffer,
-	    .receive_buffer = settings->receive_buffer, .phase = read64(settings->seed) % 1000000 };
-	machine_tunable("kern.hz", "1000");
+	    .receive_buffer = settings->receive_buffer, .phase = read64(settings->seed) % TICK };
 	for (size_t i = 0; i < settings->n_sysctls; i++)
 		machine_tunable(settings->sysctls[i].name, settings->sysctls[i].value);
+	machine_tunable("kern.hz", "1000");	/* unless it was set above: the first of a name counts */
 	if ((error = guest_boot(settings->address, settings->mtu)) != 0) {
 		snprintf(why, capacity, "the stack did not boot (FreeBSD's error %d)", error);
 		return NULL;
@@ -252,7 +255,7 @@ open(void *machine, const struct cwndlab_guest_connection *settings, char *why, 
 
 	(void)machine;
 	guest_set_clock(own(settings->now));
-	if (set_default_cc(settings->cc, why, capacity) != 0)
+	if (set_default_cc(guest_cc(settings->cc), why, capacity) != 0)
 		return NULL;
 	if ((c = calloc(1, sizeof(*c))) == NULL)
 		abort();
@@ -388,7 +391,11 @@ next_event(void *connection, struct cwndlab_guest_event *event)
 	return 1;
 }
 
-static const char *const cc_names[] = { "newreno", "cubic", "htcp", "cdg", "chd", "hd", "vegas", "dctcp", NULL };
+static const char *const cc_names[] = {
+	"newreno", "cubic", "htcp", "cdg", "chd", "hd", "vegas", "dctcp",
+	"rack/newreno", "rack/cubic", "rack/htcp", "rack/cdg", "rack/chd", "rack/hd", "rack/vegas", "rack/dctcp",
+	"bbr", NULL,
+};
 
 static const struct cwndlab_guest guest = {
 	.version = CWNDLAB_GUEST_VERSION,

@@ -351,10 +351,33 @@ set_option(struct socket *so, int level, int name, int value)
 	return (so_setsockopt(so, level, name, &value, sizeof(value)));
 }
 
+/* The congestion control that a name asks for. */
+const char *
+guest_cc(const char *cc)
+{
+	const char *slash = strchr(cc, '/');
+
+	return (slash != NULL ? slash + 1 : strcmp(cc, "bbr") == 0 ? "newreno" : cc);
+}
+
 static int
 set_cc(struct socket *so, const char *cc)
 {
 	return (so_setsockopt(so, IPPROTO_TCP, TCP_CONGESTION, __DECONST(char *, cc), strlen(cc)));
+}
+
+/* `cubic` on the machine's default stack of TCP; `rack/cubic` on RACK; `bbr` is a stack itself. */
+static int
+set_stack(struct socket *so, const char *cc)
+{
+	struct tcp_function_set set = { .function_set_name = "bbr" };
+	const char *slash = strchr(cc, '/');
+
+	if (slash == NULL && strcmp(cc, "bbr") != 0)
+		return (0);
+	if (slash != NULL)
+		strlcpy(set.function_set_name, cc, MIN(sizeof(set.function_set_name), slash - cc + 1));
+	return (so_setsockopt(so, IPPROTO_TCP, TCP_FUNCTION_BLK, &set, sizeof(set)));
 }
 
 static int
@@ -370,7 +393,9 @@ prepare(struct socket *so, const struct guest_ends *ends)
 	if (error == 0 && ends->mss != 0)
 		error = set_option(so, IPPROTO_TCP, TCP_MAXSEG, ends->mss);
 	if (error == 0)
-		error = set_cc(so, ends->cc);
+		error = set_stack(so, ends->cc);
+	if (error == 0)
+		error = set_cc(so, guest_cc(ends->cc));
 	return (error);
 }
 
@@ -385,7 +410,7 @@ guest_open(struct guest_socket **socket, const struct guest_ends *ends)
 	if ((error = socreate(AF_INET, &so, SOCK_STREAM, IPPROTO_TCP, curthread->td_ucred, curthread)) != 0)
 		return (error);
 	s = malloc(sizeof(*s), M_DEVBUF, M_WAITOK | M_ZERO);
-	strlcpy(s->cc, ends->cc, sizeof(s->cc));
+	strlcpy(s->cc, guest_cc(ends->cc), sizeof(s->cc));
 	internet(&local, ends->local_address, ends->local_port);
 	internet(&remote, ends->remote_address, ends->remote_port);
 	error = prepare(so, ends);

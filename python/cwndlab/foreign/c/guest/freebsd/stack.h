@@ -36,6 +36,7 @@ int guest_set_sysctl(const char *name, const char *value, char *why, unsigned lo
 void guest_input(const unsigned char *packet, unsigned long header, unsigned long length);
 unsigned long guest_output(unsigned char *buffer, unsigned long capacity);
 
+const char *guest_cc(const char *cc);
 int guest_open(struct guest_socket **socket, const struct guest_ends *ends);
 void guest_close(struct guest_socket *socket);
 int guest_is_open(struct guest_socket *socket);

@@ -4,6 +4,8 @@ KMOD_SRCS = cc_cdg.c cc_chd.c cc_hd.c cc_vegas.c cc_dctcp.c h_ertt.c timers.c st
 include Makefile
 
 CFLAGS += -fPIC -fvisibility=hidden -D__thread= -DTCP_HHOOK -I$(GLUE)/include -I$(GLUE)
+# The same bytes wherever they are compiled.
+CFLAGS += -fmacro-prefix-map=$(CURDIR)=.
 # Warnings on the tree's files are its authors' matter.
 WERROR = -w
 stack.o timers.o: WERROR = -Werror -DRECORDED=$(RECORDED)
