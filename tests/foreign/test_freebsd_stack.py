@@ -265,10 +265,20 @@ def test_a_folder_that_is_no_tree_is_no_guest(tmp_path):
         api.load(EXPERIMENT, guest=[f"mine={tmp_path}"])
 
 
+def pretend(tree):
+    for name in f_stack.MARKS:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+
+
+def test_a_tree_with_a_space_in_its_name_is_refused(tmp_path):
+    pretend(tmp_path / "f stack")
+    with pytest.raises(InputError, match=r"^--guest mine: .*/f stack: make takes no folder with a space"):
+        api.load(EXPERIMENT, guest=[f"mine={tmp_path / 'f stack'}"])
+
+
 def test_a_file_that_does_not_compile_is_one_line(tmp_path):
-    for name in ("freebsd/netinet/tcp_input.c", "lib/ff_compat.c"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+    pretend(tmp_path)
     (tmp_path / "lib" / "Makefile").write_text("none:\n\tfalse\n")
     with pytest.raises(InputError, match=r"^--guest mine: g?make.*: \*\*\* No rule to make target ") as error:
         api.load(EXPERIMENT, guest=[f"mine={tmp_path}"])

@@ -37,6 +37,8 @@ def library(what: str, tree: Path) -> bytes:
     if make is None:
         raise InputError(f"{what}: compiling FreeBSD's stack needs GNU make, which is not here")
     place = objects(tree)
+    if spaced := next((folder for folder in (tree.resolve(), place) if len(str(folder).split()) > 1), None):
+        raise InputError(f"{what}: {spaced}: make takes no folder with a space in its name")
     place.mkdir(exist_ok=True)
     made = place / LIBRARY
     options = (f"TREE={tree.resolve()}", f"OUT={made}", f"BUILD={place}", f"JOBS={os.cpu_count() or 1}")

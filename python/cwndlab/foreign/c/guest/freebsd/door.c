@@ -82,7 +82,10 @@ start(const struct cwndlab_guest_machine *settings, char *why, size_t capacity)
 {
 	int error;
 
-	machine_begin(settings->seed);
+	if (machine_begin(settings->seed) != 0) {
+		snprintf(why, capacity, "the memory that a host reserves is not there");
+		return NULL;
+	}
 	self = (struct machine){ .began = settings->now, .mtu = settings->mtu, .send_buffer = settings->send_buffer,
 	    .receive_buffer = settings->receive_buffer, .phase = read64(settings->seed) % TICK };
 	for (size_t i = 0; i < settings->n_sysctls; i++)

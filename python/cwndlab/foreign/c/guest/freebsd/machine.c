@@ -13,7 +13,7 @@ uint8_t guest_zeros[GUEST_PAGES];
 
 /* Memory: one area, reserved whole, used from its beginning, given back at the end. A piece that is free is kept for the next
  * of its size class, which is a power of two; whole pages have no header, as the stack wants them at their boundary. */
-#define AREA (64ULL << 30)
+#define AREA (8ULL << 30)
 #define PAGE 4096ULL
 #define CLASSES 40
 
@@ -195,17 +195,18 @@ machine_tunable(const char *name, const char *value)
 	ff_setenv(name, value);
 }
 
-void
+int
 machine_begin(const uint8_t seed[32])
 {
 	uint32_t seed_of_weak;
 
 	area = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
-		abort();
+		return -1;
 	memcpy(&strong, seed + 16, sizeof(strong));
 	memcpy(&seed_of_weak, seed + 8, sizeof(seed_of_weak));
 	initstate_r(seed_of_weak, weak_state, sizeof(weak_state), &weak);
+	return 0;
 }
 
 void

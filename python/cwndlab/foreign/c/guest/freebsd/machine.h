@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-void machine_begin(const uint8_t seed[32]);
+int machine_begin(const uint8_t seed[32]);	/* -1: there is not so much memory */
 void machine_end(void);
 void machine_tunable(const char *name, const char *value);
 
