@@ -122,8 +122,8 @@ def test_sysctls_are_the_guests_to_judge(tmp_path: Path) -> None:
     ("source", "line"),
     [
         ("mine=nowhere.so", "--guest mine: nowhere.so: there is no such file"),
-        ("a b=x.so", "--guest: found 'a b=x.so'; expected NAME=FILE.so or NAME=FILE.c"),
-        ("mine", "--guest: found 'mine='; expected NAME=FILE.so or NAME=FILE.c"),
+        ("a b=x.so", "--guest: found 'a b=x.so'; expected NAME=FILE.so, NAME=FILE.c or NAME=TREE"),
+        ("mine", "--guest: found 'mine='; expected NAME=FILE.so, NAME=FILE.c or NAME=TREE"),
     ],
 )
 def test_what_names_nothing_is_refused(source: str, line: str) -> None:

@@ -107,7 +107,8 @@ Guests = Annotated[
     typer.Option(
         "--guest",
         metavar="NAME=FILE",
-        help="Run a transport protocol in C, a library or a source, as stack guest:NAME; may be given again.",
+        help="Run a transport protocol in C as stack guest:NAME: a library, a source, or a tree of F-Stack "
+        "(FreeBSD's own TCP); may be given again.",
     ),
 ]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cwndlab.errors import InputError
-from cwndlab.foreign import GUEST, Module, compilation, dependencies, statics, store, trial
+from cwndlab.foreign import GUEST, Module, compilation, dependencies, f_stack, statics, store, trial
 from cwndlab.foreign.dependencies import Inputs
 from cwndlab.foreign.store import Compiled
 
@@ -27,14 +27,18 @@ def build(name: str, source: str, *, private: bool = False) -> Module:
     own = name.removeprefix(GUEST)
     what = f"--guest {own}"
     if not compilation.NAME.fullmatch(own) or not source:
-        raise InputError(f"--guest: found {f'{own}={source}'!r}; expected NAME=FILE.so or NAME=FILE.c")
+        raise InputError(
+            f"--guest: found {f'{own}={source}'!r}; expected NAME=FILE.so, NAME=FILE.c or NAME=TREE"
+        )
     file = Path(source)
-    if not file.is_file():
+    if not file.exists():
         raise InputError(f"{what}: {file}: there is no such file")
     compiler = compilation.compiler_of(name)
-    data = file.read_bytes()
-    is_library = source.endswith(LIBRARIES)
+    is_tree = file.is_dir()
+    data = f_stack.library(what, file) if is_tree else file.read_bytes()
+    is_library = is_tree or source.endswith(LIBRARIES)
     library = data if is_library else _compiled(what, file, compiler)
+    file_name = f_stack.LIBRARY if is_tree else file.name
     compiled = _around(what, library, compiler)
     described = trial.describe(name, compiled)
     told = described.get("guest")
@@ -47,7 +51,7 @@ def build(name: str, source: str, *, private: bool = False) -> Module:
         file=compiled.file,
         file_sha256=compiled.sha256,
         knobs=(),
-        inputs=Inputs(file.name, ((file.name, data),)),
+        inputs=Inputs(file_name, ((file_name, data),)),
         private=private or is_library,
         compiler=compilation.compiler_version(compiler),
         flags=" ".join(FLAGS),
