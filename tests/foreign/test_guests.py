@@ -60,6 +60,21 @@ def test_a_guest_in_c_carries_a_transfer_and_jobs_change_no_byte(tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_connections_of_a_host_share_its_machine(tmp_path: Path) -> None:
+    more = """\
+  - {name: g, from: a, to: b, app: bulk}
+  - {name: h, from: b, to: a, app: {kind: fixed, size: 1MB}}
+  - {name: i, from: a, to: b, app: {kind: request-response, requests: 5, request: 100B, response: 10KB}}
+"""
+    results = api.load(EXPERIMENT + more, guest=[f"mine={EXAMPLE}"]).run(out=tmp_path / "out")
+    summary = {row["flow"]: row for row in results.summary.to_dicts()}
+    assert all(row["status"] == "complete" for row in summary.values())
+    assert summary["f"]["completion_s"] > 1.6
+    assert summary["h"]["completion_s"] > 0.8
+    assert summary["g"]["goodput_mbps"] > 1
+
+
+@pytest.mark.slow
 def test_a_library_is_what_its_source_is(tmp_path: Path) -> None:
     library = tmp_path / "libmine.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{HEADER}", EXAMPLE, "-o", library], check=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cwndlab.cli.options import Guests
 from cwndlab.cli.output import progress, say
 from cwndlab.errors import CwndlabError, InputError
 
@@ -44,6 +45,7 @@ def reproduce(
         Path | None,
         typer.Option("-o", "--out", metavar="DIR", help="Where its files and our runs go [reproduced/NAME]."),
     ] = None,
+    *,
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per processor].")
     ] = None,
@@ -51,6 +53,7 @@ def reproduce(
         list[str] | None,
         typer.Option("--cc", metavar="NAME=FILE[,...]", help="Code that the runs need, as for cwndlab run."),
     ] = None,
+    guest: Guests = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Run a bundle's experiments again, and say whether the same came out.
@@ -58,8 +61,10 @@ def reproduce(
     Nothing in the bundle is executed. The exit code is 0 only if every run came out the same.
     """
     from cwndlab.execution.executors import processors
+    from cwndlab.foreign import GUEST
     from cwndlab.formats.bundle import reader, reproduction
 
+    code = [*(cc or ()), *(f"{GUEST}{text}" for text in guest or ())]
     place = out or Path("reproduced") / archive.name.partition(".")[0]
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"{place}: is there already; give another directory with -o")
@@ -71,7 +76,7 @@ def reproduce(
         for entry in entries:
             with progress(quiet) as observer:
                 outcome = reproduction.reproduce(
-                    entry, place / "ours" / entry.name, jobs or processors(), cc or (), observer
+                    entry, place / "ours" / entry.name, jobs or processors(), code, observer
                 )
             print(outcome)
             outcomes.append(outcome)

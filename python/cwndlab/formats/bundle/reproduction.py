@@ -67,7 +67,7 @@ def reproduce(
         names = ", ".join(sorted(path.name for path in (entry.results / "modules").iterdir()))
         raise InputError(
             f"{entry.name}: was run with code of its author ({names}), which is not executed; read"
-            f" {entry.results / 'modules'}, and if you trust it give it with --cc"
+            f" {entry.results / 'modules'}, and if you trust it give it with --cc or --guest"
         )
     experiment = faults.load(entry.experiment, cc=cc)
     ours = runner.run(experiment, out=out, jobs=jobs, observer=observer)
