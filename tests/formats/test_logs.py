@@ -185,7 +185,7 @@ def test_every_metric_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str
     try:
         plots.plot(two_runs(tmp_path), kind, tmp_path / "figure.png", **options.get(kind, {}))
     except InputError as error:
-        assert kind in ("queue", "sojourn", "heat", "throughput", "bursts", "slowdown"), error
+        assert kind in ("queue", "sojourn", "heat", "throughput", "bursts", "slowdown", "steady"), error
         assert "\n" not in str(error)
     else:
         assert (tmp_path / "figure.png").stat().st_size > 1000

@@ -82,7 +82,19 @@ def test_a_script_passes_the_strict_checker_and_its_errors_are_found(tmp_path):
 
 
 OF_THE_TERMINAL = {
-    "run": {"help", "dry_run", "report", "open", "junit", "quiet", "json", "set", "cc", "cc_private"},
+    "run": {
+        "help",
+        "dry_run",
+        "report",
+        "open",
+        "junit",
+        "quiet",
+        "json",
+        "set",
+        "cc",
+        "cc_private",
+        "guest",
+    },
     "compare": {"help", "a", "b", "ministat", "json", "kernel", "patch"},
     "plot": {"help", "figure"},
     "report": {"help"},

@@ -84,7 +84,7 @@ fn stack(described: &Description, guest: GuestDescription) -> &'static GuestStac
     })
 }
 
-/// What a loaded library says of itself.
+/// Description that a loaded library gives of itself.
 pub(crate) fn described(library: &Library) -> Result<GuestDescription, Failure> {
     let mut call = call(ptr::null_mut());
     enter(library, Function::Describe, &mut call)?;

@@ -52,7 +52,7 @@ pub struct Description {
     /// Class of a controller in Python.
     #[serde(default)]
     pub class: String,
-    /// What a guest says of itself.
+    /// Description that a guest gives of itself.
     #[serde(default)]
     pub guest: Option<GuestDescription>,
 }

@@ -62,7 +62,7 @@ pub struct GuestStack {
     pub family: &'static str,
     /// Congestion controls; the first is the default.
     pub cc: &'static [&'static str],
-    /// What its ends exchange.
+    /// Kind of what the ends exchange.
     pub kind: Kind,
     /// Smallest and largest payload that the stack can be held to, of a datagram or of a TCP segment, bytes.
     pub payload: [u16; 2],
@@ -76,7 +76,7 @@ pub struct GuestStack {
     pub boot: &'static (dyn Boot + Sync),
 }
 
-/// What a guest's ends exchange.
+/// Kind of what a guest's ends exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Datagrams, which only guests of the same stack understand.

@@ -61,7 +61,7 @@ fn check(scenario: &str, modules: &str) -> Result<()> {
     Ok(sim::check(scenario, &outside(modules)?)?)
 }
 
-/// What a run has from outside: a JSON list of descriptions.
+/// Congestion controls and guests that a run has from outside: a JSON list of descriptions.
 fn outside(list: &str) -> Result<sim::Outside> {
     Ok(sim::Outside {
         modules: foreign_cc::modules(list, controller::plain)?,

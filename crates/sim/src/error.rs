@@ -217,7 +217,7 @@ pub enum HostError {
     Refused {
         /// Name of the stack.
         stack: &'static str,
-        /// What it says.
+        /// Reason in words.
         why: String,
     },
     /// Stack that cannot be set up so.

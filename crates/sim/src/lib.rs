@@ -31,7 +31,7 @@ use std::sync::Arc;
 use guest::GuestStack;
 use tcp::cc::foreign::Foreign;
 
-/// What a run has from outside, besides its scenario.
+/// Code from outside that a run has besides its scenario.
 #[derive(Default)]
 pub struct Outside {
     /// Congestion controls.

@@ -189,7 +189,7 @@ pub(crate) struct GuestEnd {
     pub bytes_read: u64,
 }
 
-/// What an end of a guest has sent.
+/// Datagrams or packets that an end of a guest has sent.
 pub(crate) enum Sent {
     /// Datagrams, of which some are under way.
     Datagrams(Datagrams),
@@ -268,7 +268,7 @@ impl Waiting for &mut GuestEnd {
     }
 }
 
-/// What the packets of an end of TCP show of its stream.
+/// Record of a stream as the packets of an end of TCP show it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PacketLog {
     /// Sequence number of the stream's first byte. None before a SYN.

@@ -84,9 +84,8 @@ def review(
     both = _sides(old, new, patch, kernel=kernel, stack=stack, private=private, quiet=quiet)
     place = _place(out)
     with progress(quiet) as observer:
-        found = judge.carry_out(
-            both, place, suite=suite, repeats=repeats, jobs=jobs or processors(), observer=observer
-        )
+        jobs = jobs or processors()
+        found = judge.carry_out(both, place, suite=suite, repeats=repeats, jobs=jobs, observer=observer)
     file = place / "review.html"
     files.save(file, review_page.html(found, own_command()).encode())
     if text is None:
@@ -109,7 +108,7 @@ def _single(
     private: bool,
     quiet: bool,
 ) -> "tuple[Side, Stack]":
-    """What is judged alone: a congestion control of a model, a guest or a kernel, media, or a queue."""
+    """Return the side judged alone: a congestion control of a model, a guest or kernel, media, a queue."""
     from cwndlab.analysis import review as judge
     from cwndlab.experiment.suites import evaluations
 

@@ -152,7 +152,7 @@ pub(super) struct State {
     pub(super) written: u64,
 }
 
-/// What happened to a window.
+/// Event of a window.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Event {

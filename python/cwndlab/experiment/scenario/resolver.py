@@ -106,7 +106,9 @@ class Resolver:
         stack = self.catalogue.stack(name)
         if stack is None:
             names = self.catalogue.stack_names()
-            bad = BadValue(shown(name) if name else "nothing", one_of(names), nearest(name, names))
+            own = name.partition("guest:")[2]
+            hint = f"--guest {own}=FILE says what it is" if own else nearest(name, names)
+            bad = BadValue(shown(name) if name else "nothing", one_of(names), hint)
             raise Misplaced(("hosts", host, "stack"), bad)
         return stack
 

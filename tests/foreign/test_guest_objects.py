@@ -158,4 +158,4 @@ def test_without_the_option_there_is_no_such_stack(tmp_path: Path) -> None:
     cwndlab_in = CommandLine(tmp_path)
     ran = cwndlab_in("check", cwndlab_in.file("x.yaml", EXPERIMENT))
     assert ran.code == 2
-    assert "found 'guest:mine'" in ran.err
+    assert "found 'guest:mine'" in ran.err and "(hint: --guest mine=FILE says what it is)" in ran.err
