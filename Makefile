@@ -15,6 +15,9 @@ PROFILE := ci
 export PYO3_CONFIG_FILE := $(CURDIR)/crates/python/pyo3-config.txt
 export PYO3_BUILD_EXTENSION_MODULE := 1
 
+# What proptest draws is the same in every run of the tests; soak-draws draws anew, and more.
+export PROPTEST_RNG_SEED ?= 1
+
 export CARGO_TERM_COLOR ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -25,7 +28,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-fuzz soak-damage soak-load soak-kernel soak-freebsd soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
+.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-draws soak-fuzz soak-damage soak-load soak-kernel soak-freebsd soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
 	bench instructions lock lock-docs lock-wheels lock-neighbours lock-notebooks neighbours notebooks clean engine toolchain test-tools
 
 help: ## this list
@@ -92,11 +95,17 @@ CARGO_FUZZ_VERSION := 0.13.2
 # Seconds that each parser is fed.
 FUZZ_SECONDS       := 1800
 
-soak: soak-scenarios soak-fuzz soak-damage soak-load soak-kernel soak-mutants ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four, runs on a kernel twice, tests of the tests; docs/evidence/soak.md keeps the output
+soak: soak-scenarios soak-draws soak-fuzz soak-damage soak-load soak-kernel soak-mutants ## hours, by hand: scenarios and files of any kind, all tests ten times beside a load of four, runs on a kernel twice, tests of the tests; docs/evidence/soak.md keeps the output
 	rm -rf dist && sh packaging/wheels.sh && sh packaging/try_sdist.sh dist/cwndlab-*.tar.gz
 
 soak-scenarios: toolchain ## a million random scenarios
 	CWNDLAB_ANYTHING=$${SOAK_SEED:-1}:1000000 cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs anything -- --nocapture
+
+soak-draws: toolchain ## the tests with drawn runs, a hundred times, each time with other draws
+	for round in $$(seq 100); do \
+	    PROPTEST_RNG_SEED=$$(od -An -N6 -tu8 /dev/urandom | tr -d ' ') cargo test --locked --profile $(PROFILE) -p cwndlab-sim --test runs -- \
+	        fast_paths fused guests stepping || exit 1; \
+	done
 
 soak-fuzz: toolchain $(STAMPS)/native-$(PROFILE) $(CARGO_FUZZ) ## captures, scripts and logs of any bytes
 	mkdir -p target/fuzz/capture target/fuzz/script
