@@ -80,7 +80,7 @@ def document(targets: list[str]) -> dict[str, Any]:
 
 
 def metadata(target: str) -> Any:
-    """What cargo knows of all crates for a target."""
+    """Ask cargo for the metadata of all crates for a target."""
     words = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", target]
     return json.loads(subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout)
 

@@ -29,7 +29,7 @@ WRONG = {
     "an-unknown-key": ("duration:", "durration:"),
     "an-unknown-stack": ("stack: freebsd-", "stack: frebsd-"),
 }
-"""What makes a file invalid: a text of the template, and one in its place."""
+"""Faults by name: a text of the template, and the one in its place that makes a file invalid."""
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def schema() -> dict[str, Any]:
 
 
 def in_draft_07(value: Any) -> Any:
-    """The same in draft-07: there a reference stands alone, and definitions are called so.
+    """Return a schema of draft 2020-12 in draft-07, where a reference stands alone, in `definitions`.
 
     Raises ValueError for a word of later drafts that it knows nothing of.
     """

@@ -49,7 +49,7 @@ CC = ("newreno", "cubic", "htcp", "cdg", "chd", "hd", "vegas", "dctcp")
 
 @contextmanager
 def alone():
-    """What is built stays for the next time, and pytest's workers share it."""
+    """Hold the folder of what was built, which stays for the next time, alone among pytest's workers."""
     OBJECTS.mkdir(parents=True, exist_ok=True)
     with (OBJECTS / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -101,7 +101,7 @@ def run(*command) -> str:
 
 
 def recording(name: str) -> tuple[list, list[tuple[float, int]], dict]:
-    """What the run is told, its drops, and its row of the table."""
+    """Return the arguments of a recorded run, its drops, and its row of the table."""
     folder, _, run_name = name.partition("/")
     with (RECORDINGS / folder / "summary.csv").open() as file:
         row = next(row for row in csv.DictReader(file) if row["name"] == run_name)

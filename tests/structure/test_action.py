@@ -38,7 +38,7 @@ esac
 
 @dataclass
 class Done:
-    """What a run of the action left."""
+    """Outcome of a run of the action."""
 
     code: int
     """Exit code of the first step that failed."""

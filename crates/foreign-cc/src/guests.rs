@@ -160,7 +160,7 @@ impl Boot for Loaded {
             name: self.name,
             packets: self.packets,
             events: self.events,
-            library,
+            code: library,
             machine: ptr::null_mut(),
             ends: Vec::new(),
             busy: BTreeSet::new(),
@@ -203,7 +203,8 @@ struct Shared {
     name: &'static str,
     packets: bool,
     events: bool,
-    library: Library,
+    /// Library of the machine.
+    code: Library,
     /// Pointer that `start` returned, which the library alone follows.
     machine: *mut c_void,
     ends: Vec<Place>,
@@ -288,9 +289,8 @@ impl Shared {
             bytes: LINE as u64 - 1,
             ..call(self.machine)
         };
-        let entered = witness::during(self.name, function.name(), self.now, || {
-            enter(&self.library, function, &mut call)
-        });
+        let entered =
+            witness::during(self.name, function.name(), self.now, || enter(&self.code, function, &mut call));
         if let Err(why) = entered {
             self.has_failed = true;
             return Err(format!("{} {why}", function.name()));
@@ -336,8 +336,8 @@ impl Shared {
         if self.has_failed {
             return;
         }
-        let Shared { name, library, now, .. } = self;
-        if let Err(why) = witness::during(name, function.name(), *now, || enter(library, function, call)) {
+        let Shared { name, code, now, .. } = self;
+        if let Err(why) = witness::during(name, function.name(), *now, || enter(code, function, call)) {
             self.has_failed = true;
             (self.fail)(format!("{} {why}, at {}", function.name(), crate::seconds(self.now)));
         }
@@ -450,9 +450,9 @@ impl Drop for Shared {
         let _ = witness::during(self.name, Function::Stop.name(), witness::NEVER, || {
             for end in &self.ends {
                 call.connection = end.connection;
-                enter(&self.library, Function::Close, &mut call)?;
+                enter(&self.code, Function::Close, &mut call)?;
             }
-            enter(&self.library, Function::Stop, &mut call)
+            enter(&self.code, Function::Stop, &mut call)
         });
     }
 }

@@ -25,7 +25,7 @@ SIGNS = (" error: ", "undefined reference", " *** ")
 """Signs of the lines in which compilers, linkers and make say what is wrong."""
 
 
-def library(what: str, tree: Path) -> bytes:
+def compiled(what: str, tree: Path) -> bytes:
     """The library that a tree becomes; what is compiled stays, and a changed file is compiled alone.
 
     Raises InputError, one line that begins with `what`.

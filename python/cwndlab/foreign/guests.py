@@ -35,7 +35,7 @@ def build(name: str, source: str, *, private: bool = False) -> Module:
         raise InputError(f"{what}: {file}: there is no such file")
     compiler = compilation.compiler_of(name)
     is_tree = file.is_dir()
-    data = f_stack.library(what, file) if is_tree else file.read_bytes()
+    data = f_stack.compiled(what, file) if is_tree else file.read_bytes()
     is_library = is_tree or source.endswith(LIBRARIES)
     library = data if is_library else _compiled(what, file, compiler)
     file_name = f_stack.LIBRARY if is_tree else file.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -73,6 +73,7 @@ def _causes(link: Link, kind: str) -> Iterator[str]:
     yield "its queue was full" if queue in ("pfifo", "bfifo") else f"its {queue}"
     if kind == "mark":
         return
+    parts: Mapping[str, object] = link
     for key, cause in (("loss", "its loss"), ("corrupt_ppb", "its damage"), ("shaper", "its shaper")):
-        if link[key]:  # type: ignore[literal-required]
+        if parts[key]:
             yield cause

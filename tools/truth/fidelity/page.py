@@ -138,7 +138,8 @@ def _overview(rows: Sequence[Row]) -> Iterator[str]:
         cells = [f"`{stack}`", TITLES[kind], str(len(own)), exact, str(within), STANDS_BEHIND[stack]]
         yield f"| {' | '.join(cells)} |"
     known = {stack for stack, _ in parts}
-    rest = ", ".join(f"`{name}`" for name in catalogue().stacks if name not in known)
+    models = (name for name, stack in catalogue().stacks.items() if not stack.guest)
+    rest = ", ".join(f"`{name}`" for name in models if name not in known)
     yield ""
     yield f"No recording stands behind {rest}: they follow sources, documentation or the stack next to them."
 

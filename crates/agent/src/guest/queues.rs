@@ -69,7 +69,7 @@ impl Queues {
     /// Has the kernel note the counters of every link now; they are fetched later, those of many times by one system call.
     ///
     /// # Errors
-    /// As [`Queues::look`].
+    /// A queue discipline is gone, or what the kernel says.
     pub(super) fn note(&mut self, time: u64) -> io::Result<()> {
         if (self.noted.len() + 1) * self.request.1 > TAKEN {
             self.fetch()?;
@@ -81,7 +81,7 @@ impl Queues {
     /// Counters of all times at which they were noted.
     ///
     /// # Errors
-    /// As [`Queues::look`].
+    /// A queue discipline is gone, or what the kernel says.
     pub(super) fn finish(mut self) -> io::Result<Vec<Found>> {
         self.fetch()?;
         Ok(self.found)

@@ -132,7 +132,7 @@ impl Simulation {
     }
 
     /// Lets a guest's application work and sends what the guest wants to send, until neither does any more; then sets its timer.
-    /// The same of other connections of its machine that have something to do now.
+    /// Other connections of its machine that have something to do now follow.
     #[cold]
     pub(super) fn service_guest(&mut self, connection: ConnectionId) {
         let mut next = Some(connection);

@@ -80,4 +80,26 @@ static void check_version(uint32_t found, uint32_t known, const char *header)
 	cwndlab_bug(text);
 }
 
+/* Opens the library and looks at what it exports; defined by the runtime. */
+static void open_library(void *unused);
+
+/* Calls of the engine that are the same for every library. */
+
+static uint32_t hooks(void *connection)
+{
+	(void)connection;
+	return 0;
+}
+
+static int start(const struct cwndlab_host *host)
+{
+	cwndlab_host = *host;
+	return cwndlab_guarded(open_library, NULL);
+}
+
+static int stop(void)
+{
+	return CWNDLAB_DONE;
+}
+
 #endif

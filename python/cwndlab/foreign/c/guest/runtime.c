@@ -143,23 +143,6 @@ static uint64_t size(void)
 	return 0;
 }
 
-static uint32_t hooks(void *connection)
-{
-	(void)connection;
-	return 0;
-}
-
-static int start(const struct cwndlab_host *host)
-{
-	cwndlab_host = *host;
-	return cwndlab_guarded(open_library, NULL);
-}
-
-static int stop(void)
-{
-	return CWNDLAB_DONE;
-}
-
 __attribute__((visibility("default"))) const struct cwndlab_module *cwndlab_module(void)
 {
 	static const struct cwndlab_module module = {
