@@ -623,7 +623,7 @@ def test_nothing_to_draw_is_said():
     with pytest.raises(InputError, match="these results hold no run"):
         plots.plot(empty, "cwnd")
     missing = MemoryResults(pl.DataFrame([summary_row(0, status="missing", goodput_mbps=None)]))
-    with pytest.raises(InputError, match="no run is complete"):
+    with pytest.raises(InputError, match="no run was carried out"):
         plots.plot(missing, "cwnd")
     with pytest.raises(InputError, match="goodput_mbps: no value was recorded"):
         plots.plot(

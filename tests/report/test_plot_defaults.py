@@ -243,3 +243,12 @@ def test_the_palette_keeps_its_distance_for_colour_blind_readers(palette: Sequen
     seen = [matrix @ np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for colour in palette]
     distances = [np.linalg.norm(a - b) for place, a in enumerate(seen) for b in seen[:place]]
     assert min(distances) > 0.2
+
+
+@pytest.mark.slow
+def test_a_flow_that_had_not_done_all_at_the_end_is_drawn():
+    rows = [summary_row(run, repeat=run, status=("complete", "unfinished")[run]) for run in range(2)]
+    data = plots.plot(
+        MemoryResults(pl.DataFrame(rows), {"tcp": pl.concat(map(sawtooth, range(2)))}), "cwnd"
+    ).data
+    assert data["run"].n_unique() >= 2

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cwndlab.results.summary import CARRIED_OUT
+from cwndlab.results.summary import RAN
 from cwndlab.results.texttable import telling
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ MOSTLY = 50
 _BY_LOSS = ("cubic", "ctcp", "htcp", "newreno", "reno")
 """Congestion controls whose epochs end with a loss."""
 
-_ENDED = (*CARRIED_OUT, "unfinished")
 _COUNTS = ("fast_recoveries", "rtos", "ce_marks", "limited_cwnd_pct")
 _COLUMNS = ("run_id", "flow", "cc", "app", "status", *_COUNTS, "completion_s")
 
@@ -82,7 +81,7 @@ def _by_cell(results: ResultSet) -> dict[_Cell, dict[str, list[_Row]]]:
     flows: dict[_Cell, dict[str, list[_Row]]] = {}
     rows: Sequence[_Row] = results.arrow.select([*results.keys, *_COLUMNS]).to_pylist()
     for row in rows:
-        if row["status"] in _ENDED:
+        if row["status"] in RAN:
             of_cell = flows.setdefault(tuple(row[key] for key in results.keys), {})
             of_cell.setdefault(row["flow"], []).append(row)
     return flows

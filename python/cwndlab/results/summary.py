@@ -20,6 +20,9 @@ CARRIED_OUT = ("complete", "unreliable")
 `unreliable`: over a path that was not quite the one described, as a real-time emulator finds of itself; the
 run's warnings say by how much."""
 
+RAN = (*CARRIED_OUT, "unfinished")
+"""Statuses of flows that have series: those too that had not done all when the run ended."""
+
 _OF_TCP = metrics.names(lambda metric: metric.of == "tcp")
 
 

@@ -18,7 +18,7 @@ from cwndlab.analysis.distributions import t_quantile
 from cwndlab.contract.summary import FlowSummary, Summary
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.summary import CARRIED_OUT
+from cwndlab.results.summary import RAN
 
 METRICS: dict[str, str] = {
     "goodput_mbps": "goodput, Mbit/s",
@@ -120,7 +120,7 @@ def _by_flow(results: ResultSet) -> dict[_Key, list[tuple[Metrics, str]]]:
         cell = tuple((key, rows[0][key]) for key in results.keys)
         measured = []
         for row in rows:
-            if row["status"] in CARRIED_OUT or row["status"] == "unfinished":
+            if row["status"] in RAN:
                 metrics = _measure(results, run, row)
                 measured.append((metrics, row["status"]))
                 found.setdefault((cell, row["flow"], row["cc"] or ""), []).append((metrics, row["status"]))

@@ -18,7 +18,7 @@ from cwndlab.results import columns, inferred_models
 from cwndlab.results.keys import distinguishing, filtered, whole_key, whole_rounds
 from cwndlab.results.labels import WORDS, Labels
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.summary import CARRIED_OUT
+from cwndlab.results.summary import RAN
 
 MAX_CELLS = 24
 """Number of combinations that a plot of time series shows unless runs are named; the plot says so when there
@@ -170,9 +170,9 @@ class Selection:
         rows = self.rows
         note = ""
         if self.options.runs is None:
-            rows = rows.filter(pl.col("status").is_in(CARRIED_OUT))
+            rows = rows.filter(pl.col("status").is_in(RAN))
             if not rows.height:
-                raise InputError("there is nothing to draw: no run is complete")
+                raise InputError("there is nothing to draw: no run was carried out")
             rows, note = self._readable(rows)
         shown = rows["run_id"].unique(maintain_order=True).to_list()
         labels = run_labels(rows, self.keys, self.results.labels)
@@ -319,7 +319,7 @@ class Selection:
 
     def sample_kinds(self) -> list[str]:
         """Return the kinds of samples that the first run chosen holds."""
-        ids = self.rows.filter(pl.col("status") == "complete")["run_id"].unique(maintain_order=True)
+        ids = self.rows.filter(pl.col("status").is_in(RAN))["run_id"].unique(maintain_order=True)
         frame = self.results.series(ids[0], table="samples") if len(ids) else None
         return [] if frame is None or not frame.height else sorted(frame["kind"].cast(pl.String).unique())
 
