@@ -89,7 +89,11 @@ impl HostClock {
 
     /// The first true time at which [`HostClock::ticks`] is at least `ticks`.
     pub fn time_of_tick(&self, ticks: u64) -> Nanos {
-        let local = ticks * self.tick;
+        self.time_of_local(ticks * self.tick)
+    }
+
+    /// The first true time at which [`HostClock::local`] is at least `local`.
+    pub(crate) fn time_of_local(&self, local: Nanos) -> Nanos {
         let mut now = local.saturating_sub(self.phase);
         if self.skew_ppb != 0 {
             let scaled = i128::from(now) * 1_000_000_000 / (1_000_000_000 + i128::from(self.skew_ppb));

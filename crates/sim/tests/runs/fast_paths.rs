@@ -1,6 +1,6 @@
 //! Endpoints without their fast paths (header prediction, granted segments and the like) give the same bytes.
 
-use crate::fused_equals_stepped::{scenario, shapes};
+use crate::fused_equals_stepped::{scenario, shapes, video_with_rests};
 use crate::rows::rows;
 use crate::support::{carry_out, difference, finish};
 use contract::Scenario;
@@ -21,6 +21,12 @@ fn golden_scenarios_are_the_same_without_fast_paths() {
         .filter_map(|(name, scenario)| Some(format!("{name}: {}", unequal(scenario)?)))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What a sender that rests looks at, and when, depends on no fast path. FreeBSD 13's RACK has a timer wheel.
+#[test]
+fn a_rest_of_freebsd_13_rack_is_the_same_without_fast_paths() {
+    assert_eq!(unequal(&scenario(&video_with_rests("freebsd-13/rack", "cubic"))), None);
 }
 
 proptest! {

@@ -105,6 +105,35 @@ pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
         )
 }
 
+/// A drawn run of video between hosts of one stack, whose senders rest between two pieces.
+pub(crate) fn video_with_rests(stack: &str, cc: &str) -> Shape {
+    let place =
+        |list: &[String], kind: &str| list.iter().position(|entry| entry == kind).expect("it is there");
+    let stack = STACKS.iter().position(|entry| *entry == (stack.into(), cc.into())).expect("it is there");
+    Shape {
+        stacks: vec![stack, 0],
+        chain: false,
+        rates_mbps: [18, 1],
+        delays_us: [22_582, 0],
+        limits: [1, 1],
+        loss: LOSSES.len(),
+        reverse_loss_ppb: 0,
+        duplicate_ppb: 0,
+        corrupt_ppb: 0,
+        queue: place(&QUEUES, "red"),
+        per_ack: false,
+        seed: 16_351_050_156_351_393_579,
+        jitter: false,
+        access_mbps: 10_000,
+        machines: 0,
+        app: place(&APPS, "video"),
+        change: 2,
+        ecn: false,
+        together: true,
+        slots: 4,
+    }
+}
+
 /// Equips what stands between network and stacks.
 fn equip(s: &mut Scenario, machines: u8) {
     let coalesce =

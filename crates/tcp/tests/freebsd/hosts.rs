@@ -5,6 +5,7 @@ use tcp::profile::freebsd::{FreeBsd, release};
 use tcp::receiver::Receiver;
 use tcp::sender::Sender;
 use tcp::sender::freebsd::FreeBsdSender;
+use tcp::sender::rack::WheelTimers;
 use tcp::stack::{Buffer, Profile, SocketOptions, StackSpec, Sysctl};
 
 /// Local time of the sender's clock when its SYN leaves: the end of a tick, ns.
@@ -18,14 +19,18 @@ pub(crate) fn module(cc: &str) -> &str {
     if cc == "cubic15" { "cubic" } else { cc }
 }
 
+/// FreeBSD 13's RACK stack with the timers of its recordings in `stack`.
+pub(crate) fn recorded_rack() -> FreeBsd {
+    release("freebsd-13/rack").expect("a release").with_wheel_timers(WheelTimers::WholeTicks)
+}
+
 /// A host: `f11`, `f11iw3` or `f13`; `cubic15` is main's CUBIC in the 13.0 stack.
 pub(crate) fn named(stack: &str, cc: &str, pipe: bool) -> Host {
-    let name = match stack {
-        "f13rack" => "freebsd-13/rack",
-        _ if stack.starts_with("f13") => "freebsd-13",
-        _ => "freebsd-11",
+    let mut release = match stack {
+        "f13rack" => recorded_rack(),
+        _ if stack.starts_with("f13") => release("freebsd-13").expect("a release"),
+        _ => release("freebsd-11").expect("a release"),
     };
-    let mut release = release(name).expect("a release");
     if stack == "f11iw3" {
         release.set("net.inet.tcp.initcwnd_segments", 0);
     }

@@ -23,7 +23,7 @@ use crate::receiver::freebsd::{
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
-use crate::sender::rack::{RackSender, RackTuning};
+use crate::sender::rack::{RackSender, RackTuning, WheelTimers};
 use crate::stack::{
     Buffer, EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl,
     not_of_this_family,
@@ -234,6 +234,15 @@ impl FreeBsd {
             hd: v.hd,
             chd: v.chd,
         }
+    }
+
+    /// The release with other timers under its RACK stack's wheel.
+    #[must_use]
+    pub fn with_wheel_timers(mut self, timers: WheelTimers) -> FreeBsd {
+        if let Some(wheel) = self.rack.as_mut().and_then(|rack| rack.wheel.as_mut()) {
+            *wheel = timers;
+        }
+        self
     }
 
     /// Makes the tuning of the sender.

@@ -4,7 +4,7 @@ use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::clock::SECOND;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
-use crate::sender::rack::{RackTuning, SackFilterKind};
+use crate::sender::rack::{RackTuning, SackFilterKind, WheelTimers};
 use crate::stack::{EcnMode, Family, StackSpec, StateRules};
 
 pub(super) const ERA: Era = Era {
@@ -68,7 +68,7 @@ pub(super) fn rack() -> FreeBsd {
         spec: StackSpec { name: "freebsd-13/rack", family: Family::FreeBsdRack, ..base.spec },
         rack: Some(RackTuning {
             milliseconds: true,
-            wheel_on_ticks: true,
+            wheel: Some(WheelTimers::Exact),
             threshold_by_packet_delay: true,
             paces_when_measured: true,
             paces_after_retransmission: true,

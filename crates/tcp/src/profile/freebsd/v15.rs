@@ -101,7 +101,7 @@ fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
         names: RACK_NAMES,
         rack: Some(RackTuning {
             milliseconds: false,
-            wheel_on_ticks: false,
+            wheel: None,
             threshold_by_packet_delay: false,
             paces_when_measured: false,
             paces_after_retransmission: false,

@@ -27,6 +27,7 @@ use wheel::Wheel;
 
 pub use sack_filter::SackFilterKind;
 pub use tuning::RackTuning;
+pub use wheel::WheelTimers;
 
 use super::freebsd::packet_rtt::PacketRtt;
 use super::freebsd::rtt::Rtt;
@@ -110,9 +111,10 @@ pub struct RackSender {
     wake_for: Option<u64>,
     /// Timer wheel in which the connection waits (FreeBSD 13).
     wheel: Option<Wheel>,
-    /// Time by which calls of output came late, and what was left of their waits, since one sent something; in us.
-    late: u64,
-    early: u64,
+    /// Whether an ACK or a timer has called for output since the last call.
+    called: bool,
+    /// End of what the application had written at the last call of output.
+    written: u64,
     output_call: OutputCall,
     /// Bytes sent by the call of output at hand.
     sent_in_call: u64,
@@ -215,9 +217,9 @@ impl RackSender {
             timer: None,
             wake: None,
             wake_for: None,
-            wheel: rack.wheel_on_ticks.then(Wheel::default),
-            late: 0,
-            early: 0,
+            wheel: rack.wheel.map(Wheel::new),
+            called: false,
+            written: 0,
             output_call: OutputCall::Idle,
             sent_in_call: 0,
             resend: None,
@@ -344,6 +346,7 @@ impl Sender for RackSender {
         self.ccv.nsegs = u64::from(ack.frames);
         self.ccv.bytes_this_ack = ack.ack.saturating_sub(snd.una);
         self.awaits_ack = false;
+        self.called = true;
         self.undo_timeout(snd, ack, cx);
         if ack.ece() {
             self.on_ecn_echo(snd, ack, cx);
@@ -397,6 +400,9 @@ impl Sender for RackSender {
                 self.sack_filter.clear();
                 // Nothing is left that the next call of output could come too soon after (rack_timer_cancel).
                 self.paced_until = None;
+                if snd.limit() == una {
+                    self.rest(cx);
+                }
             }
         }
         self.commit_sample();
@@ -425,6 +431,7 @@ impl Sender for RackSender {
         if self.persist.is_some_and(|at| at <= cx.now) {
             self.start_persist(cx);
             self.window_probe = true;
+            self.called = true;
         }
     }
 
@@ -441,14 +448,14 @@ impl Sender for RackSender {
         }
         if self.output_call == OutputCall::Idle {
             self.now_us = cx.clock.micros(cx.now);
-            if self.paced_until.is_some_and(|at| self.now_us < at) && !self.pacing_waived {
+            if !self.may_call(snd) {
+                return Poll::Wait(self.limit(snd));
+            }
+            if self.is_paced() {
                 self.arm(snd, cx);
                 return Poll::Wait(self.limit(snd));
             }
-            if let Some(at) = self.paced_until.take() {
-                self.late += self.now_us.saturating_sub(at);
-                self.early += at.saturating_sub(self.now_us);
-            }
+            self.paced_until = None;
             self.leave_wheel(cx);
             self.pacing_waived = false;
             self.output_call = OutputCall::Sending;
@@ -466,9 +473,10 @@ impl Sender for RackSender {
         if self.output_call == OutputCall::Sending {
             if self.sent_in_call > 0 {
                 self.pace(self.pacing_delay());
+            } else if snd.limit() == snd.una {
+                self.rest(cx);
             } else {
                 self.map.end_flight();
-                self.settle_lateness();
             }
         }
         self.output_call = OutputCall::Idle;

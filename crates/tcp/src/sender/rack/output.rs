@@ -1,5 +1,6 @@
 //! Output of the RACK stack: what a call sends, and how long the next call waits.
 
+use super::wheel::Wheel;
 use super::{OutputCall, Probe, RackSender, SHORTEST_TIMER_US, Timer};
 use crate::context::Context;
 use crate::sender::freebsd::output::{autosize, what_limits};
@@ -197,10 +198,26 @@ impl RackSender {
         self.pace(wait);
     }
 
-    /// The next call of output waits for so long after this one, us, whatever calls before it came late or early.
+    /// The next call of output waits for so long after this one, us.
     pub(super) fn pace(&mut self, wait: u64) {
-        (self.late, self.early) = (0, 0);
         self.paced_until = (wait > 0).then_some(self.now_us + wait);
+    }
+
+    /// Whether output may be called: what waits in the wheel is left alone unless an ACK, a timer or the application calls.
+    pub(super) fn may_call(&mut self, snd: &SendState) -> bool {
+        let called = std::mem::take(&mut self.called)
+            | (snd.limit() != std::mem::replace(&mut self.written, snd.limit()));
+        called || self.pacing_waived || !self.waits_in_wheel()
+    }
+
+    /// Whether a call of output sends nothing because of pacing.
+    pub(super) fn is_paced(&self) -> bool {
+        let waits = |at| self.now_us < at || (self.now_us == at && self.waits_in_wheel());
+        !self.pacing_waived && self.paced_until.is_some_and(waits)
+    }
+
+    fn waits_in_wheel(&self) -> bool {
+        self.wheel.as_ref().is_some_and(Wheel::is_taken)
     }
 
     /// Time that output waits after a call that sent `sent_in_call` bytes, in us: their time at the rate of the

@@ -28,7 +28,6 @@ impl RackSender {
                 });
                 let Some(index) = due else {
                     self.paced_until = None;
-                    self.settle_lateness();
                     self.output_call = OutputCall::Finished;
                     return;
                 };
@@ -116,29 +115,30 @@ impl RackSender {
                 _ => (timer, at),
             }
         });
-        let until = [self.timer.map(|(_, at)| at), self.paced_until].into_iter().flatten().min();
         let stack_now = self.stack_time(self.now_us);
+        let timer_wait = self.timer.map(|(_, at)| at.saturating_sub(stack_now));
+        // The end of pacing, unless the timer's time is shorter (rack_start_hpts_timer).
+        let pace_wait = self.paced_until.map(|at| at.saturating_sub(self.now_us));
+        let paces = pace_wait.is_some_and(|wait| timer_wait.is_none_or(|timer| wait <= timer));
         if let Some(wheel) = &mut self.wheel {
-            if let Some(until) = until.filter(|_| !wheel.is_taken()) {
-                let slots = if self.paced_until == Some(until) {
-                    until.saturating_sub(self.now_us).div_ceil(SLOT_US)
-                } else {
-                    // Whole milliseconds of the stack's clock, and a slot.
-                    until.saturating_sub(stack_now) / SLOT_US + 1
-                };
+            let slots = match paces {
+                true => pace_wait.map(|wait| wait.div_ceil(SLOT_US)),
+                // Whole milliseconds of the stack's clock, and a slot.
+                false => timer_wait.map(|wait| wait / SLOT_US + 1),
+            };
+            if let Some(slots) = slots.filter(|_| !wheel.is_taken()) {
                 wheel.insert(slots, cx.clock, cx.now);
             }
             wheel.end_look(cx.clock, cx.now);
             self.wake = wheel.wake(cx.clock);
             return;
         }
+        let until = if paces { self.paced_until } else { self.timer.map(|(_, at)| at) };
         if self.wake.is_none() || self.wake_for != until {
             self.wake_for = until;
-            self.wake = until.map(|until| {
-                let from = if self.paced_until == Some(until) { self.now_us } else { stack_now };
-                let slots = until.saturating_sub(from).div_ceil(SLOT_US) * SLOT_US;
-                cx.now + slots.max(SHORTEST_SLEEP_US) * MICROSECOND
-            });
+            let wait = if paces { pace_wait } else { timer_wait };
+            self.wake = wait
+                .map(|wait| cx.now + (wait.div_ceil(SLOT_US) * SLOT_US).max(SHORTEST_SLEEP_US) * MICROSECOND);
         }
     }
 
@@ -149,19 +149,10 @@ impl RackSender {
         }
     }
 
-    /// Lateness counts: a call of output that came late and sent nothing waits for a slot, so that the next look at the
-    /// wheel calls it again; one that came early adds what was left to its next wait (rack_start_hpts_timer).
-    pub(super) fn settle_lateness(&mut self) {
-        if self.wheel.is_none() {
-            return;
-        }
-        let mut wait = std::mem::take(&mut self.early);
-        if self.late > 0 {
-            let shortened = wait.saturating_sub(self.late).max(SLOT_US);
-            self.late = (self.late + shortened).saturating_sub(wait);
-            wait = shortened;
-        }
-        self.paced_until = (wait > 0).then_some(self.now_us + wait);
+    /// Waits for nothing: nothing is out, and nothing is to be sent.
+    pub(super) fn rest(&mut self, cx: &Context<'_>) {
+        self.leave_wheel(cx);
+        (self.timer, self.paced_until, self.wake, self.wake_for) = (None, None, None, None);
     }
 
     pub(super) fn start_persist(&mut self, cx: &Context<'_>) {

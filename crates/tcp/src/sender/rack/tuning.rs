@@ -1,15 +1,15 @@
 //! Differences between the RACK stacks of two releases.
 
 use super::sack_filter::SackFilterKind;
+use super::wheel::WheelTimers;
 
 /// Differences between the RACK stacks of two releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RackTuning {
     /// The stack's clock counts milliseconds (FreeBSD 13), else microseconds (FreeBSD 15).
     pub milliseconds: bool,
-    /// Timers and pacing end on ticks of the host's clock (`wheel.rs`), as recorded of FreeBSD 13; else on slots of
-    /// 10 us.
-    pub wheel_on_ticks: bool,
+    /// Wheel that timers and pacing wait in (FreeBSD 13). None: each waits for its slot of 10 us.
+    pub wheel: Option<WheelTimers>,
     /// FreeBSD 13: a segment is lost after the last RTT and 2 ms; once reordering was seen, and 1 ms and a quarter
     /// of the RTT. FreeBSD 15: after the last RTT and a quarter, and more after D-SACKs.
     pub threshold_by_packet_delay: bool,
