@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use contract::scenario::{
     App, Capture, Change, Coalesce, Distribution, Draws, Ecn, EcnField, Egress, Flow, Host, Ingress,
-    IngressStage, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall,
-    VERSION, WhenFull,
+    IngressStage, IpVersion, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling,
+    Scenario, Stall, VERSION, WhenFull,
 };
 use path::{
     BfifoConfig, CakeConfig, CodelConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig,
@@ -123,6 +123,7 @@ impl Draw {
             _ => self.range(1_000_000_000, 600_000_000_000),
         };
         let from_ns = if self.flag() { 0 } else { self.range(0, duration_ns - 1) };
+        let ipv6 = self.one_in(3);
         let nodes = ["r1", "r2"].map(|name| Node {
             name: name.into(),
             switch: self.maybe(8, |draw| {
@@ -134,7 +135,11 @@ impl Draw {
                 SwitchConfig { buffer_bytes, pause }
             }),
         });
-        let hosts: Vec<Host> = ["a", "b", "c"].map(|name| self.host(name)).to_vec();
+        let mut hosts: Vec<Host> = ["a", "b", "c"].map(|name| self.host(name)).to_vec();
+        for host in &mut hosts {
+            // One host alone is refused.
+            host.ip = if ipv6 || self.one_in(100) { IpVersion::Ipv6 } else { IpVersion::Ipv4 };
+        }
         let mut links = Vec::new();
         for (from, to) in [("a", "r1"), ("r1", "r2"), ("r2", "b"), ("c", "r1")] {
             for (from, to) in [(from, to), (to, from)] {
@@ -214,6 +219,7 @@ impl Draw {
             name: name.into(),
             stack: stack.spec().name.into(),
             hz: self.of(&[10, 64, 100, 250, 1000, 10_000]),
+            ip: IpVersion::Ipv4,
             mss,
             ecn: match stack.spec().accecn.known {
                 true => self.of(&[Ecn::Accurate, Ecn::OnAcceptAccurate, Ecn::AcceptAccurate]),
