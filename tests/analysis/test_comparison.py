@@ -78,7 +78,8 @@ def test_a_difference_whose_interval_includes_0_is_no_sure_amount() -> None:
     assert found.interval.low < 0
     assert re.fullmatch(
         r"goodput: after is 6\.00 % higher than before in the mean, and the test is 95 % sure that they"
-        r" differ \(p = 0\.031\), but the mean difference may be between −\S+ and \+\S+ %: more runs would tell\.",
+        r" differ \(p = 0\.031\), but the mean difference may be between −\S+ and \+\S+ %:"
+        r" more runs would tell\.",
         verdict.sentence(found),
     )
 
