@@ -307,7 +307,7 @@ notebooks: $(STAMPS)/notebooks | $(BIN)/cwndlab ## the example notebooks run, fr
 
 # Packages of other people that read what cwndlab writes, beside those of .venv.
 NEIGHBOURS := .tools/neighbours
-neighbours: $(STAMPS)/neighbours | $(BIN)/cwndlab ## pandas and xarray with results, rocrate with a bundle, hadolint and cyclonedx with packaging/
+neighbours: $(STAMPS)/neighbours | $(BIN)/cwndlab ## pandas and xarray with results, rocrate with a bundle, hadolint, cyclonedx and kubernetes-validate with recipes
 	$(SAY) 'Other packages with our results'
 	$(NEIGHBOURS)/bin/python -c 'import cyclonedx, pandas, rocrate, xarray'
 	PYTHONPATH=$(CURDIR)/python:$(CURDIR)/packages/teacup:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \

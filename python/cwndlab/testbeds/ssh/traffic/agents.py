@@ -85,6 +85,7 @@ class AgentSampler:
             host: {role: _config(run_id, scenario, ends, host, role) for role in ROLES} for host in hosts
         }
         self.troubles: list[str] = []
+        self.at_acks: pa.Table | None = None
 
     def start(self) -> None:
         """Start sampling at all hosts."""
