@@ -23,7 +23,7 @@ from typing import Any
 from cwndlab.errors import InputError, RunError
 from cwndlab.testbeds.kernel import store
 from cwndlab.testbeds.kernel.store import Kernel
-from cwndlab.testbeds.ssh.traffic import agents
+from cwndlab.testbeds.live import program
 
 MEMORY_MB = 512
 """Memory of a guest; what of it is used takes memory of this machine. It is the same for all runs, as the
@@ -224,7 +224,7 @@ def failure(console: str) -> str:
 
 def _agent() -> Path | None:
     own = os.environ.get("CWNDLAB_AGENT")
-    return Path(own) if own else agents.program("linux-x86_64", None)
+    return Path(own) if own else program.find("linux-x86_64", None)
 
 
 def _give(agent: Path, to: Path) -> None:
