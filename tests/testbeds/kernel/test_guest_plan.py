@@ -184,3 +184,11 @@ def test_a_run_loads_nothing_for_machines_and_namespaces_of_others() -> None:
     loaded = "import cwndlab.testbeds.kernel.testbed, sys; print({'asyncssh', 'pyroute2'} & {*sys.modules})"
     told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"
+
+
+def test_waiting_for_a_guest_looks_no_more_often_than_it_says(tmp_path: Path) -> None:
+    looked: list[float] = []
+    with subprocess.Popen(["sleep", "0.6"]) as process:
+        guest._wait(process, tmp_path, lambda: looked.append(0), lambda now_ns: None)
+        assert process.returncode == 0
+    assert 1 <= len(looked) <= 0.6 / guest.LOOK_S
