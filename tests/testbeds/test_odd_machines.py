@@ -17,12 +17,12 @@ import pytest
 
 from cwndlab.errors import RunError
 from cwndlab.testbeds import labs
+from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.shell import parsed
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.machines import connection, machine, site
 from cwndlab.testbeds.ssh.machines.connection import Connection, loop
 from cwndlab.testbeds.ssh.machines.machine import Machine
-from cwndlab.testbeds.ssh.traffic import agents
 
 Answer = Callable[["asyncssh.SSHServerProcess[bytes]"], Any]
 
@@ -214,7 +214,7 @@ NAMES = b'{"name": "flow", "kind": "dict", "nulls": false, "values": []}'
 )
 def test_what_an_agent_recorded_is_data(data: bytes) -> None:
     with pytest.raises(RunError, match="what an agent recorded cannot be read"):
-        agents.batches(data)
+        batches(data)
 
 
 @pytest.mark.parametrize("text", ["", "<html>", b"\xff\xfe", "[" * 100_000])

@@ -79,7 +79,7 @@ def _at_each_ack(where: str, every_ms: float | None) -> None:
     if every_ms is not None:
         raise InputError(
             f"{where}: rows every {every_ms:g} ms do not tell what the window did at each ACK;"
-            " judge needs results of testbed sim with record: {tcp: per-ack}"
+            " judge needs results with record: {tcp: per-ack}"
         )
 
 
