@@ -6,6 +6,7 @@ CWNDLAB_LWIP names such a tree: that of Debian's source package lwip, say.
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def experiment(cc: str, other: str) -> str:
     )
 
 
-def carried(text: str, guest: Path, folder: Path) -> list[dict[str, object]]:
+def carried(text: str, guest: Path, folder: Path) -> list[dict[str, Any]]:
     """The summary of a run's flows, which is the same at any number of processes, two hosts of it in one."""
     one, two = (
         api.load(text + "repeat: 2\n", guest=[f"mine={guest}"]).run(out=folder / str(jobs), jobs=jobs)
@@ -69,7 +70,7 @@ def carried(text: str, guest: Path, folder: Path) -> list[dict[str, object]]:
     for run in range(2):
         first, second = (results.rows(run).drop_columns(["run_id"]).to_pylist() for results in (one, two))
         assert first == second
-    flows: list[dict[str, object]] = one.summary.to_dicts()
+    flows: list[dict[str, Any]] = one.summary.to_dicts()
     assert [flow["status"] for flow in flows] == ["complete"] * 4, flows
     return flows
 
