@@ -53,7 +53,7 @@ pub(super) struct Choke {
     queue: VecDeque<Option<Place>>,
     packets: u32,
     bytes: u64,
-    /// Of packets.
+    /// Average number of packets that wait.
     average: Average,
     /// Packets since the last drop while the average is between the thresholds. None: below, or above.
     count: Option<u64>,

@@ -61,7 +61,7 @@ pub(super) struct Red {
     config: RedConfig,
     queue: ByteQueue,
     random: Xoshiro256PlusPlus,
-    /// Of bytes.
+    /// Average number of bytes that wait.
     average: Average,
     /// Packets since the last drop while the average is between the thresholds. None: below, or above.
     count: Option<u64>,
