@@ -215,7 +215,10 @@ def test_reds_weight_is_what_tc_derives() -> None:
         ({"loss": "{list: [3]}"}, "loss list"),
         ({"loss": "{nth: {every: 7, packet: 0}}"}, "loss nth"),
         ({"shaper": "{kind: policer, rate: 5mbit, burst: 10KB}"}, "shaper"),
+        ({"queue": "{kind: fq, ce_threshold: 5ms}"}, "the same kernel"),
+        ({"queue": "{kind: fq, maxrate: 5mbit}"}, "the same kernel"),
     ],
 )
 def test_what_a_kernel_has_not_is_refused(bottleneck: dict[str, str], says: str) -> None:
     assert says in (qdiscs.refusal(link(**bottleneck)) or "")
+    assert qdiscs.refusal(link(queue="fq")) is None

@@ -20,6 +20,7 @@ from cwndlab.contract.scenario import Change, Link
 from cwndlab.experiment.scenario.path_state import ETHERNET_HEADER
 from cwndlab.testbeds.kernel import netlink
 from cwndlab.testbeds.kernel.netlink import attributes
+from cwndlab.testbeds.live.linux import tc
 
 _HTB, _CLASS, _QUEUE, _NETEM, _BELOW_NETEM, _TBF, _BELOW_TBF = (
     *(0x10000, 0x10001, 0x20000),
@@ -111,7 +112,7 @@ def refusal(link: Link) -> str | None:
         return "a queue of kind netem, which is a host's egress"
     if queue["kind"] == "red" and queue["adaptive"] and queue["nodrop"]:
         return "red with adaptive and nodrop"
-    return None
+    return tc.in_one_kernel(queue)
 
 
 def change_refusal(link: Link, change: Change) -> str | None:

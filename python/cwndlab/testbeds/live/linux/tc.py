@@ -259,6 +259,18 @@ def _dualpi2(told: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def in_one_kernel(told: Mapping[str, Any]) -> str | None:
+    """Return the reason why a queue is another one in the kernel that has the senders. None where it is not.
+
+    TCP notes when it sends a packet (__tcp_transmit_skb), and the packet keeps that in other namespaces
+    (skb_clear_tstamp); FQ takes it for the time at which the packet may leave.
+    """
+    if told["kind"] == "fq" and (told["maxrate_bps"], told["ce_threshold_ns"]) != (None, None):
+        counts = "fq with maxrate or ce_threshold counts from when a sender's TCP sent"
+        return f"{counts}, where that is the same kernel"
+    return None
+
+
 OWN: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "fq_codel": _fq_codel,
     "pie": _pie,
