@@ -19,8 +19,8 @@ use super::inventory;
 use super::looks::{Looks, Sampled, Seen};
 use super::netlink::Netlink;
 use super::node::{self, FIRST_NODE, Node};
-use super::plan::{Counters, Link, Message, Plan, Report, Step};
-use super::queues::{Found, Queues};
+use super::plan::{Counters, Message, Plan, Report, Step};
+use super::queues::{self, Found, Queues};
 
 /// Time from the end of the settings to the beginning of the run, in ns: what a queue discipline does first after it was made, such
 /// as PIE's first update after half a second, is over then, as in a lab.
@@ -115,7 +115,7 @@ impl Course {
     /// Lets the run go by; returns what passed each link in the measurement window.
     fn pass(&self, clock: &Clock) -> Result<BTreeMap<String, Counters>> {
         let plan = &self.plan;
-        let mut queues = open(plan, &self.nodes, |_| true)?;
+        let mut queues = queues::open(plan, &self.nodes, |_| true)?;
         let mut sockets: BTreeMap<usize, Netlink> = BTreeMap::new();
         for message in plan.changes.iter().flat_map(|change| &change.messages) {
             if let Entry::Vacant(place) = sockets.entry(message.node) {
@@ -186,16 +186,6 @@ fn begin(node: &Node, order: Prepare) -> Result<Agent> {
         let mut agent = Agent::of_guest();
         agent.prepare(&order).map(|()| agent)
     })
-}
-
-/// Ways to ask about the links that are wanted, by node.
-pub(super) fn open(plan: &Plan, nodes: &[Node], wanted: impl Fn(&Link) -> bool) -> Result<Vec<Queues>> {
-    let mut by_node: BTreeMap<usize, Vec<(usize, Link)>> = BTreeMap::new();
-    for (number, link) in plan.links.iter().enumerate().filter(|(_, link)| wanted(link)) {
-        by_node.entry(link.node).or_default().push((number, link.clone()));
-    }
-    let opened = by_node.into_iter().map(|(node, links)| nodes[node].inside(move || Queues::open(links)));
-    error::at("queue disciplines", opened.collect())
 }
 
 fn look(queues: &mut [Queues]) -> Result<BTreeMap<usize, Counters>> {

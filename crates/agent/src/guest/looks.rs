@@ -14,11 +14,10 @@ use crate::samples::Rows;
 use crate::sys;
 
 use super::alarm::Alarm;
-use super::course;
 use super::dropped::Drops;
 use super::node::{self, Node};
 use super::plan::Plan;
-use super::queues::{Found, Queues};
+use super::queues::{self, Found, Queues};
 
 /// File of the rows that packets make.
 const PACKETS: &str = "/samples-packets";
@@ -32,7 +31,7 @@ pub(super) struct Sampled {
     pub(super) rows: Rows,
 }
 
-/// What was seen of a run: of queues, of sockets, and of packets.
+/// Record of a run: looks at queues, at sockets, and at packets.
 pub(super) struct Seen {
     pub(super) queue: Vec<Found>,
     pub(super) sampled: Vec<Sampled>,
@@ -88,7 +87,7 @@ impl Looks {
         let look = Look {
             zero,
             end: plan.duration_ns,
-            queues: if any { course::open(plan, nodes, |link| link.observe)? } else { Vec::new() },
+            queues: if any { queues::open(plan, nodes, |link| link.observe)? } else { Vec::new() },
             interval: if any { plan.queue_interval_ns } else { u64::MAX },
             packets,
             alarm,
