@@ -156,7 +156,7 @@ def test_a_machine_that_says_nothing_or_nonsense_is_a_line_and_the_others_are_lo
 
 
 def test_a_command_that_ends_before_it_reads_is_told_by_its_own_words(
-    lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     refusing = _machine(lab(a=_with_a_refusal), "a").connection
     opened = refusing._open
@@ -173,7 +173,11 @@ def test_a_command_that_ends_before_it_reads_is_told_by_its_own_words(
         refusing.run(["uname"])
     done = refusing.send(["cat"], b"text")
     assert (done.status, done.err) == (1, "doas: Operation not permitted\n")
-    refusing.begin(["cat"]).write(b"text")
+    pipe = refusing.begin(["cat"])
+    pipe.write(b"text")
+    pipe.close()
+    assert pipe.line(10.0) == ""
+    assert [record for record in caplog.records if record.name == "asyncio" and record.exc_info] == []
     refusing.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import os
 import secrets
@@ -12,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent import futures
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -338,10 +338,11 @@ class Pipe:
 
 
 def _tell(process: asyncssh.SSHClientProcess[bytes], data: bytes, end: bool = False) -> None:
-    """Have a command read data. One that has ended already reads none of it: why it ended is told by its
-    output and its exit status, which the caller reads next.
+    """Have a command read data, and the end of its input where `end` says so.
+
+    A command that has ended reads nothing. Its output and exit status, which the caller reads next, tell why.
     """
-    with contextlib.suppress(BrokenPipeError):
+    with suppress(BrokenPipeError):
         process.stdin.write(data)
         if end:
             process.stdin.write_eof()
