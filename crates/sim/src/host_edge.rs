@@ -93,7 +93,7 @@ impl Ingress {
             before: stage(&host.ingress.before_gro, 1),
             moderation,
             ring: VecDeque::new(),
-            aggregator: rules.map(Aggregator::new),
+            aggregator: rules.map(|rules| Aggregator::new(rules, host.ip.header())),
             eager: host.ack_every.is_some(),
             tick: 1_000_000_000 / u64::from(host.hz),
             after: stage(&host.ingress.after_gro, 2),

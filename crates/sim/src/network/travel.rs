@@ -39,7 +39,7 @@ impl Network {
         // The usual case: there is no packet until its time has gone from link to link.
         let route = self.routes.between(ends.src, ends.dst);
         let Some((&first, rest)) = route.plain.split_first() else {
-            self.send_scratch(now, ends, events);
+            self.send_scratch(now, ends, bytes, events);
             return;
         };
         let after_plain = route.after_plain;
@@ -84,8 +84,8 @@ impl Network {
 
     /// [`Network::send_draft`] over a route whose first link is not plain.
     #[inline(never)]
-    fn send_scratch(&mut self, now: Nanos, ends: &Ends, events: &mut EventQueue) {
-        let packet = ends.packet(now, &self.scratch, self.scratch.ip_bytes(), 0);
+    fn send_scratch(&mut self, now: Nanos, ends: &Ends, bytes: u32, events: &mut EventQueue) {
+        let packet = ends.packet(now, &self.scratch, bytes, 0);
         self.send(now, packet, events);
     }
 

@@ -40,6 +40,7 @@ class TcpInfoSampler:
         ]
         self.troubles: list[str] = []
         """Failures of the sampling, complete after `stop`."""
+        self.at_acks: pa.Table | None = None
 
     def start(self) -> None:
         """Start sampling."""
@@ -71,6 +72,7 @@ def config(run_id: int, scenario: Scenario, sockets: list[dict[str, Any]], role:
         "flows": [flow["name"] for flow in scenario["flows"] if not is_datagrams(flow)],
         "sockets": sockets,
         "recoveries": role == "from",
+        "per_ack": role == "from" and recorded["kind"] == "per-ack",
     }
 
 
