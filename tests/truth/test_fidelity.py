@@ -29,6 +29,8 @@ SAMPLE = (
     "f13_newreno_10m_40ms_ecn30_abe",
     "f13_newreno_10m_40ms_outage_pipe6675",
     "f13_newreno_100m_40ms_b350",  # its reassembly queue overflows
+    "rack_newreno_2m_40ms_b50",
+    "rack_cubic_10m_40ms_b90",
     "f13_newreno_lan0.6ms_nth33_pipe6675",
     "f11_cdg_2m_40ms_b50",
     "linux r2q50",
@@ -49,8 +51,10 @@ def rows(recordings: dict[str, Recording]) -> list[Row]:
 
 
 def test_every_recording_is_found(recordings: dict[str, Recording]) -> None:
-    tables = [RECORDINGS / "freebsd" / folder / "summary.csv" for folder in ("stack", "stack2")]
+    tables = [RECORDINGS / "freebsd" / folder / "summary.csv" for folder in ("stack", "stack2", "rack")]
     names = {line.split(",")[0] for table in tables for line in table.read_text().splitlines()[1:]}
+    # Those of RACK that have its recorder's timers.
+    names = {name for name in names if not name.startswith("f13rack_")}
     covered = {key.split(" as ")[0] for key in recordings}
     assert len(names) > 70
     assert not {name for name in names if name not in covered}, "rows of the table that nothing compares"

@@ -27,7 +27,7 @@ STANDS_BEHIND = {
     "freebsd-9.2": "code of 9.1's modules; that of FreeBSD 11.0 with 9's initial window, as a proxy",
     "freebsd-11": "FreeBSD 11.0's own code in virtual time",
     "freebsd-13": "FreeBSD 13.0's own code in virtual time",
-    "freebsd-13/rack": "FreeBSD 13.0's code with timers of whole ticks and one more, which no FreeBSD has",
+    "freebsd-13/rack": "FreeBSD 13.0's own code in virtual time",
     "freebsd-15-current": "code of main's modules; that of FreeBSD 13.0, as a proxy",
     "freebsd-15-d49540": "code of main's CUBIC with the patch",
     "linux-6.12": "a kernel of 6.12.117 in virtual time",

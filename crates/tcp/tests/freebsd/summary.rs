@@ -32,6 +32,11 @@ pub(crate) fn second_rows() -> Vec<Row> {
     read("freebsd/stack2/summary.csv")
 }
 
+/// The recordings of RACK with FreeBSD's timers.
+pub(crate) fn rack_rows() -> Vec<Row> {
+    read("freebsd/rack/summary.csv")
+}
+
 /// The recordings on a LAN with regular loss.
 pub(crate) fn lan() -> Vec<Row> {
     read("freebsd/lan-nth-drop.csv")
