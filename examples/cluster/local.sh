@@ -6,7 +6,8 @@ set -eu
 
 place=$(mktemp -d)
 started=
-trap 'kill $started 2>/dev/null || :; wait; rm -rf "$place"' EXIT
+# A worker that is asked to end while its scheduler goes away may wait for ever; what all of them have written is in $place.
+trap 'kill -KILL $started 2>/dev/null || :; wait; rm -rf "$place"' EXIT
 trap 'exit 130' INT TERM
 
 # Whoever reaches these ports is trusted, so that they are this machine's alone.

@@ -225,7 +225,7 @@ struct StageOutput<'a> {
 }
 
 impl Output<Packet> for StageOutput<'_> {
-    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
+    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos, _sent: Nanos) {
         packet.queue_delay += waited;
         if packet.corrupt {
             self.reports.push(PacketReport::new(at, self.hop, &packet, Fate::Dropped(DropReason::Corrupt)));
@@ -298,7 +298,7 @@ struct EgressOutput<'a> {
 }
 
 impl Output<Packet> for EgressOutput<'_> {
-    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
+    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos, _sent: Nanos) {
         packet.queue_delay += waited;
         let place = self.pipe.partition_point(|&(other, _)| other <= at);
         self.pipe.insert(place, (at, packet));

@@ -104,7 +104,7 @@ struct Lines {
 }
 
 impl Output<Pkt> for Lines {
-    fn forward(&mut self, _at: u64, packet: Pkt, waited: u64) {
+    fn forward(&mut self, _at: u64, packet: Pkt, waited: u64, _sent: u64) {
         let start = self.arrived[packet.id as usize] + waited;
         self.lines.push(format!("start {start} {}", packet.id));
     }

@@ -48,7 +48,7 @@ impl Network {
             return;
         };
         if let Some(ring) = &mut self.rings[ends.src.index()] {
-            ring.push(at.saturating_sub(self.meta[first.index()].delay), ends.peer.peer().0, payload);
+            ring.push(self.links[first.index()].sent(), ends.peer.peer().0, payload);
         }
         for &link in rest {
             let Some((arrival, waited)) = self.links[link.index()].pass(at, bytes) else {
@@ -136,7 +136,7 @@ impl Network {
             packet.queue_delay += waited;
             let meta = &self.meta[link.index()];
             if let Some(ring) = meta.host.and_then(|host| self.rings[host.index()].as_mut()) {
-                ring.push(arrival.saturating_sub(meta.delay), packet.connection.peer().0, packet.segment.len);
+                ring.push(self.links[link.index()].sent(), packet.connection.peer().0, packet.segment.len);
             }
             match self.next_early(link, packet.dst) {
                 Some(next) => {

@@ -398,7 +398,8 @@ class _Plan:
                 host = flow["from"] if role == "from" else flow["to"]
                 found = tcp_info.socket(flow, self._layout.flows[flow["name"]], None, role)
                 sockets.append({**found, "netns": self._nodes[host]})
-        return tcp_info.config(self._run_id, self._scenario, sockets, role)
+        told = tcp_info.config(self._run_id, self._scenario, sockets, role)
+        return told | {"per_ack": role == "from" and self._scenario["record"]["tcp"]["kind"] == "per-ack"}
 
 
 def _queue_and_wire(link: Link | None) -> tuple[Link | None, Link | None]:

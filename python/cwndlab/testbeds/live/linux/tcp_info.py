@@ -72,7 +72,6 @@ def config(run_id: int, scenario: Scenario, sockets: list[dict[str, Any]], role:
         "flows": [flow["name"] for flow in scenario["flows"] if not is_datagrams(flow)],
         "sockets": sockets,
         "recoveries": role == "from",
-        "per_ack": role == "from" and recorded["kind"] == "per-ack",
     }
 
 
