@@ -23,7 +23,7 @@ fn golden_scenarios_are_the_same_without_fast_paths() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a sender that rests looks at, and when, depends on no fast path. FreeBSD 13's RACK has a timer wheel.
+/// A sender that rests looks at the same, at the same times, with and without fast paths. FreeBSD 13's RACK has a timer wheel.
 #[test]
 fn a_rest_of_freebsd_13_rack_is_the_same_without_fast_paths() {
     assert_eq!(unequal(&scenario(&video_with_rests("freebsd-13/rack", "cubic"))), None);

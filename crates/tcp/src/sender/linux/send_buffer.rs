@@ -211,7 +211,7 @@ impl Call {
         taken
     }
 
-    /// What leaves is in buffers of its own: bursts are cut from those they are in.
+    /// Data that leave are in buffers of their own: bursts are cut from those they are in.
     fn send(&mut self, bytes: u64) {
         let before = self.unsent.div_ceil(self.buffer);
         self.unsent -= bytes;
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(call.takes(5_001, WHOLE), 15_000);
     }
 
-    /// The same writer after the first acknowledgement, with a window of 2.56 MB: 15 more leave, and 65,000 bytes wait.
+    /// That writer after the first acknowledgement, with a window of 2.56 MB: 15 more leave, and 65,000 bytes wait.
     #[test]
     fn a_buffer_begun_is_filled_as_often_as_a_burst_leaves() {
         let call = Call {
