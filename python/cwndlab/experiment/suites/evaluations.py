@@ -60,7 +60,7 @@ SUITES = {
     ),
     L4S: About(
         "What documents of L4S say of flows that share a bottleneck",
-        "Delays are the RFC's; where a document says roughly equal, half of it is enough: cwndlab's own bound.",
+        "Delays are the RFC's; of rates that are roughly equal, half is enough: cwndlab's own bound.",
         {
             "9330": "RFC 9330, the architecture",
             "9331": "RFC 9331, the requirements",
