@@ -263,7 +263,7 @@ impl Scoreboard {
         self.flights[slot] = flight;
     }
 
-    /// Flight in which `id`, which is outstanding or was until this ACK left last,. None where nobody asks.
+    /// Flight in which `id`, which is outstanding or was until this ACK, left last. None where nobody asks.
     #[inline]
     pub(super) fn flight(&self, id: Id) -> Option<Flight> {
         let mask = self.flights.len().wrapping_sub(1);
