@@ -23,8 +23,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
-# Debian packages that tests call, as tool:package. Everything else needs none of them.
-TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool sudo:sudo doas:doas ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium mkfs.ext4:e2fsprogs
+# Debian packages that tests call or compile with, as tool:package or file:package. Everything else needs none of them.
+TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool sudo:sudo doas:doas ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium mkfs.ext4:e2fsprogs /usr/include/ngtcp2/ngtcp2.h:libngtcp2-dev
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
@@ -307,7 +307,7 @@ notebooks: $(STAMPS)/notebooks | $(BIN)/cwndlab ## the example notebooks run, fr
 
 # Packages of other people that read what cwndlab writes, beside those of .venv.
 NEIGHBOURS := .tools/neighbours
-neighbours: $(STAMPS)/neighbours | $(BIN)/cwndlab ## pandas and xarray with results, rocrate with a bundle, hadolint and cyclonedx with packaging/
+neighbours: $(STAMPS)/neighbours | $(BIN)/cwndlab ## pandas and xarray with results, rocrate with a bundle, hadolint, cyclonedx and kubernetes-validate with recipes
 	$(SAY) 'Other packages with our results'
 	$(NEIGHBOURS)/bin/python -c 'import cyclonedx, pandas, rocrate, xarray'
 	PYTHONPATH=$(CURDIR)/python:$(CURDIR)/packages/teacup:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
@@ -408,7 +408,7 @@ engine: $(STAMPS)/native-$(INSTALLED)
 
 test-tools:
 	@missing=; for pair in $(TEST_TOOLS); do \
-	    PATH="$$PATH:/usr/sbin:/sbin" command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; done; \
+	    PATH="$$PATH:/usr/sbin:/sbin" command -v $${pair%%:*} >/dev/null || [ -e $${pair%%:*} ] || missing="$$missing $${pair##*:}"; done; \
 	[ -z "$$missing" ] || { \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	        echo "installing what tests call:$$missing"; \

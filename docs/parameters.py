@@ -42,7 +42,7 @@ def section(kind: Kind) -> str:
 
 def cells(param: Param) -> Iterator[str]:
     """The row of a parameter."""
-    mark = {"engine": "", "live": " *live*", "nobody": " *not yet*"}[param.carried]
+    mark = {"engine": "", "plan": "", "live": " *live*", "nobody": " *not yet*"}[param.carried]
     yield f"`{param.name}`{mark}"
     yield sentence(param)
     yield values(param)

@@ -69,6 +69,21 @@ def test_a_difference_is_said_with_its_interval() -> None:
     assert re.fullmatch(said, verdict.sentence(found))
 
 
+def test_a_difference_whose_interval_includes_0_is_no_sure_amount() -> None:
+    """All six pairs rise, one of them by far the most: no chance, but by how much is not known."""
+    shared = values(10, 2, 6)
+    found = compared(simulated(shared), simulated(shared + np.array([0.1, 0.11, 0.12, 0.13, 0.14, 3])))
+    assert found.kind is Kind.DIFFERENCE
+    assert found.interval is not None
+    assert found.interval.low < 0
+    assert re.fullmatch(
+        r"goodput: after is 6\.00 % higher than before in the mean, and the test is 95 % sure that they"
+        r" differ \(p = 0\.031\), but the mean difference may be between −\S+ and \+\S+ %:"
+        r" more runs would tell\.",
+        verdict.sentence(found),
+    )
+
+
 @pytest.mark.slow
 def test_no_difference_says_what_would_have_shown_and_what_is_needed() -> None:
     found = compared(measured(values(100, 4.4, 5)), measured(values(101, 4.4, 5, seed=2)))

@@ -5,6 +5,8 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +21,9 @@ from patience import PATIENCE
 pytest.importorskip("distributed", reason="Dask is an extra")
 
 pytestmark = pytest.mark.slow
+
+
+LOCAL = Path(__file__).parents[2] / "examples" / "cluster" / "local.sh"
 
 
 @pytest.fixture
@@ -54,6 +59,38 @@ def test_three_workers_write_the_bytes_of_one_machine_though_one_dies(cwndlab, s
     assert process.communicate(timeout=PATIENCE) == ("", "")
     assert process.returncode == 0
     assert results_of(cwndlab.directory / "out") == results_of(sweep)
+
+
+def test_the_example_of_a_cluster_writes_the_bytes_of_one_machine_and_ends_what_it_started(
+    cwndlab, sweep, results_of
+):
+    cwndlab.file("sweep.yaml", SWEEP)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    words = ["sh", LOCAL, "sweep.yaml", "-o", "out", "--no-report", "-q"]
+    done = subprocess.run(
+        words,
+        cwd=cwndlab.directory,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert results_of(cwndlab.directory / "out") == results_of(sweep)
+    assert not [one for one in Path("/proc").glob("[0-9]*/cwd") if _in(one, cwndlab.directory)]
+
+
+def _in(link, directory):
+    """Whether a process that is still there works in a directory."""
+    try:
+        return link.readlink() == directory
+    except OSError:
+        return False
+
+
+def test_the_example_of_a_cluster_says_how_it_is_called():
+    done = subprocess.run(["sh", LOCAL], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"usage: {LOCAL} FILE [words of cwndlab run]\n")
 
 
 def test_without_its_scheduler_a_sweep_keeps_what_has_arrived(cwndlab, sweep, results_of, cluster):

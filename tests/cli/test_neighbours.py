@@ -60,6 +60,19 @@ def test_hadolint_finds_nothing_in_the_dockerfile():
     assert (told.returncode, told.stdout) == (0, "")
 
 
+def test_kubernetes_takes_the_recipe_for_a_cluster(tmp_path):
+    command = Path(sys.executable).parent / "kubernetes-validate"
+    if not command.exists():
+        pytest.skip("kubernetes-validate is not installed")
+    recipe = (ROOT / "examples" / "cluster" / "kubernetes.yaml").read_text(encoding="utf-8")
+    wrong = tmp_path / "wrong.yaml"
+    for text, code in ((recipe, 0), (recipe.replace("replicas: 2", "replica: 2"), 1)):
+        wrong.write_text(text, encoding="utf-8")
+        told = subprocess.run([command, "--strict", wrong], capture_output=True, text=True, check=False)
+        assert (told.returncode != 0) == code, told.stderr
+        assert (told.stdout + told.stderr).count("passed") == text.count("kind: ") - code
+
+
 def test_the_recipe_for_xarray_holds_the_series(cwndlab, monkeypatch, capsys):
     """It is run as the page has it, on the results that the page makes, and prints what the page says."""
     pytest.importorskip("pandas")

@@ -51,9 +51,14 @@ record: {tcp: per-ack, queue: per-change, pcap: [a.1, {at: out, snaplen: 60}]}
 sweep:
   - network.links.out.queue: QUEUES
 """
-QUEUES = [kind if kind != "red" else "{kind: red, limit: 2bdp}" for kind in catalogue().queues] + [
+NEEDS_LIMIT = ("red", "choke")
+QUEUES = [
+    f"{{kind: {kind}, limit: 2bdp}}" if kind in NEEDS_LIMIT else kind for kind in catalogue().queues
+] + [
     "{kind: red, limit: 100KB, ecn: true, nodrop: true}",
     "{kind: dualpi2, alpha: 0.5, beta: 3, limit: 1bdp}",
+    "{kind: dualpi2, typical_rtt: 10ms, step_packets: 10p, min_qlen_step: 2p, drop_enqueue: true}",
+    "{kind: fq, maxrate: 3mbit, ce_threshold: 2ms}",
     "{kind: cake, flow_mode: flows, bandwidth: 9mbit}",
     "{kind: fq_pie, ecn_prob: 5, ecn: true}",
 ]

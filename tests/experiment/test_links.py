@@ -193,6 +193,22 @@ def test_defaults_that_follow_from_the_device_are_filled_in() -> None:
     assert queue("{kind: cake, bandwidth: 8mbit}")["memlimit_bytes"] == 4 << 20
     assert queue("{kind: cake, bandwidth: 160mbit}")["memlimit_bytes"] == 8_000_000
     assert queue("{kind: cake, bandwidth: 1gbit}")["memlimit_bytes"] == 10_240 * 1514
+    # fq_init
+    assert [queue("fq")[key] for key in ("quantum_bytes", "initial_quantum_bytes")] == [3028, 15_140]
+    # tc/q_choke.c
+    keys = ("min_packets", "max_packets", "burst_packets")
+    assert [queue("{kind: choke, limit: 120p}")[key] for key in keys] == [10, 30, 16]
+    # get_memory_limit: twice the limit in packets of the MTU
+    assert queue("{kind: dualpi2, limit: 100p}")["memlimit_bytes"] == 200 * 1514
+    assert queue("{kind: dualpi2, limit: 100p, memlimit: 1MB}")["memlimit_bytes"] == 1_000_000
+    # RFC 9332, appendix A.1: 0.1 Tupdate / RTT_max^2 and 0.3 / RTT_max; tc-dualpi2(8): RTT_max is 6 RTT_typ
+    gains = ("target_ns", "tupdate_ns", "alpha_ppb", "beta_ppb")
+    designed = [queue("{kind: dualpi2, max_rtt: 60ms}"), queue("{kind: dualpi2, typical_rtt: 10ms}")]
+    assert [[made[gain] for gain in gains] for made in designed] == [
+        [10_000_000, 10_000_000, 277_777_777, 5_000_000_000]
+    ] * 2
+    both = queue("{kind: dualpi2, max_rtt: 100ms, typical_rtt: 50ms, target: 20ms, beta: 2}")
+    assert [both[gain] for gain in gains] == [20_000_000, 33_333_333, 333_333_330, 2_000_000_000]
 
 
 @pytest.mark.parametrize(

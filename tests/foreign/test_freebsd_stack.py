@@ -4,11 +4,13 @@ The tree lies where `CWNDLAB_F_STACK` says; without it nothing runs. It is compi
 """
 
 import csv
+import difflib
 import fcntl
 import gzip
 import os
 import shutil
 import subprocess
+import time
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import cwndlab as api
+from cwndlab.analysis import review
 from cwndlab.errors import InputError
 from cwndlab.foreign import f_stack
 from experiments import dumbbell
@@ -259,6 +262,86 @@ def test_a_tree_is_a_guest(tmp_path, stack):
     assert results.summary["status"][0] == "complete"
 
 
+def change_of(tmp_path, name, before, after, prefix="freebsd"):
+    """Write a patch that replaces a text in a file of the tree."""
+    old = (Path(TREE) / "freebsd" / name).read_text(errors="surrogateescape")
+    assert before in old
+    new = old.replace(before, after)
+    lines = difflib.unified_diff(
+        old.splitlines(keepends=True),
+        new.splitlines(keepends=True),
+        f"a/{prefix}/{name}",
+        f"b/{prefix}/{name}",
+    )
+    patch = tmp_path / "mine.diff"
+    patch.write_text("".join(lines), errors="surrogateescape")
+    return patch
+
+
+HEADER_FILE = "netinet/cc/cc_cubic.h"
+HALF = ("#define\tCUBIC_BETA\t\t179", "#define\tCUBIC_BETA\t\t128")
+
+
+def test_a_patch_of_a_tree_compiles_what_reads_it_and_is_told_in_results(tmp_path, stack, monkeypatch):
+    shutil.copytree(OBJECTS, f_stack.objects(Path(TREE)), symlinks=True, dirs_exist_ok=True)
+    # The path is that of FreeBSD's own tree.
+    patch = change_of(tmp_path, HEADER_FILE, *HALF, prefix="sys")
+    compiled = {}
+    make = f_stack._made
+
+    def told(what, tree, place):
+        start = time.time_ns()
+        library = make(what, tree, place)
+        compiled[what] = {
+            path.name for path in (place / "lib").glob("*.o") if path.stat().st_mtime_ns >= start
+        }
+        return library
+
+    monkeypatch.setattr(f_stack, "_made", told)
+    old = api.load(EXPERIMENT, guest=[f"mine={TREE}"]).run(out=tmp_path / "old")
+    new = api.load(EXPERIMENT, guest=[f"mine={TREE}"], patch=patch).run(out=tmp_path / "new")
+    assert compiled == {"--guest mine": set(), f"--patch {patch}": {"cc_cubic.o"}}
+    assert old.summary["completion_s"][0] < new.summary["completion_s"][0]
+    before, after = (next(iter(results.records())).versions["guest mine"] for results in (old, new))
+    tree = before.partition(" (tree ")[2].removesuffix(")")
+    assert after.partition(" (tree ")[2].startswith(f"{tree}, patch ")
+    assert (tmp_path / "new" / "modules" / "guest-mine" / "patch.diff").read_bytes() == patch.read_bytes()
+    # The tree is as it was, and the same again is not compiled again.
+    assert f_stack.compiled("x", Path(TREE)).library == f_stack.compiled("x", Path(TREE)).library
+    assert HALF[0] in (Path(TREE) / "freebsd" / HEADER_FILE).read_text()
+    compiled.clear()
+    f_stack.compiled("x", Path(TREE), patch)
+    assert compiled == {"x": set()}
+
+
+def test_a_patch_that_does_not_compile_is_one_line(tmp_path, stack):
+    shutil.copytree(OBJECTS, f_stack.objects(Path(TREE)), symlinks=True, dirs_exist_ok=True)
+    patch = change_of(
+        tmp_path, "netinet/cc/cc_cubic.c", "if (CCV(ccv, snd_cwnd)", "if (no_name(ccv, snd_cwnd)"
+    )
+    line = rf"^--patch {patch}: freebsd/netinet/cc/cc_cubic\.c:\d+:\d+: error: .*$"
+    with pytest.raises(InputError, match=line) as error:
+        api.load(EXPERIMENT, guest=[f"mine={TREE}"], patch=patch)
+    assert "\n" not in str(error.value)
+
+
+def test_a_review_of_a_tree_without_and_with_a_patch(tmp_path, stack):
+    shutil.copytree(OBJECTS, f_stack.objects(Path(TREE)), symlinks=True, dirs_exist_ok=True)
+    patch = change_of(tmp_path, HEADER_FILE, *HALF)
+    sides = review.guests([f"mine={TREE}"], patch)
+    found = review.carry_out(sides, tmp_path / "own", suite=EXPERIMENT, repeats=2)
+    assert not found.failures
+    assert any(each.difference for each in found.found)
+    words = " ".join(review.text(found).split())
+    assert "old: guest:mine (freebsd-13.0, tree " in words
+    assert "new: guest:mine, with mine.diff (freebsd-13.0, tree " in words
+    assert "What this cannot see" not in words
+    # On the five paths, buffers hold nothing back.
+    paths = review.carry_out(sides, tmp_path / "paths", repeats=1, scale=0.02)
+    assert not paths.failures
+    assert {each.contrast.where["path"] for each in paths.found} >= {"DSL line", "Long and fat"}
+
+
 def test_a_folder_that_is_no_tree_is_no_guest(tmp_path):
     with pytest.raises(
         InputError, match=r"^--guest mine: .*: not a tree of F-Stack, which has freebsd/netinet"
@@ -270,6 +353,53 @@ def pretend(tree):
     for name in f_stack.MARKS:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).touch()
+
+
+PATCH = """\
+--- a/{name}
++++ b/{name}
+@@ -1 +1 @@
+-old
++new
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("sys/netinet/tcp_input.c", "does not apply to freebsd/netinet/tcp_input.c: "),
+        ("netinet/tcp_input.c", "does not apply to freebsd/netinet/tcp_input.c: "),
+        ("sys/netinet/tcp_none.c", "b/sys/netinet/tcp_none.c: {tree} has no such file"),
+        ("../freebsd/netinet/tcp_input.c", "changes b/../freebsd/netinet/tcp_input.c, and nothing of {tree}"),
+        ("share/man/man4/tcp.4", "changes b/share/man/man4/tcp.4, and nothing of {tree}"),
+    ],
+)
+def test_a_patch_that_is_not_of_a_tree_is_one_line(tmp_path, name, why):
+    tree = tmp_path / "tree"
+    pretend(tree)
+    patch = tmp_path / "mine.diff"
+    patch.write_text(PATCH.format(name=name))
+    with pytest.raises(InputError) as error:
+        api.load(EXPERIMENT, guest=[f"mine={tree}"], patch=patch)
+    assert str(error.value).startswith(f"--patch {patch}: {why.format(tree=tree)}")
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_part_of_a_kernel_is_left_out(tmp_path):
+    pretend(tmp_path)
+    patch = tmp_path / "mine.diff"
+    patch.write_text(PATCH.format(name="sys/netinet/tcp_input.c") + PATCH.format(name="share/man/man4/tcp.4"))
+    assert f_stack.left_out(tmp_path, patch) == ("b/share/man/man4/tcp.4",)
+
+
+@pytest.mark.parametrize("named", [(), ("one", "two")])
+def test_a_patch_is_for_one_tree(tmp_path, named):
+    for name in named:
+        pretend(tmp_path / name)
+    with pytest.raises(
+        InputError, match=r"^--patch: found .*; expected --kernel TREE, or one --guest NAME=TREE$"
+    ):
+        api.load(EXPERIMENT, guest=[f"{name}={tmp_path / name}" for name in named], patch=tmp_path / "x.diff")
 
 
 def test_a_tree_with_a_space_in_its_name_is_refused(tmp_path):

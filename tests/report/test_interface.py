@@ -95,12 +95,12 @@ OF_THE_TERMINAL = {
         "cc_private",
         "guest",
     },
-    "compare": {"help", "a", "b", "ministat", "json", "kernel", "patch"},
+    "compare": {"help", "a", "b", "ministat", "json", "kernel", "patch", "guest"},
     "plot": {"help", "figure"},
     "report": {"help"},
 }
 """Options of commands that no method has: how something is printed, what `load` and `together` take, files of
-other tools, the numbered figures of publications, and both sides of a kernel's patch."""
+other tools, the numbered figures of publications, and both sides of a patch."""
 
 
 @pytest.mark.parametrize("name", OF_THE_TERMINAL)

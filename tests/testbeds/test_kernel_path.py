@@ -57,6 +57,11 @@ def said_of(made: Any, has: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> l
         ({"queue": "{kind: codel}"}, HAS, "this kernel refuses queue discipline codel"),
         ({"loss": "{nth: {every: 5}}"}, HAS, "not nth; ingress.after_gro of a host has nth, or use emulator"),
         ({"queue": "{kind: fq_codel, quantum: 255B}"}, (*HAS, "fq_codel"), "at least 256 bytes, not 255"),
+        (
+            {"queue": "{kind: fq, ce_threshold: 5ms}"},
+            (*HAS, "fq"),
+            "where that is the same kernel; use emulator: own",
+        ),
         ({"overhead": "20"}, HAS, "the kernel counts 14 bytes of overhead, not 20"),
     ],
 )

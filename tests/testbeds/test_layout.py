@@ -15,8 +15,8 @@ from cwndlab.testbeds.live.linux import rules
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.traffic.clock import in_phase, start_times
-from cwndlab.testbeds.netns import emulator, namespaces, preflight
-from cwndlab.testbeds.netns.layout import Layout, lay_out
+from cwndlab.testbeds.netns import namespaces, preflight
+from cwndlab.testbeds.netns.layout import Layout, capture_points, lay_out
 
 HOSTS = "hosts: {a: {stack: linux}, b: {stack: linux}, c: {stack: linux}}\n"
 FLOWS = """\
@@ -186,7 +186,7 @@ def test_the_engine_never_sees_what_only_live_testbeds_know() -> None:
 
 def test_a_capture_at_a_host_is_of_the_links_at_its_interfaces() -> None:
     made = scenario(more="record: {pcap: [a, bottleneck]}\n")
-    assert list(emulator.capture_points(made)) == ["access.a", "access.a.reverse", "bottleneck"]
+    assert list(capture_points(made)) == ["access.a", "access.a.reverse", "bottleneck"]
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,19 @@ def limited(rwnd_ms: int, delivered_mbit: float, path: str = "rate: 10mbit") -> 
     return limits.limited(rows, scenario, "f", 2 * SECOND, 66)
 
 
+def test_a_counter_is_read_once_for_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: list[str] = []
+    fill_null = pl.Series.fill_null
+
+    def counting(series: pl.Series, *values: Any, **more: Any) -> pl.Series:
+        filled.append(series.name)
+        return fill_null(series, *values, **more)
+
+    monkeypatch.setattr(pl.Series, "fill_null", counting)
+    limited(2000, 5)
+    assert sorted(filled) == ["busy_ns", "delivered_bytes", "rwnd_limited_ns", "sndbuf_limited_ns"]
+
+
 def test_a_full_window_is_the_limit_only_while_the_path_has_room() -> None:
     assert limited(2000, 5)["rwnd"] == 2 * SECOND
     full = limited(2000, 9.5)

@@ -303,8 +303,25 @@ DISCIPLINES = [
     ("{kind: cake, rtt: 50ms, memlimit: 4MB}", "cake unlimited rtt 50000us triple-isolate memlimit 4000000"),
     (
         "{kind: dualpi2, limit: 1000p}",
-        "dualpi2 limit 1000 target 15000us tupdate 16000us alpha 0.16 beta 3.2 coupling_factor 2"
-        " step_thresh 1000us drop_on_overload classic_protection 10%",
+        "dualpi2 limit 1000 memlimit 3028000 target 15000us tupdate 16000us alpha 0.16 beta 3.2"
+        " coupling_factor 2 step_thresh 1000us min_qlen_step 0 drop_on_overload drop_dequeue l4s_ect"
+        " classic_protection 10% split_gso",
+    ),
+    (
+        "{kind: dualpi2, limit: 1000p, memlimit: 2MB, typical_rtt: 10ms, step_packets: 20p,"
+        " min_qlen_step: 2p, drop_enqueue: true, any_ect: true, drop_on_overload: false, split_gso: false}",
+        "dualpi2 limit 1000 memlimit 2000000 target 10000us tupdate 10000us alpha 0.277778 beta 5"
+        " coupling_factor 2 step_thresh 20p min_qlen_step 2 overflow drop_enqueue any_ect"
+        " classic_protection 10% no_split_gso",
+    ),
+    (
+        "{kind: choke, limit: 100p, ecn: true, probability: 5%}",
+        "choke limit 100 min 8 max 25 burst 13 avpkt 1000 bandwidth 10000000bit probability 0.05 ecn",
+    ),
+    (
+        "{kind: fq, flow_limit: 50p, maxrate: 4mbit, ce_threshold: 2ms}",
+        "fq limit 10000 flow_limit 50 quantum 3028 initial_quantum 15140 maxrate 4000000bit"
+        " low_rate_threshold 550000bit refill_delay 40000us orphan_mask 1023 ce_threshold 2000us",
     ),
 ]
 

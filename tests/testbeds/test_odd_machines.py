@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ import pytest
 
 from cwndlab.errors import RunError
 from cwndlab.testbeds import labs
+from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.shell import parsed
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.machines import connection, machine, site
-from cwndlab.testbeds.ssh.machines.connection import loop
+from cwndlab.testbeds.ssh.machines.connection import Connection, loop
 from cwndlab.testbeds.ssh.machines.machine import Machine
-from cwndlab.testbeds.ssh.traffic import agents
 
 Answer = Callable[["asyncssh.SSHServerProcess[bytes]"], Any]
 
@@ -60,6 +60,12 @@ async def _without_end(process: asyncssh.SSHServerProcess[bytes]) -> None:
             await process.stdout.drain()
     except (BrokenPipeError, asyncssh.Error, ConnectionError):
         process.close()
+
+
+async def _with_a_refusal(process: asyncssh.SSHServerProcess[bytes]) -> None:
+    """Refuse every command before it is told anything, as doas does to those without its leave."""
+    process.stderr.write(b"doas: Operation not permitted\n")
+    process.exit(1)
 
 
 @pytest.fixture
@@ -132,17 +138,47 @@ def test_a_file_comes_as_it_is(
 def test_a_machine_that_says_nothing_or_nonsense_is_a_line_and_the_others_are_looked_at(
     lab: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sooner = connection.await_there
-    monkeypatch.setattr(connection, "await_there", lambda work, limit_s: sooner(work, min(limit_s, 2.0)))
+    usual = Connection._await
+
+    def sooner(self: Connection, work: Coroutine[Any, Any, Any], limit_s: float, doing: str) -> Any:
+        return usual(self, work, min(limit_s, 2.0) if self.name == "silent" else limit_s, doing)
+
+    monkeypatch.setattr(Connection, "_await", sooner)
     file = lab(silent=_with_silence, odd=_with_garbage, honest=_as_a_shell)
     found: dict[str, list[labs.Finding]] = {}
     for each in labs.examine(file):
         found.setdefault(each.machine, []).append(each)
     amiss = [each.detail for each in found["silent"] if each.there is False]
-    assert amiss[0] == "no answer within 60 s (uname)"
+    assert amiss[0] == "no answer within 2 s (uname)"
     assert any("makes no sense" in each.detail for each in found["odd"])
     assert any(each.what == "system" and "Linux" in each.detail for each in found["honest"])
     site.leave(file)
+
+
+def test_a_command_that_ends_before_it_reads_is_told_by_its_own_words(
+    lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusing = _machine(lab(a=_with_a_refusal), "a").connection
+    opened = refusing._open
+    assert opened is not None
+    begin = opened.create_process
+
+    async def ended(*words: Any, **options: Any) -> Any:
+        process = await begin(*words, **options)
+        await process.wait_closed()
+        return process
+
+    monkeypatch.setattr(opened, "create_process", ended)
+    with pytest.raises(RunError, match=r"^a: doas: Operation not permitted$"):
+        refusing.run(["uname"])
+    done = refusing.send(["cat"], b"text")
+    assert (done.status, done.err) == (1, "doas: Operation not permitted\n")
+    pipe = refusing.begin(["cat"])
+    pipe.write(b"text")
+    pipe.close()
+    assert pipe.line(10.0) == ""
+    assert [record for record in caplog.records if record.name == "asyncio" and record.exc_info] == []
+    refusing.close()
 
 
 def test_a_command_of_the_lab_file_that_fails_is_named_with_its_key(lab: Callable[..., Path]) -> None:
@@ -182,7 +218,7 @@ NAMES = b'{"name": "flow", "kind": "dict", "nulls": false, "values": []}'
 )
 def test_what_an_agent_recorded_is_data(data: bytes) -> None:
     with pytest.raises(RunError, match="what an agent recorded cannot be read"):
-        agents.batches(data)
+        batches(data)
 
 
 @pytest.mark.parametrize("text", ["", "<html>", b"\xff\xfe", "[" * 100_000])

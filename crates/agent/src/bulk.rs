@@ -18,16 +18,16 @@ use crate::order::Task;
 use crate::socket::{Listener, connect};
 use crate::sys;
 
-/// Bytes of one write.
-const WRITE: usize = 4 << 20;
+/// The most bytes of one write.
+const LONGEST_WRITE: usize = 4 << 20;
 /// The most that one read waits for, which none reaches.
 const READ: usize = 1 << 30;
 
-/// Sends `bytes` (None: without an end) from the flow's time on until it is told to stop; then waits for the other end.
+/// Sends `bytes` (None: without an end), so many of them a `write`, from the flow's time on until it is told to stop; then waits for the other end.
 ///
 /// # Errors
 /// Any failure of the connection.
-pub(crate) fn send(task: &Task, bytes: Option<u64>, metrics: &Metrics) -> Result<()> {
+pub(crate) fn send(task: &Task, bytes: Option<u64>, write: u64, metrics: &Metrics) -> Result<()> {
     metrics.clock.sleep_until(task.start_ns as i64);
     let stream = Arc::new(connect(task, true, metrics)?);
     let stopped = Arc::new(AtomicBool::new(false));
@@ -41,10 +41,11 @@ pub(crate) fn send(task: &Task, bytes: Option<u64>, metrics: &Metrics) -> Result
             let _ = stream.shutdown(std::net::Shutdown::Write);
         })?;
     }
-    let filler = vec![0; WRITE];
+    let longest = usize::try_from(write).unwrap_or(LONGEST_WRITE).min(LONGEST_WRITE);
+    let filler = vec![0; longest];
     let mut left = bytes.unwrap_or(u64::MAX);
     while left > 0 && !stopped.load(Ordering::Acquire) {
-        let piece = usize::try_from(left).unwrap_or(WRITE).min(WRITE);
+        let piece = usize::try_from(left).unwrap_or(longest).min(longest);
         match sys::send(&stream, &filler[..piece]) {
             Ok(count) => left -= if bytes.is_some() { count as u64 } else { 0 },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -36,12 +36,12 @@ pub fn check(app: &App) -> std::result::Result<(), AppRefusal> {
     }
 }
 
-/// Number of bytes that a bulk transfer sends, None inside if it has no end. None for any other application.
+/// Number of bytes that a bulk transfer sends (None: without an end), and of a write. None for any other application.
 #[cfg(target_os = "linux")]
-fn bulk_bytes(app: &App) -> Option<Option<u64>> {
+fn bulk(app: &App) -> Option<(Option<u64>, u64)> {
     match *app {
-        App::Bulk { bytes, .. } => Some(bytes),
-        App::Fixed { size_bytes, .. } => Some(Some(size_bytes)),
+        App::Bulk { bytes, write_bytes } => Some((bytes, write_bytes)),
+        App::Fixed { size_bytes, write_bytes } => Some((Some(size_bytes), write_bytes)),
         _ => None,
     }
 }
@@ -58,8 +58,8 @@ fn traffic(task: &Task) -> Traffic {
 pub(crate) fn send(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Work> {
     let (task, metrics) = (task.clone(), metrics.clone());
     #[cfg(target_os = "linux")]
-    if is_guest && let Some(bytes) = bulk_bytes(&task.app) {
-        return Ok(Box::new(move || bulk::send(&task, bytes, &metrics)));
+    if is_guest && let Some((bytes, write)) = bulk(&task.app) {
+        return Ok(Box::new(move || bulk::send(&task, bytes, write, &metrics)));
     }
     #[cfg(not(target_os = "linux"))]
     let _ = is_guest;
@@ -97,7 +97,7 @@ pub(crate) fn send(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Wor
 pub(crate) fn receive(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Work> {
     let (task, metrics) = (task.clone(), metrics.clone());
     #[cfg(target_os = "linux")]
-    if is_guest && bulk_bytes(&task.app).is_some() {
+    if is_guest && bulk(&task.app).is_some() {
         let listener = listen(&task)?;
         return Ok(Box::new(move || bulk::receive(&listener, &metrics)));
     }

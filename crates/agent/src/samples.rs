@@ -109,24 +109,56 @@ impl Links {
 /// # Errors
 /// As the system says.
 pub(crate) fn write(file: &Path, batches: &[(&'static str, Batch)]) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(file)?);
-    for (table, batch) in batches {
-        let columns: Vec<_> = batch.columns.iter().map(described).collect();
-        let head = json!({"table": table, "rows": batch.rows, "columns": columns});
-        writeln!(out, "{head}")?;
-        for column in &batch.columns {
-            match &column.data {
-                ColumnData::U32(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
-                ColumnData::U64(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
-                ColumnData::I64(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
-                ColumnData::Dict { indices, .. } => {
-                    indices.iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))
-                }
-            }?;
-            out.write_all(column.validity.as_deref().unwrap_or_default())?;
-        }
+    let mut rows = Rows::create(file)?;
+    rows.append(batches)?;
+    rows.finish()
+}
+
+/// A file of batches that is being written.
+#[derive(Debug)]
+pub(crate) struct Rows(BufWriter<File>);
+
+impl Rows {
+    /// Makes the file, empty.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn create(file: &Path) -> io::Result<Rows> {
+        Ok(Rows(BufWriter::new(File::create(file)?)))
     }
-    out.flush()
+
+    /// Adds batches.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn append(&mut self, batches: &[(&'static str, Batch)]) -> io::Result<()> {
+        batches.iter().try_for_each(|(table, batch)| append(&mut self.0, table, batch))
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn append(out: &mut impl Write, table: &str, batch: &Batch) -> io::Result<()> {
+    let columns: Vec<_> = batch.columns.iter().map(described).collect();
+    writeln!(out, "{}", json!({"table": table, "rows": batch.rows, "columns": columns}))?;
+    for column in &batch.columns {
+        match &column.data {
+            ColumnData::U32(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
+            ColumnData::U64(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
+            ColumnData::I64(values) => values.iter().try_for_each(|v| out.write_all(&v.to_le_bytes())),
+            ColumnData::Dict { indices, .. } => {
+                indices.iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))
+            }
+        }?;
+        out.write_all(column.validity.as_deref().unwrap_or_default())?;
+    }
+    Ok(())
 }
 
 fn described(column: &Column) -> Value {

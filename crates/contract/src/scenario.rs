@@ -112,7 +112,10 @@ pub struct Host {
     pub stack: String,
     /// Clock ticks per second of the system.
     pub hz: u32,
-    /// The MSS announced in the SYN (1460 on Ethernet).
+    /// IP version of its packets.
+    #[serde(default, skip_serializing_if = "IpVersion::is_v4")]
+    pub ip: IpVersion,
+    /// The MSS announced in the SYN (on Ethernet 1460 with IPv4, 1440 with IPv6).
     pub mss: u16,
     /// Explicit congestion notification.
     pub ecn: Ecn,
@@ -130,6 +133,31 @@ pub struct Host {
     pub egress: Option<Egress>,
     /// Impairments at the host's ingress.
     pub ingress: Ingress,
+}
+
+/// Version of the Internet Protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum IpVersion {
+    /// IPv4, without options.
+    #[default]
+    Ipv4,
+    /// IPv6, without extension headers.
+    Ipv6,
+}
+
+impl IpVersion {
+    /// Length of the header in bytes (RFC 791, RFC 8200).
+    pub fn header(self) -> u32 {
+        match self {
+            IpVersion::Ipv4 => 20,
+            IpVersion::Ipv6 => 40,
+        }
+    }
+
+    fn is_v4(&self) -> bool {
+        *self == IpVersion::Ipv4
+    }
 }
 
 /// Processing-time and stall noise.

@@ -7,8 +7,10 @@ use wire::{Flags, Options, Segment};
 const MAX_HELD_FLOWS: usize = 8;
 /// An aggregate of Linux stays below this, IP header included (GRO_LEGACY_MAX_SIZE): 45 segments of 1448 bytes.
 const GRO_BYTES: u32 = 65_536;
-/// An aggregate of FreeBSD holds at most this, IP header included, the largest value of the field: 45 segments as well.
+/// Largest value of the length field of an IP header, which bounds an aggregate of FreeBSD: 45 segments as well.
 const LRO_BYTES: u32 = 65_535;
+/// Length in bytes of the header of IPv6, which its length field does not count.
+const UNCOUNTED: u32 = 40;
 
 /// A received frame.
 pub trait Frame {
@@ -44,6 +46,8 @@ pub enum Rules {
 #[derive(Clone, Debug)]
 pub struct Aggregator<F> {
     rules: Rules,
+    /// Bytes that limits count besides the TCP segment.
+    header: u32,
     /// Oldest first.
     held: Vec<Held<F>>,
     /// The host's clock tick.
@@ -74,9 +78,13 @@ enum Action {
 }
 
 impl<F: Frame> Aggregator<F> {
-    /// An aggregator that holds nothing.
-    pub fn new(rules: Rules) -> Aggregator<F> {
-        Aggregator { rules, held: Vec::with_capacity(MAX_HELD_FLOWS), tick: 0 }
+    /// An aggregator that holds nothing, of packets with IP headers of `ip_header` bytes.
+    pub fn new(rules: Rules, ip_header: u32) -> Aggregator<F> {
+        let header = match rules {
+            Rules::Lro { .. } if ip_header == UNCOUNTED => 0,
+            _ => ip_header,
+        };
+        Aggregator { rules, header, held: Vec::with_capacity(MAX_HELD_FLOWS), tick: 0 }
     }
 
     /// Takes a frame. What is complete goes to `up`; the order of a flow is kept.
@@ -166,8 +174,8 @@ impl<F: Frame> Aggregator<F> {
 
     fn action(&self, held: &Held<F>, next: &Segment) -> Action {
         match self.rules {
-            Rules::Gro => gro(held.frame.segment(), held.size, next),
-            Rules::Lro { .. } => lro(held.frame.segment(), next),
+            Rules::Gro => gro(held.frame.segment(), self.header, held.size, next),
+            Rules::Lro { .. } => lro(held.frame.segment(), self.header, next),
             Rules::Every { segments } => {
                 let first = held.frame.segment();
                 if !data_alone(next) || next.len == 0 || !in_sequence(first, next) {
@@ -198,7 +206,7 @@ fn in_sequence(held: &Segment, next: &Segment) -> bool {
     next.seq == held.seq.wrapping_add(held.len)
 }
 
-fn gro(held: &Segment, size: u32, next: &Segment) -> Action {
+fn gro(held: &Segment, header: u32, size: u32, next: &Segment) -> Action {
     // CWR stands on the first packet of a burst, unless it is a part of a counter.
     let cwr = if next.options.has(Options::ACE) { 0 } else { Flags::CWR.0 };
     let different = Flags(!(cwr | Flags::FIN.0 | Flags::PSH.0) & (held.flags.0 ^ next.flags.0));
@@ -213,7 +221,7 @@ fn gro(held: &Segment, size: u32, next: &Segment) -> Action {
     if same
         && in_sequence(held, next)
         && (1..=size).contains(&next.len)
-        && held.ip_bytes() + next.len < GRO_BYTES
+        && header + held.tcp_bytes() + next.len < GRO_BYTES
     {
         let complete = next.len < size || next.flags.0 & (Flags::PSH.0 | Flags::FIN.0) != 0;
         return Action::Merge { complete };
@@ -221,7 +229,7 @@ fn gro(held: &Segment, size: u32, next: &Segment) -> Action {
     Action::Restart
 }
 
-fn lro(held: &Segment, next: &Segment) -> Action {
+fn lro(held: &Segment, header: u32, next: &Segment) -> Action {
     if !plain(next) {
         return Action::Pass;
     }
@@ -235,7 +243,7 @@ fn lro(held: &Segment, next: &Segment) -> Action {
         && next.ecn == held.ecn
         && next.options == held.options
         && next.tsval.wrapping_sub(held.tsval) as i32 >= 0
-        && held.ip_bytes() + next.len <= LRO_BYTES;
+        && header + held.tcp_bytes() + next.len <= LRO_BYTES;
     if merges { Action::Merge { complete: false } } else { Action::Restart }
 }
 

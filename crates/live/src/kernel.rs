@@ -72,6 +72,9 @@ struct Kernel {
 
 impl Kernel {
     fn new(script: &Script) -> io::Result<Kernel> {
+        if script.options.ipv6 {
+            return Err(io::Error::other("--ip_version=ipv6: found ipv6; a kernel is tried with ipv4 only"));
+        }
         enter_namespace()?;
         run_before_others();
         // Or the kernel looks for IPv6 neighbours and routers on the device, among the packets that a script expects.

@@ -286,7 +286,7 @@ impl<'a> Peer<'a> {
             let payload: Vec<u8> = self.ahead.range(from..from + segment.len as usize).copied().collect();
             let mut packet = Vec::with_capacity(1500);
             let content = Payload::Bytes(&payload);
-            codec::write_ipv4(&mut packet, &segment, &self.ends, self.layout, 0, content);
+            codec::write(&mut packet, &segment, &self.ends, self.layout, 0, content);
             out.push(packet);
         }
         for packet in out.iter().filter(|packet| !packet.is_empty()) {

@@ -113,6 +113,8 @@ pub enum Carried {
     Engine,
     /// Live testbeds; to a model it says nothing.
     Live,
+    /// The plan: other parameters follow from it.
+    Plan,
     /// Nobody yet: it is refused.
     Nobody,
 }
@@ -252,6 +254,11 @@ impl Param {
     /// Carried out by live testbeds only.
     pub const fn live(self) -> Param {
         Param { carried: Carried::Live, ..self }
+    }
+
+    /// Carried out by the plan, which derives other parameters from it.
+    pub const fn derives(self) -> Param {
+        Param { carried: Carried::Plan, ..self }
     }
 
     /// Known, and carried out by nobody yet.

@@ -60,7 +60,7 @@ struct Count {
 }
 
 impl Output<Pkt> for Count {
-    fn forward(&mut self, at: u64, _packet: Pkt, waited: u64) {
+    fn forward(&mut self, at: u64, _packet: Pkt, waited: u64, _sent: u64) {
         self.packets += 1;
         self.last = at ^ waited;
     }

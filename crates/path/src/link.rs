@@ -214,6 +214,12 @@ impl<P: Packet + Clone + 'static> Link<P> {
         fused.pass(at, bytes)
     }
 
+    /// Time when the transmission of the last packet of [`Link::pass`] ends; 0 of other links.
+    #[inline]
+    pub fn sent(&self) -> Nanos {
+        if let Hop::Fused(fused) = &self.hop { fused.sent() } else { 0 }
+    }
+
     /// Time when the link next wants [`Link::on_event`]. A fused link never does.
     pub fn next_event(&self) -> Option<Nanos> {
         match &self.hop {

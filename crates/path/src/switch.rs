@@ -177,9 +177,9 @@ struct PortOutput<'a, O> {
 }
 
 impl<P: Packet, O: Output<P>> Output<P> for PortOutput<'_, O> {
-    fn forward(&mut self, at: Nanos, packet: P, waited: Nanos) {
+    fn forward(&mut self, at: Nanos, packet: P, waited: Nanos, sent: Nanos) {
         self.buffer.leaving.push(Reverse((at, packet.bytes() + self.overhead)));
-        self.out.forward(at + self.delay, packet, waited);
+        self.out.forward(at + self.delay, packet, waited, sent);
     }
 
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason) {

@@ -35,8 +35,8 @@ const fn kernel_only(
 
 const FEATURES: &[Feature] = &[
     nowhere(
-        "IPv6",
-        &["ipv6", "IPPROTO_IPV6", "SOL_IPV6", "AF_INET6", "icmpv6", "v6pmtud_blackhole_mss", "v6mssdflt"],
+        "settings of IPv6",
+        &["IPPROTO_IPV6", "SOL_IPV6", "icmpv6", "v6pmtud_blackhole_mss", "v6mssdflt"],
         &["ip -6 "],
     ),
     nowhere(
@@ -170,7 +170,10 @@ mod tests {
     fn features_are_found_by_their_words() {
         let found = |text: &str| missing(text, false);
         assert_eq!(found("0 < S 0:0(0) win 1 <FO 123,nop,nop>"), ["TCP Fast Open"]);
-        assert_eq!(found("--ip_version=ipv6\n+0 send(3, ..., 1, MSG_EOR) = 1"), ["IPv6", "MSG_EOR"]);
+        assert_eq!(
+            found("+0 setsockopt(3, SOL_IPV6, 1, [0], 4) = 0\n+0 send(3, ..., 1, MSG_EOR) = 1"),
+            ["settings of IPv6", "MSG_EOR"]
+        );
         assert_eq!(found("`tc  qdisc\treplace dev tun0 root fq`"), ["a queue at the interface"]);
         assert_eq!(found("// ipv6\n/* epoll_wait\n */ +0 close(3) = 0 // MSG_EOR"), [""; 0]);
         assert_eq!(found("+0 setsockopt(3, SOL_SOCKET, SO_KEEPALIVE, [0], 4) = 0"), [""; 0]);

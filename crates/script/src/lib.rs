@@ -59,7 +59,7 @@ pub struct Outcome {
 /// Runs the script `text`, called `name` in messages, against the modelled stack called `stack`.
 pub fn run_file(text: &str, name: &str, stack: &str, choices: &Choices) -> Outcome {
     run_on(text, name, choices, |script| {
-        Model::new(stack, script.options.mtu).map(|model| Box::new(model) as Box<dyn System>)
+        Model::new(stack, &script.options).map(|model| Box::new(model) as Box<dyn System>)
     })
 }
 

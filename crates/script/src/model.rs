@@ -11,11 +11,12 @@ use tcp::profile;
 use tcp::stack::{Family, Profile, SocketOptions};
 use tcp::{Config, Endpoint, HostClock, Listener, Nanos, State, SynOutcome, listener};
 use wire::codec::{self, Ends, Payload};
+use wire::segment::{IPV4_HEADER, IPV6_HEADER, TCP_HEADER};
 use wire::{Flags, Segment};
 
 use crate::errno::Errno;
 use crate::packet::{self, LOCAL, REMOTE, Seen};
-use crate::script::Call;
+use crate::script::{Call, Options};
 use crate::system::{Returned, System, SystemError};
 use info::tcp_info;
 
@@ -26,8 +27,6 @@ const ISS: u32 = u32::MAX - 2500;
 /// States of sockets without a connection, as Linux numbers them (TCP_CLOSE, TCP_LISTEN).
 const CLOSE: i64 = 7;
 const LISTEN: i64 = 10;
-/// Bytes of IPv4 and TCP headers, without options.
-const HEADERS: u16 = 40;
 /// A model whose timer is due, or that sends, so often at one moment would do so for ever.
 const MAX_ROUNDS: u32 = 100_000;
 /// Time for which a packet that did not come in time is still waited for, in ns: longer than any timeout of a
@@ -48,7 +47,10 @@ pub struct UnknownStack {
 pub struct Model {
     profile: Box<dyn Profile>,
     cc: String,
-    mtu: u16,
+    /// Length in bytes of the IP header of its packets.
+    ip_header: u32,
+    /// MSS of the interface.
+    mss: u16,
     now: Nanos,
     sockets: BTreeMap<i32, Socket>,
     connections: Vec<Connection>,
@@ -180,19 +182,22 @@ impl Connection {
 }
 
 impl Model {
-    /// A host with the stack called `stack` and an interface of `mtu` bytes.
+    /// A host with the stack called `stack`, whose interface has the MTU and the packets of the IP version that
+    /// `options` say.
     ///
     /// # Errors
     /// There is no such stack.
-    pub fn new(stack: &str, mtu: u16) -> Result<Model, UnknownStack> {
+    pub fn new(stack: &str, options: &Options) -> Result<Model, UnknownStack> {
         let Some(profile) = profile::find(stack) else {
             let known = profile::all().iter().map(|profile| profile.spec().name).collect();
             return Err(UnknownStack { stack: stack.to_string(), known });
         };
+        let ip_header = if options.ipv6 { IPV6_HEADER } else { IPV4_HEADER };
         Ok(Model {
             cc: profile.spec().cc[0].to_string(),
             profile,
-            mtu,
+            ip_header,
+            mss: options.mtu.saturating_sub((ip_header + TCP_HEADER) as u16),
             now: UPTIME,
             sockets: BTreeMap::new(),
             connections: Vec::new(),
@@ -389,7 +394,7 @@ impl Model {
     fn send(&mut self, ends: &Ends<Ipv4Addr>, segment: &Segment) {
         let layout = self.profile.spec().family.syn_layout();
         let mut bytes = Vec::with_capacity(100);
-        let length = codec::write_ipv4(&mut bytes, segment, ends, layout, 0, Payload::Zeros { snaplen: 100 });
+        let length = codec::write(&mut bytes, segment, ends, layout, 0, Payload::Zeros { snaplen: 100 });
         self.sent.extend(packet::decode(&bytes, length).map(|seen| (self.now, seen)));
     }
 
@@ -437,10 +442,10 @@ impl Model {
 
     fn config<'a>(&'a self, settings: &'a Settings) -> Config<'a> {
         let spec = self.profile.spec();
-        let mss = self.mtu - HEADERS;
         Config {
             clock: HostClock::new(spec.hz, 0, 0),
-            mss: settings.mss.map_or(mss, |own| own.min(mss)),
+            ip_header: self.ip_header,
+            mss: settings.mss.map_or(self.mss, |own| own.min(self.mss)),
             ecn: spec.ecn,
             // Linux builds super-packets whatever the interface can do; the others only if it can.
             tso: spec.family == Family::Linux,

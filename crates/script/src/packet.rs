@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use wire::checksum;
-use wire::codec::{self, Ends};
+use wire::codec::{self, Address as _, Ends};
 use wire::{Ecn, Flags};
 
 use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption};
@@ -93,7 +93,7 @@ pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
         None => Ecn::NotEct,
     };
     let mut bytes = Vec::with_capacity(ip_length);
-    bytes.extend(codec::ipv4_header(ends, codec::PROTOCOL_TCP, ecn, 0, ip_length as u32));
+    bytes.extend(Ipv4Addr::header(ends, codec::PROTOCOL_TCP, ecn, 0, tcp_length as u32).as_ref());
     bytes.extend(ends.sport.to_be_bytes());
     bytes.extend(ends.dport.to_be_bytes());
     bytes.extend(packet.seq.to_be_bytes());

@@ -33,6 +33,8 @@ pub struct Options {
     pub strict_segments: bool,
     /// MTU of the interface, bytes.
     pub mtu: u16,
+    /// Packets and sockets are of IPv6.
+    pub ipv6: bool,
     /// A packet that differs is reported and the script goes on.
     pub packets_may_differ: bool,
     /// A call that returns something else is reported and the script goes on.
@@ -49,6 +51,7 @@ impl Default for Options {
             timestamp_tick: None,
             strict_segments: false,
             mtu: 1500,
+            ipv6: false,
             packets_may_differ: false,
             calls_may_differ: false,
             end_unseen: false,

@@ -182,7 +182,10 @@ fn what_is_not_supported_is_refused_with_its_line() {
     );
     refused("--speed=10\n0 close(3) = 0", "t.pkt:1: --speed is not supported");
     refused("--tolerence_usecs=1\n0 close(3) = 0", "t.pkt:1: --tolerence_usecs: no such option");
-    refused("--ip_version=ipv6\n0 close(3) = 0", "t.pkt:1: --ip_version=ipv6: only ipv4 is supported");
+    refused(
+        "--ip_version=ipv5\n0 close(3) = 0",
+        "t.pkt:1: --ip_version: found `ipv5`; expected ipv4, ipv4-mapped-ipv6 or ipv6",
+    );
     refused(
         "`ip link`\n0 close(3) = 0",
         "t.pkt:1: `ip link`: only settings are read from a command (sysctl NAME=VALUE); commands are not run",

@@ -1,18 +1,18 @@
-//! Packet captures at hosts and links, as nanosecond pcap files of raw IPv4 packets.
+//! Packet captures at hosts and links, as nanosecond pcap files of raw IP packets.
 //!
 //! A host's capture sits at its NIC, below segmentation offload and before receive aggregation: it shows the packets on
 //! the wire in both directions. A link's capture shows the packets that enter it, before loss and queue. Hosts have the
-//! addresses 10.x.y.1 in the experiment's order; flow n uses the ports 10000 + n and 5201, a probe the former as its
+//! addresses 10.x.y.1 in the experiment's order, or fd00::xxyy:1 and the flow's number as flow label; flow n uses the ports 10000 + n and 5201, a probe the former as its
 //! identifier.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use contract::ids::{ConnectionId, HostId, LinkId, Side};
-use contract::scenario::{App, Scenario};
+use contract::scenario::{App, IpVersion, Scenario};
 use path::Nanos;
 use tcp::stack::Family;
 use wire::capture::LinkType;
-use wire::codec::{self, SynLayout};
+use wire::codec::{self, Address, SynLayout};
 use wire::datagram::Kind;
 use wire::pcap::Writer;
 use wire::{Flags, Segment};
@@ -29,6 +29,8 @@ pub(crate) struct Captures {
     hosts: Vec<Option<usize>>,
     /// Capture of each link.
     links: Vec<Option<usize>>,
+    /// IP version of each host.
+    versions: Vec<IpVersion>,
     /// Layout of the options of a SYN, for each host.
     layouts: Vec<SynLayout>,
     /// Whether the datagrams of each flow are ICMP echoes.
@@ -51,6 +53,7 @@ impl Captures {
             points: Vec::new(),
             hosts: vec![None; scenario.hosts.len()],
             links: vec![None; scenario.links.len()],
+            versions: scenario.hosts.iter().map(|host| host.ip).collect(),
             layouts: families.iter().map(|family| family.syn_layout()).collect(),
             probes: scenario.flows.iter().map(|flow| matches!(flow.app, App::Ping { .. })).collect(),
         };
@@ -128,26 +131,56 @@ impl Captures {
         segment: &Segment,
     ) {
         let Some(point) = point.map(|index| &mut self.points[index]) else { return };
+        let layout = self.layouts[src.index()];
         let (sport, dport) = ports(receiver);
-        let ends = codec::Ends { src: address(src), dst: address(dst), sport, dport };
-        if segment.flags == Flags::default() {
+        let datagram = (segment.flags == Flags::default()).then(|| {
             let (identifier, sequence) = (sport.max(dport), segment.offset as u16);
-            let kind = match (self.probes[receiver.flow().index()], receiver.side()) {
+            match (self.probes[receiver.flow().index()], receiver.side()) {
                 (false, _) => Kind::Udp,
                 (true, Side::Accepting) => Kind::EchoRequest { identifier, sequence },
                 (true, Side::Opening) => Kind::EchoReply { identifier, sequence },
-            };
-            let _ = point.writer.datagram(now, kind, &ends, segment.ecn, segment.len);
-            return;
+            }
+        });
+        match self.versions[src.index()] {
+            IpVersion::Ipv4 => {
+                let ends = codec::Ends { src: address(src), dst: address(dst), sport, dport };
+                // Packets that are not to be fragmented need no identification (RFC 6864), and look the same at every
+                // point.
+                point.write(now, datagram, segment, &ends, layout, 0);
+            }
+            IpVersion::Ipv6 => {
+                let ends = codec::Ends { src: long_address(src), dst: long_address(dst), sport, dport };
+                point.write(now, datagram, segment, &ends, layout, receiver.flow().0 + 1);
+            }
         }
-        // Packets that are not to be fragmented need no identification (RFC 6864), and look the same at every point. A
-        // Vec takes everything.
-        let _ = point.writer.ipv4(now, segment, &ends, self.layouts[src.index()], 0);
     }
 }
 
-/// Address of a host.
+impl Point {
+    /// Writes a packet into the file, which takes everything: a datagram of some kind, or a segment of TCP.
+    fn write<A: Address>(
+        &mut self,
+        now: Nanos,
+        datagram: Option<Kind>,
+        segment: &Segment,
+        ends: &codec::Ends<A>,
+        layout: SynLayout,
+        label: u32,
+    ) {
+        let _ = match datagram {
+            Some(kind) => self.writer.datagram(now, kind, ends, segment.ecn, segment.len),
+            None => self.writer.tcp(now, segment, ends, layout, label),
+        };
+    }
+}
+
+/// IPv4 address of a host.
 pub(crate) fn address(host: HostId) -> Ipv4Addr {
     let [high, low] = host.0.to_be_bytes();
     Ipv4Addr::new(10, high, low, 1)
+}
+
+/// IPv6 address of a host.
+fn long_address(host: HostId) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, host.0, 1)
 }

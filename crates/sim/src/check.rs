@@ -69,6 +69,10 @@ fn check_flow(scenario: &Scenario, outside: &Outside, flow: &Flow) -> Result<(),
     let Some(host) = scenario.hosts.iter().find(|h| h.name == flow.from) else {
         return Err(FlowError::NoHost(flow.from.clone()));
     };
+    let other = scenario.hosts.iter().find(|other| other.name == flow.to);
+    if other.is_some_and(|other| other.ip != host.ip) {
+        return Err(FlowError::IpVersions { from: flow.from.clone(), to: flow.to.clone() });
+    }
     let has_guest = [&flow.from, &flow.to].into_iter().any(|name| {
         let host = scenario.hosts.iter().find(|host| host.name == *name);
         host.is_some_and(|host| outside.guest(&host.stack).is_some())

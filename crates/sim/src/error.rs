@@ -98,6 +98,14 @@ pub enum FlowError {
     /// Name that no host has.
     #[error("no host is called {0}")]
     NoHost(String),
+    /// Flow between hosts of different IP versions.
+    #[error("{from} and {to} have different IP versions")]
+    IpVersions {
+        /// The sending host.
+        from: String,
+        /// The receiving host.
+        to: String,
+    },
     /// Congestion control that the sender's stack does not have.
     #[error("{stack} has no congestion control {cc}; it has {}", .known.join(", "))]
     NoCc {

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use apps::{Arrivals, Bulk, End, Incast, Metric, Pinger, Server, Transfers};
+use apps::{Arrivals, Bulk, DATAGRAM_HEADER, End, Incast, Metric, Pinger, Server, Transfers};
 use contract::histogram::Histogram;
 use contract::ids::{FlowId, HostId};
 use contract::scenario::Flow;
 use path::Nanos;
 use tcp::TcpInfo;
+use wire::Segment;
 
 use crate::limits::{Divided, Limits};
 use crate::packet::{Ends, Packet};
@@ -28,6 +29,8 @@ pub(crate) struct FlowRun {
     pub overhead: u32,
     /// Something has happened to its application that is to be reported.
     pub needs_report: bool,
+    /// Length in bytes of the IP header of its packets.
+    pub ip_header: u8,
     /// Metrics.
     pub tally: Tally,
     /// Application of the flow.
@@ -75,6 +78,19 @@ pub(crate) struct FlowRun {
 #[cfg(target_pointer_width = "64")]
 const _: () =
     assert!(std::mem::offset_of!(FlowRun, tally) == 64 && std::mem::offset_of!(Tally, ended) < 4 * 64);
+
+impl FlowRun {
+    /// Length in bytes of the packet that carries `segment`.
+    #[inline(always)]
+    pub(crate) fn packet_bytes(&self, segment: &Segment) -> u32 {
+        u32::from(self.ip_header) + segment.tcp_bytes()
+    }
+
+    /// Length in bytes of the packet that carries a datagram.
+    pub(crate) fn datagram_bytes(&self, payload: u32) -> u32 {
+        u32::from(self.ip_header) + DATAGRAM_HEADER + payload
+    }
+}
 
 /// The application of a flow.
 pub(crate) enum FlowApp {
@@ -291,6 +307,7 @@ impl FlowRun {
         app: FlowApp,
         [from, to]: [HostId; 2],
         start: Nanos,
+        ip_header: u8,
         mantissa_bits: u32,
     ) -> FlowRun {
         FlowRun {
@@ -306,6 +323,7 @@ impl FlowRun {
             completion_told: false,
             opened: false,
             needs_report: false,
+            ip_header,
             metrics: Vec::new(),
             pings_told: 0,
             parent: None,

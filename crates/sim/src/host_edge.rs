@@ -93,7 +93,7 @@ impl Ingress {
             before: stage(&host.ingress.before_gro, 1),
             moderation,
             ring: VecDeque::new(),
-            aggregator: rules.map(Aggregator::new),
+            aggregator: rules.map(|rules| Aggregator::new(rules, host.ip.header())),
             eager: host.ack_every.is_some(),
             tick: 1_000_000_000 / u64::from(host.hz),
             after: stage(&host.ingress.after_gro, 2),
@@ -225,7 +225,7 @@ struct StageOutput<'a> {
 }
 
 impl Output<Packet> for StageOutput<'_> {
-    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
+    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos, _sent: Nanos) {
         packet.queue_delay += waited;
         if packet.corrupt {
             self.reports.push(PacketReport::new(at, self.hop, &packet, Fate::Dropped(DropReason::Corrupt)));
@@ -298,7 +298,7 @@ struct EgressOutput<'a> {
 }
 
 impl Output<Packet> for EgressOutput<'_> {
-    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos) {
+    fn forward(&mut self, at: Nanos, mut packet: Packet, waited: Nanos, _sent: Nanos) {
         packet.queue_delay += waited;
         let place = self.pipe.partition_point(|&(other, _)| other <= at);
         self.pipe.insert(place, (at, packet));

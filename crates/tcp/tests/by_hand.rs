@@ -12,6 +12,7 @@ const ONE_WAY: Nanos = 10_000_000;
 fn config(iss: u32) -> Config<'static> {
     Config {
         clock: HostClock::new(1000, 0, 0),
+        ip_header: 20,
         mss: 1460,
         ecn: EcnMode::Off,
         tso: false,

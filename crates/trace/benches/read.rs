@@ -74,13 +74,11 @@ fn capture(snaplen: u32, flows: u32, size: usize) -> Vec<u8> {
         };
         let (segment, t_ns) = (n / flows, u64::from(n) * 12_000);
         let data = Segment { seq: segment.wrapping_mul(MSS), len: MSS, tsval: segment, ..base };
-        writer.ipv4(t_ns, &data, &ends, SynLayout::Linux, n as u16).expect("memory is written");
+        writer.tcp(t_ns, &data, &ends, SynLayout::Linux, n).expect("memory is written");
         if segment % 2 == 1 {
             let mut ack = Segment { ack: data.seq.wrapping_add(MSS), ..base };
             ack.sack.push(ack.ack.wrapping_add(MSS), ack.ack.wrapping_add(3 * MSS));
-            writer
-                .ipv4(t_ns + 1, &ack, &ends.reversed(), SynLayout::Linux, n as u16)
-                .expect("memory is written");
+            writer.tcp(t_ns + 1, &ack, &ends.reversed(), SynLayout::Linux, n).expect("memory is written");
         }
         n += 1;
     }

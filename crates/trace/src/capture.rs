@@ -22,13 +22,13 @@ use crate::{Error, Skipped, read_while};
 /// use trace::Direction;
 /// use trace::capture::Capture;
 /// use wire::capture::LinkType;
-/// use wire::codec::{Ends, Payload, SynLayout, write_ipv4};
+/// use wire::codec::{Ends, Payload, SynLayout, write};
 /// use wire::{Flags, Segment};
 ///
 /// let [src, dst] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 /// let segment = Segment { seq: 7, len: 5, flags: Flags::ACK, ..Segment::default() };
 /// let (mut packet, ends) = (Vec::new(), Ends { src, dst, sport: 40_000, dport: 80 });
-/// let length = write_ipv4(&mut packet, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(b"hello"));
+/// let length = write(&mut packet, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(b"hello"));
 /// let mut file = wire::pcap::Writer::new(Vec::new(), LinkType::RAW, 65_535)?;
 /// file.packet(1_000_000_000, length, &packet)?;
 ///

@@ -43,7 +43,7 @@ impl Tape {
 
     fn put_numbered(&mut self, t_ns: u64, forward: bool, segment: Segment, ip_id: u16) {
         let ends = if forward { self.ends } else { self.ends.reversed() };
-        self.writer.ipv4(t_ns, &segment, &ends, SynLayout::Linux, ip_id).unwrap();
+        self.writer.tcp(t_ns, &segment, &ends, SynLayout::Linux, ip_id.into()).unwrap();
     }
 
     fn handshake(&mut self, t_ms: u64) {
@@ -285,7 +285,7 @@ fn lengths_that_are_too_much_for_one_line_of_text_stay_two() {
         let segment = Segment { seq, len: 100_000, flags: Flags::ACK, ..Segment::default() };
         let mut bytes = Vec::new();
         let payload = Payload::Zeros { snaplen: 40 };
-        codec::write_ipv4(&mut bytes, &segment, &ENDS, SynLayout::Linux, 0, payload);
+        codec::write(&mut bytes, &segment, &ENDS, SynLayout::Linux, 0, payload);
         writer.packet(0, u32::MAX, &bytes).unwrap();
         seq = seq.wrapping_add(u32::MAX - 40);
     }

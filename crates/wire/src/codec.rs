@@ -3,6 +3,7 @@
 //! Writing lays options out as real systems do and computes both checksums. Reading takes whatever a network or a
 //! capture file holds: it never panics, and reads only what the lengths in the headers and the bytes present allow.
 
+mod ip;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -14,10 +15,11 @@ use std::net::IpAddr;
 use crate::checksum::{self, sum};
 use crate::segment::Segment;
 
+pub use ip::Address;
 pub use read::parse;
 pub(crate) use read::protocol;
 pub(crate) use write::keep;
-pub use write::{ipv4_header, write_ipv4, write_ipv6};
+pub use write::write;
 
 /// Source and destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -170,7 +172,6 @@ impl fmt::Display for NotTcp {
     }
 }
 
-const IPV6_HEADER: usize = 40;
 /// TCP in the protocol field of an IP header (RFC 9293 section 3.1).
 pub const PROTOCOL_TCP: u8 = 6;
 /// The most bytes of options that the data offset can express (RFC 9293 section 3.1).

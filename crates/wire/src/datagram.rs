@@ -1,19 +1,13 @@
-//! Datagrams to the bytes of IPv4 packets: UDP (RFC 768) and ICMP echo (RFC 792), with zeros as payload.
-
-use std::net::Ipv4Addr;
+//! Datagrams to the bytes of IP packets: UDP (RFC 768) and ICMP echo (RFC 792, RFC 4443), with zeros as payload.
 
 use crate::checksum::{self, sum};
-use crate::codec::{self, Ends, Payload};
-use crate::segment::{Ecn, IP_HEADER};
+use crate::codec::{self, Address, Ends, Payload};
+use crate::segment::Ecn;
 
 /// Length of the UDP header, and of that of an ICMP echo.
 const HEADER: u32 = 8;
-/// Protocol numbers of the IP header.
-const ICMP: u8 = 1;
+/// UDP in the protocol field of an IP header.
 const UDP: u8 = 17;
-/// Types of an ICMP message.
-const ECHO_REPLY: u8 = 0;
-const ECHO_REQUEST: u8 = 8;
 
 /// Kind of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,28 +30,27 @@ pub enum Kind {
     },
 }
 
-/// Appends a datagram with `length` bytes of payload, all zeros, as an IPv4 packet to `buf`, of which it keeps `snaplen`
-/// bytes, and returns the packet's length in bytes. TTL 64, don't fragment.
-pub fn write_ipv4(
+/// Appends a datagram with `length` bytes of payload, all zeros, as an IP packet to `buf`, of which it keeps `snaplen`
+/// bytes, and returns the packet's length in bytes. TTL or hop limit 64, don't fragment, identification or flow label 0.
+pub fn write<A: Address>(
     buf: &mut Vec<u8>,
     kind: Kind,
-    ends: &Ends<Ipv4Addr>,
+    ends: &Ends<A>,
     ecn: Ecn,
     length: u32,
     snaplen: u32,
 ) -> u32 {
     let start = buf.len();
     let carried = HEADER + length;
-    let ip_length = IP_HEADER + carried;
-    let protocol = if kind == Kind::Udp { UDP } else { ICMP };
-    let ip = codec::ipv4_header(ends, protocol, ecn, 0, ip_length);
+    let protocol = if kind == Kind::Udp { UDP } else { A::ICMP };
+    let ip = A::header(ends, protocol, ecn, 0, carried);
+    let pseudo = A::sum(ends) + u64::from(protocol) + u64::from(carried);
     let mut transport = [0u8; HEADER as usize];
     match kind {
         Kind::Udp => {
             transport[0..2].copy_from_slice(&ends.sport.to_be_bytes());
             transport[2..4].copy_from_slice(&ends.dport.to_be_bytes());
             transport[4..6].copy_from_slice(&u16::try_from(carried).unwrap_or(0).to_be_bytes());
-            let pseudo = sum(&ip[12..20]) + u64::from(UDP) + u64::from(carried);
             // A checksum of zero would say that there is none.
             let checksum = match checksum::of(pseudo + sum(&transport)) {
                 0 => u16::MAX,
@@ -66,15 +59,17 @@ pub fn write_ipv4(
             transport[6..8].copy_from_slice(&checksum.to_be_bytes());
         }
         Kind::EchoRequest { identifier, sequence } | Kind::EchoReply { identifier, sequence } => {
-            let request = matches!(kind, Kind::EchoRequest { .. });
-            transport[0] = if request { ECHO_REQUEST } else { ECHO_REPLY };
+            let [request, reply] = A::ECHO;
+            transport[0] = if matches!(kind, Kind::EchoRequest { .. }) { request } else { reply };
             transport[4..6].copy_from_slice(&identifier.to_be_bytes());
             transport[6..8].copy_from_slice(&sequence.to_be_bytes());
-            let checksum = checksum::of(sum(&transport));
+            let covered = if A::ICMP_COVERS_ADDRESSES { pseudo } else { 0 };
+            let checksum = checksum::of(covered + sum(&transport));
             transport[2..4].copy_from_slice(&checksum.to_be_bytes());
         }
     }
-    buf.extend_from_slice(&ip);
+    let ip_length = A::HEADER + carried;
+    buf.extend_from_slice(ip.as_ref());
     buf.extend_from_slice(&transport);
     codec::keep(buf, start, ip_length, Payload::Zeros { snaplen });
     ip_length
@@ -82,6 +77,8 @@ pub fn write_ipv4(
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     const ENDS: Ends<Ipv4Addr> =
@@ -89,7 +86,7 @@ mod tests {
 
     fn written(kind: Kind, length: u32, snaplen: u32) -> (Vec<u8>, u32) {
         let mut bytes = Vec::new();
-        let on_the_wire = write_ipv4(&mut bytes, kind, &ENDS, Ecn::Ect1, length, snaplen);
+        let on_the_wire = write(&mut bytes, kind, &ENDS, Ecn::Ect1, length, snaplen);
         (bytes, on_the_wire)
     }
 
@@ -112,6 +109,24 @@ mod tests {
         assert_eq!(number(&reply), (0, vec![1, 2, 3, 4]));
         for bytes in [request, reply] {
             assert_eq!((bytes.len(), checksum::of(sum(&bytes[20..]))), (84, 0));
+        }
+    }
+
+    #[test]
+    fn over_ipv6_both_kinds_sum_to_zero_with_the_addresses() {
+        let address = |last| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last);
+        let ends = Ends { src: address(1), dst: address(2), sport: 10_000, dport: 5201 };
+        let echo = |kind: fn(u16, u16) -> Kind| kind(7, 9);
+        let request = echo(|identifier, sequence| Kind::EchoRequest { identifier, sequence });
+        let reply = echo(|identifier, sequence| Kind::EchoReply { identifier, sequence });
+        // Protocol numbers of UDP and ICMPv6; types of RFC 4443 section 4.
+        for (kind, protocol, first) in [(Kind::Udp, 17, 10_000u16 >> 8), (request, 58, 128), (reply, 58, 129)]
+        {
+            let mut bytes = Vec::new();
+            assert_eq!(write(&mut bytes, kind, &ends, Ecn::Ect0, 3, 100), 51);
+            assert_eq!((bytes.len(), bytes[6], u16::from(bytes[40])), (51, protocol, first));
+            let pseudo = sum(&bytes[8..40]) + u64::from(protocol) + 11;
+            assert_eq!(checksum::of(pseudo + sum(&bytes[40..])), 0, "{kind:?}");
         }
     }
 

@@ -278,7 +278,9 @@ pub struct Segment {
 }
 
 /// IPv4 header without options.
-pub const IP_HEADER: u32 = 20;
+pub const IPV4_HEADER: u32 = 20;
+/// IPv6 header without extension headers (RFC 8200 section 3).
+pub const IPV6_HEADER: u32 = 40;
 /// TCP header without options.
 pub const TCP_HEADER: u32 = 20;
 /// Timestamps with the two NOPs before them, outside a SYN (RFC 7323 appendix A).
@@ -335,10 +337,10 @@ impl Segment {
         bytes
     }
 
-    /// Length of the IPv4 packet in bytes.
+    /// Length of header, options and payload in bytes. The IP header comes on top.
     #[inline]
-    pub fn ip_bytes(&self) -> u32 {
-        IP_HEADER + TCP_HEADER + self.option_bytes() + self.len
+    pub fn tcp_bytes(&self) -> u32 {
+        TCP_HEADER + self.option_bytes() + self.len
     }
 
     /// Sequence space the segment occupies: payload, SYN and FIN.
@@ -355,7 +357,7 @@ mod tests {
     #[test]
     fn a_full_segment_with_timestamps_is_1500_bytes() {
         let segment = Segment { len: 1448, options: Options::TIMESTAMPS, ..Segment::default() };
-        assert_eq!(segment.ip_bytes(), 1500);
+        assert_eq!(segment.tcp_bytes(), 1480);
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn write(name: &str, link: LinkType, layout: SynLayout, snaplen: u32) -> PathBuf
     let mut writer = pcap::Writer::new(File::create(&path).unwrap(), link, snaplen).unwrap();
     for (index, (t_ns, up, segment)) in conversation().iter().enumerate() {
         let ends = if *up { CLIENT } else { CLIENT.reversed() };
-        writer.ipv4(*t_ns, segment, &ends, layout, index as u16).unwrap();
+        writer.tcp(*t_ns, segment, &ends, layout, index as u32).unwrap();
     }
     path
 }
@@ -115,7 +115,7 @@ fn tshark_finds_nothing_malformed_and_reads_what_was_meant() {
             .enumerate()
             .map(|(id, (t_ns, _, s))| {
                 let (s_, ns) = (t_ns / 1_000_000_000, t_ns % 1_000_000_000);
-                let length = s.ip_bytes() + header;
+                let length = s.tcp_bytes() + 20 + header;
                 let (flags, ecn) = (s.flags.0, s.ecn as u8);
                 format!(
                     "{s_}.{ns:09},{},{},{},0x{flags:04x},{ecn},0x{id:04x},{length}\n",

@@ -264,6 +264,11 @@ def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
                 f"--metric: {name} is a metric of flows, and those here are of different applications"
                 f" ({', '.join(apps)}); choose with --where app={apps[0]} or --flow NAME"
             )
+        if name not in anywhere and name == "completion_s":
+            raise InputError(
+                f"--metric: {name} has no value, as no run here ended all its transfers; choose with"
+                " --flow NAME"
+            )
         if name not in anywhere:
             raise unknown("--metric", name, known)
     if wanted:

@@ -74,6 +74,12 @@ def of_results(
     doubtful = rows.filter(pl.col("status") == "unreliable")["run_id"].n_unique()
     if doubtful:
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
+    cut = rows.filter(pl.col("status") == "unfinished")["run_id"].n_unique()
+    if cut:
+        notes.append(
+            f"{results.path}: {cut} runs ended before a flow had done all; they count, without a"
+            " completion time"
+        )
     rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
     notes += [note] if (note := inferred_models.note(inferred_models.of_rows(rows))) else []
     runs = _of_rows(results, rows, keys)
@@ -85,7 +91,7 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
     """The runs whose flows are in rows of the summary."""
     briefs = {brief.run_id: brief for brief in results.briefs}
     metrics = [name for name in columns.numeric_columns(rows) if rows[name].null_count() < rows.height]
-    of_flows = {name: rows[name].to_list() for name in (*metrics, "flow", "app")}
+    of_flows = {name: rows[name].to_list() for name in (*metrics, "flow", "app", "status")}
     places: dict[str, list[int]] = {}
     for place, name in enumerate(rows["run_id"].to_list()):
         places.setdefault(name, []).append(place)
@@ -96,12 +102,20 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
         index = int(str(name).partition("-")[0])
         brief, repeat = briefs[index], int(repeats[mine[0]])
         here = {column: [values[place] for place in mine] for column, values in of_flows.items()}
-        names, apps = here.pop("flow"), here.pop("app")
+        names, apps, statuses = here.pop("flow"), here.pop("app"), here.pop("status")
+        if "unfinished" in statuses:
+            # The last of its transfers would end later than the last of those that ended.
+            here.pop("completion_s", None)
         mixed = _mixed(here, apps)
+        here = {column: values for column, values in here.items() if column not in mixed}
+        told = len(names) > 1 and all(flow in brief.active for flow in names)
+        active = [brief.active[flow] for flow in names] if told else []
         runs.append(
             Run(
                 label=str(name),
-                metrics=_all_flows({column: of for column, of in here.items() if column not in mixed}),
+                metrics=_all_flows(
+                    {column: of for column, of in here.items() if column not in mixed}, active
+                ),
                 mixed=mixed,
                 cell={key: str(value) for key, value in zip(keys, cells[mine[0]], strict=True)},
                 repeat=repeat,
@@ -168,12 +182,20 @@ def _mixed(flows: Mapping[str, Sequence[float | None]], apps: Sequence[str]) -> 
     return mixed
 
 
-def _all_flows(metrics: Mapping[str, Sequence[float | None]]) -> dict[str, float]:
-    """The metrics of a run from those of its flows."""
+def _all_flows(
+    metrics: Mapping[str, Sequence[float | None]], active: Sequence[tuple[int, int]] = ()
+) -> dict[str, float]:
+    """The metrics of a run from those of its flows.
+
+    `active` says from when until when each flow was active, where that is known.
+    """
     whole = {}
     for name, values in metrics.items():
         known = [float(value) for value in values if value is not None]
         if not known:
+            continue
+        if active and name in BY_NAME and BY_NAME[name].adds_up:
+            whole[name] = _over_common_time(values, active)
             continue
         match _over(name):
             case "sum":
@@ -185,6 +207,20 @@ def _all_flows(metrics: Mapping[str, Sequence[float | None]]) -> dict[str, float
             case "mean":
                 whole[name] = sum(known) / len(known)
     return whole
+
+
+def _over_common_time(rates: Sequence[float | None], active: Sequence[tuple[int, int]]) -> float:
+    """The rate of flows together over the time in which any of them was active.
+
+    Each flow's rate is over its own time: where one follows the other, their sum is more than a link carries.
+    """
+    known = [(rate, when) for rate, when in zip(rates, active, strict=True) if rate is not None]
+    carried = sum(rate * (end - begin) for rate, (begin, end) in known)
+    common, until = 0, min(begin for _, (begin, _) in known)
+    for begin, end in sorted(when for _, when in known):
+        common += max(0, end - max(begin, until))
+        until = max(until, end)
+    return carried / common if common else 0.0
 
 
 def _over(name: str) -> str:

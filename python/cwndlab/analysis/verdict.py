@@ -213,13 +213,16 @@ def _tested(found: Comparison, sure: str) -> str:
     """The verdict of a test that could have gone either way."""
     same = "" if found.equivalent is None else _equivalent(found, sure)
     if found.kind is Kind.DIFFERENCE:
-        interval = "" if found.interval is None else f" ({_between(found.interval, found)})"
-        edge = (
-            "; only just, as the interval includes 0"
-            if found.interval is not None and found.interval.low <= 0 <= found.interval.high
-            else ""
-        )
-        return f"{_how(found)}, {sure} sure{interval}{edge}{same}"
+        interval = found.interval
+        if interval is None:
+            return f"{_how(found)}, {sure} sure{same}"
+        if found.corrected_p is not None and interval.low <= 0 <= interval.high:
+            return (
+                f"{_how(found)} in the mean, and the test is {sure} sure that they differ"
+                f" (p = {found.corrected_p:.2g}), but the mean difference may be {_between(interval, found)}:"
+                f" more runs would tell{same}"
+            )
+        return f"{_how(found)}, {sure} sure ({_between(interval, found)}){same}"
     if found.equivalent:
         return f"{same.removeprefix('; ')}; no difference proven"
     shows = "no difference that can be"

@@ -40,7 +40,7 @@ def ab(
 
     The builds take turns, A B B A, so that what drifts with time meets both alike; `builds` in the lab file
     says which machines have them, or which commands switch to them. A patch outside the congestion controls
-    (SACK, output, RACK) can be judged here only: no model runs that code.
+    (SACK, output, RACK) is judged here, or without machines by compare --patch of a source tree.
     """
     from cwndlab import testbeds
     from cwndlab.analysis import contrasts, verdict

@@ -7,7 +7,7 @@ import typer
 
 from cwndlab.cli import kernel as kernels
 from cwndlab.cli import kernel_patch
-from cwndlab.cli.options import LATEST, Json, globbed, parse_optional_share, parse_pairs, parse_share
+from cwndlab.cli.options import LATEST, Guests, Json, globbed, parse_optional_share, parse_pairs, parse_share
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _FilesOfB = Annotated[
 _Places = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="DIR|FILE", help="Directories of results: two, or one with --by; with --kernel experiments."
+        metavar="DIR|FILE", help="Directories of results: two, or one with --by; with --patch experiments."
     ),
 ]
 _Tree = Annotated[
@@ -90,7 +90,8 @@ def compare(
     ] = 1,
     json: Json = False,
     kernel: _Tree = None,
-    patch: kernels.Patch = None,
+    guest: Guests = None,
+    patch: kernels.PatchOfAny = None,
 ) -> None:
     """Say whether there is a difference, and how sure that is.
 
@@ -110,10 +111,10 @@ def compare(
     names = [name.strip() for name in metrics.split(",")] if metrics is not None else []
     selection = contrasts.Selection(names, flow, parse_pairs(where))
     places = directories or []
-    if kernel is not None or patch is not None:
+    if kernel is not None or patch is not None or guest:
         if a or b or by is not None:
-            raise InputError("compare: --kernel TREE --patch FILE goes with experiment files alone")
-        for two in kernel_patch.before_and_after(kernel, patch, places, quiet=json):
+            raise InputError("compare: --patch FILE and its tree go with experiment files alone")
+        for two in kernel_patch.before_and_after(kernel, patch, places, guest or (), quiet=json):
             _print(contrasts.of_two(*two, selection, options), json=json, ministat=ministat)
         return
     if a or b:

@@ -29,6 +29,11 @@ Patch = Annotated[
     Path | None, typer.Option("--patch", metavar="FILE", help="Patch on top of the tree (as for patch -p1).")
 ]
 
+PatchOfAny = Annotated[
+    Path | None,
+    typer.Option("--patch", metavar="FILE", help="Patch on top of the tree that --kernel or --guest names."),
+]
+
 Hz = Annotated[int | None, typer.Option("--hz", metavar="N", help="Clock ticks per second [1000].")]
 
 Chosen = Annotated[

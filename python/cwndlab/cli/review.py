@@ -1,12 +1,14 @@
 """`cwndlab compare --cc`."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cwndlab.cli import evaluation, kernel_patch
-from cwndlab.cli.options import NoProgress, own_command
+from cwndlab.cli.options import Guests, NoProgress, own_command
 from cwndlab.cli.output import progress, say
 from cwndlab.errors import CwndlabError, InputError
 
@@ -29,7 +31,8 @@ def review(
     ] = None,
     *,
     patch: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Make NEW from OLD, or TREE, by this patch (diff -u).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Make NEW from OLD, or from a tree, by this patch (diff -u)."),
     ] = None,
     kernel: Annotated[
         str | None,
@@ -38,6 +41,7 @@ def review(
             help="Review Linux without and with --patch, in virtual time, or by --suite builtin:NAME of it.",
         ),
     ] = None,
+    guest: Guests = None,
     suite: Annotated[
         str | None,
         typer.Option(metavar="SUITE|FILE", help="Run this experiment with either side [five paths]."),
@@ -63,29 +67,61 @@ def review(
         bool, typer.Option("--cc-private", help="Keep the sources out of page and results.")
     ] = False,
 ) -> None:
-    """Say whether two congestion controls, or two kernels, differ, where, and how sure that is.
+    """Say whether two congestion controls, kernels or guests differ, where, and how sure that is.
 
     Both run on the same paths: the one of FreeBSD's CUBIC patch test, a DSL line, a LAN with loss, a long fat
-    one, and in competition. DIR/review.html has everything; the same as text is printed. The exit code is 0
-    only if every run completed. With --suite rfc9743 there is no NEW: OLD is judged beside CUBIC and Reno by
-    what RFC 9743 asks of a new congestion control; with --suite bbr-cases by the cases of BBR's draft. With
-    --suite rfc8867 OLD is one of media, with --suite rfc7928 a queue discipline: both builtin:NAME.
+    one, and in competition. With --kernel TREE or --guest NAME=TREE they are a system without and with
+    --patch, whose flows run OLD, a builtin:NAME of it [builtin:cubic]. DIR/review.html has everything; the
+    same as text is printed. The exit code is 0 only if every run completed. With --suite rfc9743 there is no
+    NEW: OLD is judged beside CUBIC and Reno by what RFC 9743 asks of a new congestion control; with --suite
+    bbr-cases by the cases of BBR's draft. With --suite rfc8867 OLD is one of media, with --suite rfc7928 a
+    queue discipline: both builtin:NAME.
     """
+    from cwndlab.experiment.suites import evaluations
+
+    given = Given(old, new, patch, kernel, guest or (), suite, stack, private, quiet)
+    if suite in evaluations.SUITES:
+        side = _single(given, suite)
+        evaluation.evaluate(suite, side, _place(out), text=text, repeats=repeats, jobs=jobs, quiet=quiet)
+        return
+    _compare(given, _place(out), text=text, repeats=repeats, jobs=jobs)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Subject of a review, as the command line names it."""
+
+    old: str | None
+    new: str | None
+    patch: Path | None
+    kernel: str | None
+    guest: Sequence[str]
+    suite: str | None
+    stack: str | None
+    private: bool
+    quiet: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a kernel or a guest; raises InputError beside what those do not go with."""
+        if self.kernel is None and not self.guest:
+            return False
+        alone = self.new is None and self.stack is None and not self.private
+        if not alone or (self.kernel is not None and self.guest):
+            raise InputError("review: --kernel TREE, or --guest NAME=TREE, goes without NEW and --stack")
+        return True
+
+
+def _compare(given: Given, place: Path, *, text: Path | None, repeats: int | None, jobs: int | None) -> None:
+    """Run both sides, and write the page and the text."""
     from cwndlab.analysis import review as judge
     from cwndlab.execution.executors import processors
-    from cwndlab.experiment.suites import evaluations
     from cwndlab.report import review_page
     from cwndlab.results import files
 
-    if suite in evaluations.SUITES:
-        side = _single(suite, old, new, patch, kernel=kernel, stack=stack, private=private, quiet=quiet)
-        evaluation.evaluate(suite, side, _place(out), text=text, repeats=repeats, jobs=jobs, quiet=quiet)
-        return
-    both = _sides(old, new, patch, kernel=kernel, stack=stack, private=private, quiet=quiet)
-    place = _place(out)
-    with progress(quiet) as observer:
-        jobs = jobs or processors()
-        found = judge.carry_out(both, place, suite=suite, repeats=repeats, jobs=jobs, observer=observer)
+    both, jobs = _sides(given), jobs or processors()
+    with progress(given.quiet) as observer:
+        found = judge.carry_out(both, place, suite=given.suite, repeats=repeats, jobs=jobs, observer=observer)
     file = place / "review.html"
     files.save(file, review_page.html(found, own_command()).encode())
     if text is None:
@@ -97,55 +133,43 @@ def review(
         raise CwndlabError(f"{len(found.failures)} of {found.runs} runs failed; {place} holds the others")
 
 
-def _single(
-    suite: str,
-    old: str | None,
-    new: str | None,
-    patch: Path | None,
-    *,
-    kernel: str | None,
-    stack: str | None,
-    private: bool,
-    quiet: bool,
-) -> "tuple[Side, Stack]":
+def _single(given: Given, suite: str) -> "tuple[Side, Stack]":
     """Return the side judged alone: a congestion control of a model, a guest or kernel, media, a queue."""
     from cwndlab.analysis import review as judge
     from cwndlab.experiment.suites import evaluations
 
-    if kernel is not None:
+    if given.is_whole:
         if evaluations.SUITES[suite].subject is not evaluations.Subject.CC:
-            raise InputError(f"review: --suite {suite} judges no congestion control, and takes no --kernel")
-        if new is not None or stack is not None or private:
-            raise InputError("review: --kernel TREE judges what that kernel has, without NEW and --stack")
-        before, after = kernel_patch.folders(kernel, patch, quiet=quiet)
-        return judge.of_kernel(old, after, before, patch)
-    if old is None or new is not None or patch is not None:
+            raise InputError(f"review: --suite {suite} judges no congestion control of a kernel or guest")
+        if given.kernel is None:
+            return judge.of_guest(given.old, given.guest, given.patch)
+        before, after = kernel_patch.folders(given.kernel, given.patch, quiet=given.quiet)
+        return judge.of_kernel(given.old, after, before, given.patch)
+    if given.old is None or given.new is not None or given.patch is not None:
         raise InputError(
-            f"review: --suite {suite} judges OLD alone, without NEW; --patch goes with --kernel TREE"
+            f"review: --suite {suite} judges OLD alone, without NEW; --patch goes with --kernel or --guest"
         )
-    return evaluation.subject(suite, old, stack=stack, private=private)
+    return evaluation.subject(suite, given.old, stack=given.stack, private=given.private)
 
 
-def _sides(
-    old: str | None,
-    new: str | None,
-    patch: Path | None,
-    *,
-    kernel: str | None,
-    stack: str | None,
-    private: bool,
-    quiet: bool,
-) -> "Sides":
-    """The congestion controls, or kernels, that are compared."""
+def _sides(given: Given) -> "Sides":
+    """The congestion controls, kernels or guests that are compared."""
     from cwndlab.analysis import review as judge
 
-    if kernel is not None:
-        if old is not None or patch is None or stack is not None or private:
-            raise InputError("review: --kernel TREE goes with --patch FILE, and without OLD, NEW and --stack")
-        return judge.kernels(*kernel_patch.folders(kernel, patch, quiet=quiet), patch)
-    if old is None:
-        raise InputError("review: give OLD and NEW, OLD and --patch FILE, or --kernel TREE and --patch FILE")
-    return judge.sides(old, new, stack=stack, patch=patch, private=private)
+    old, patch = given.old, given.patch
+    if not given.is_whole:
+        if old is None:
+            raise InputError(
+                "review: give OLD and NEW, or --patch FILE with OLD, --kernel TREE or --guest NAME=TREE"
+            )
+        return judge.sides(old, given.new, stack=given.stack, patch=patch, private=given.private)
+    if patch is None:
+        raise InputError("review: --kernel TREE, or --guest NAME=TREE, goes with --patch FILE")
+    if given.suite is not None and old is not None:
+        raise InputError(f"review: --suite {given.suite} runs as it is on both sides, without OLD")
+    if given.kernel is None:
+        return judge.guests(given.guest, patch, old)
+    return judge.kernels(*kernel_patch.folders(given.kernel, patch, quiet=given.quiet), patch, old)
 
 
 def _place(out: Path | None) -> Path:

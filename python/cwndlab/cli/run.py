@@ -79,7 +79,7 @@ def run(
     testbed: Testbed = None,
     lab: Lab = None,
     kernel: kernels.Chosen = None,
-    patch: kernels.Patch = None,
+    patch: kernels.PatchOfAny = None,
     overrides: Overrides = None,
     jobs: Jobs = None,
     resume: Resume = False,
@@ -122,7 +122,7 @@ def run(
         raise InputError("--force goes with -o DIR, and not with --resume or --shard")
     if show and report is False:
         raise InputError("--open needs the report, which --no-report leaves out")
-    testbed, lab = kernels.place(kernel, patch, testbed, lab, quiet=quiet)
+    testbed, lab = kernels.place(kernel, patch if kernel else None, testbed, lab, quiet=quiet)
     where = place(testbed, lab)
     loaded = interface.load(
         experiment,
@@ -132,6 +132,7 @@ def run(
         cc=cc or (),
         cc_private=cc_private,
         guest=guest or (),
+        patch=None if kernel else patch,
     )
     if dry_run:
         _print_plan(loaded, where, jobs, quiet=quiet, json=json)

@@ -138,7 +138,8 @@ bytes: `125KB`. `ns`: nanoseconds: `40ms`. `bps`: bits per second: `10mbit`. `pp
 1: `true`. `choice`: a place in `choices`, from 0. `bytes-drawn`: bytes that are drawn: `exp(200B)`.
 `ns-drawn`: nanoseconds that are drawn: `exp(20ms)`.
 """
-Carried: TypeAlias = Literal["engine", "live", "nobody"]
+Carried: TypeAlias = Literal["engine", "live", "plan", "nobody"]
 """Who carries a parameter out. `engine`: the engine; it is in a Scenario. `live`: live testbeds; to a
-model it says nothing. `nobody`: nobody yet: it is refused.
+model it says nothing. `plan`: the plan: other parameters follow from it. `nobody`: nobody yet: it is
+refused.
 """

@@ -179,16 +179,74 @@ class QueueDualpi2(TypedDict):
     """Weight of the distance from the target: probability per second of delay, Hz."""
     beta_ppb: int
     """Weight of the delay's change, in the same unit."""
+    memlimit_bytes: int
+    """Memory of both queues, as Linux accounts for it."""
     step_thresh_ns: int
     """L4S packets that waited longer are marked always."""
+    step_packets: int | None
+    """L4S packets are marked while more packets are left in the L queue, in place of `step_thresh`."""
+    min_qlen_step_packets: int
+    """The step is for L4S packets that find at least so many in the L queue."""
     coupling_factor: int
     """L4S packets are marked with so many times the base probability."""
     drop_on_overload: bool
     """Drop from both queues when L4S marking saturates (tc: `overflow` keeps marking and lets the limit
     drop).
     """
+    drop_enqueue: bool
+    """Decide on drops and marks of the base probability when a packet comes, not when it leaves."""
+    any_ect: bool
+    """Put all ECN-capable packets into the L queue, also those of ECT(0)."""
     classic_protection: int
     """Share of the classic queue while both have packets, percent."""
+    split_gso: bool
+    """Cut super-packets of live hosts before they are queued; packets of the model are none."""
+
+
+class QueueChoke(TypedDict):
+    """CHOKe (Pan, Prabhakar, Psounis 2000): RED that drops two packets of a flow at once."""
+
+    kind: Literal["choke"]
+    limit_packets: int
+    """Packets waiting."""
+    min_packets: int
+    """Average queue up to which nothing is dropped."""
+    max_packets: int
+    """Average queue above which everything is dropped, above min."""
+    avpkt_bytes: int
+    """Size of an average packet."""
+    burst_packets: int
+    """Packets of a burst that passes unharmed: `tc` derives the averaging weight from it."""
+    probability_ppb: int
+    """Drop probability when the average reaches max."""
+    bandwidth_bps: int
+    """Rate from which the average after an idle time is computed."""
+    ecn: bool
+    """Mark ECN-capable packets instead of dropping them, unless one of their flow was found."""
+
+
+class QueueFq(TypedDict):
+    """FQ, Linux's fair queue of flows: without an AQM, and with a threshold of marks."""
+
+    kind: Literal["fq"]
+    limit_packets: int
+    """Packets waiting in each of three bands, without those of the fast path."""
+    flow_limit_packets: int
+    """Packets waiting of a flow."""
+    quantum_bytes: int
+    """Bytes that a flow may send in a round."""
+    initial_quantum_bytes: int
+    """Bytes that a flow may send at first."""
+    maxrate_bps: int | None
+    """Rate of each flow at most."""
+    low_rate_threshold_bps: int
+    """A flow with a `maxrate` up to this sends packet by packet."""
+    refill_delay_ns: int
+    """Idle time after which a flow has a quantum to send again."""
+    orphan_mask: int
+    """Bits of a flow's hash that tell it from others; packets are forwarded, so that no socket does."""
+    ce_threshold_ns: int | None
+    """Mark every ECN-capable packet that waited longer, if this is set."""
 
 
 class QueueNetem(TypedDict):
@@ -226,6 +284,8 @@ Queue: TypeAlias = (
     | QueueFqPie
     | QueueCake
     | QueueDualpi2
+    | QueueChoke
+    | QueueFq
     | QueueNetem
 )
 """A queue discipline and all its parameters, under their Linux `tc` names with the unit added."""

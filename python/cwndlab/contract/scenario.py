@@ -110,7 +110,7 @@ class Host(TypedDict):
     hz: int
     """Clock ticks per second of the system."""
     mss: int
-    """The MSS announced in the SYN (1460 on Ethernet)."""
+    """The MSS announced in the SYN (on Ethernet 1460 with IPv4, 1440 with IPv6)."""
     ecn: Ecn
     """Explicit congestion notification."""
     sysctl: dict[str, int]
@@ -129,6 +129,8 @@ class Host(TypedDict):
     """
     ingress: Ingress
     """Impairments at the host's ingress."""
+    ip: NotRequired[IpVersion]
+    """IP version of its packets."""
 
 
 class Egress(TypedDict):
@@ -525,6 +527,10 @@ Shaper: TypeAlias = ShaperTokenBucket | ShaperHtb | ShaperPolicer | ShaperSlots 
 WhenFull: TypeAlias = Literal["drop", "enobufs"]
 """Reaction of a full transmit queue to a packet. `drop`: drops the packet, and the stack does not know.
 `enobufs`: refuses the packet: FreeBSD's stack sees ENOBUFS, Linux's a local congestion notice.
+"""
+IpVersion: TypeAlias = Literal["ipv4", "ipv6"]
+"""Version of the Internet Protocol. `ipv4`: IPv4, without options. `ipv6`: IPv6, without extension
+headers.
 """
 Loss: TypeAlias = LossRandom | LossNth | LossGilbert | LossList
 """Loss of packets before the queue."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -314,11 +314,36 @@ def _on_their_way(run: Routed, packets: float) -> float:
     held = 0.0
     for link in run.scenario["links"]:
         if link["name"] in run.crossing:
-            queue: Mapping[str, Any] = link["queue"]
             rate = run.highest_rate(link) or UNLIMITED_BPS
-            held += rate * link["delay_ns"] / 8e9 / _wire(run, link) + queue.get("limit_packets", 1000)
-    windows = sum(_window(run, flow) / _payload(run, flow) for flow in run.flows if not is_datagrams(flow))
-    return min(held, windows + 1000, packets)
+            held += rate * link["delay_ns"] / 8e9 / _wire(run, link) + _room(run, link)
+    connections = [flow for flow in run.flows if not is_datagrams(flow)]
+    windows = sum(_window(run, flow) / _payload(run, flow) for flow in connections)
+    clocked = _clocked(run, connections) if len(connections) == len(run.flows) else inf
+    return min(held, windows + 1000, clocked, packets)
+
+
+def _clocked(run: Routed, connections: Sequence[Flow]) -> float:
+    """Packets that the congestion windows of connections let be on their way, at most.
+
+    Acknowledgements come at the rate of the slowest link on the way, so that windows grow to what fills its
+    path and its queue, to twice that before the loss is known, and with BBR to three times.
+    """
+    full: dict[str, float] = {}
+    for flow in connections:
+        rates = [(rate, link) for link in run.forward(flow) if (rate := run.highest_rate(link)) is not None]
+        if not rates:
+            return inf
+        rate, link = min(rates, key=lambda each: each[0])
+        path = rate * run.base_rtt_ns(flow) / 8e9 / _wire(run, link)
+        full[link["name"]] = max(full.get(link["name"], 0), path + _room(run, link))
+    return 3 * sum(full.values()) + INITIAL_WINDOW * len(connections)
+
+
+def _room(run: Routed, link: Link) -> float:
+    """Packets that fit into the queue of a link; a usual one's where it says nothing."""
+    queue: Mapping[str, Any] = link["queue"]
+    size = queue.get("limit_bytes")
+    return float(queue.get("limit_packets", 1000)) if size is None else size / _wire(run, link)
 
 
 def _payload(run: Routed, flow: Flow) -> int:

@@ -32,6 +32,7 @@ def load(
     cc: Sequence[str] = (),
     cc_private: bool = False,
     guest: Sequence[str] = (),
+    patch: Path | None = None,
 ) -> Experiment:
     """Read and check an experiment, as `cwndlab.load` does, whose arguments these are.
 
@@ -39,7 +40,7 @@ def load(
     file.
     """
     named = [*cc, *(f"{GUEST}{text}" for text in guest)]
-    modules = sources.build_all(named, private=cc_private) if named else ()
+    modules = sources.build_all(named, private=cc_private, patch=patch)
     known = loader.support(testbed, lab, modules)
     file, text = experiment.text_of(source)
     try:

@@ -153,7 +153,7 @@ class Catalogue:
 
     def stack_names(self) -> list[str]:
         """Return every name that ``stack`` accepts: systems by version, families for their newest."""
-        return [*self.stacks, *self.newest]
+        return list(dict.fromkeys([*self.stacks, *self.newest]))
 
     def stack(self, name: str) -> Stack | None:
         """Return the stack of that name, the newest of a family, or None."""

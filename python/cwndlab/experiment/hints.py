@@ -18,7 +18,6 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "mq": ("pfifo",),
     "none": ("pfifo",),
     "noqueue": ("pfifo",),
-    "fq": ("fq_codel",),
     "sfq": ("fq_codel",),
     "fqcodel": ("fq_codel",),
     "fqpie": ("fq_pie",),

@@ -47,6 +47,10 @@ class Module:
     class_name: str = ""
     guest: Mapping[str, Any] | None = field(default=None, hash=False)
     """Description of a guest by itself. None for other kinds."""
+    made_of: str = ""
+    """Hashes of a guest's tree and of the patch on it. Empty where there is no tree."""
+    change: str = field(default="", repr=False)
+    """Patch on a guest's tree, for results to keep. Empty where there is none, or it is private."""
 
     @property
     def option(self) -> str:
@@ -56,6 +60,8 @@ class Module:
     @property
     def sources(self) -> Mapping[str, str]:
         """Text of each file that was read, by its path; empty where it is to be kept private."""
+        if self.change:
+            return {"patch.diff": self.change}
         if self.private or self.kind == "library":
             return {}
         return {name: data.decode("utf-8", "surrogateescape") for name, data in self.inputs.files}
@@ -63,7 +69,7 @@ class Module:
     @property
     def version(self) -> str:
         """Version of the module in results: results of different versions are never mixed."""
-        return f"{self.abi} sha256 {self.sha256}"
+        return f"{self.abi} sha256 {self.sha256}" + (f" ({self.made_of})" if self.made_of else "")
 
 
 def option(name: str) -> str:
@@ -149,5 +155,6 @@ def keep(directory: Path, modules: Sequence[Module]) -> None:
             "flags": module.flags,
             "sha256": module.sha256,
             "sources": sorted(module.sources),
+            **({"made_of": module.made_of} if module.made_of else {}),
         }
         (place / "module.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

@@ -22,8 +22,11 @@ PARTS = ("cwndlab", "guest")
 LIBRARIES = (".so", ".dylib")
 
 
-def build(name: str, source: str, *, private: bool = False) -> Module:
-    """The guest of a `--guest NAME=SOURCE`, by the stack's name; raises InputError, one line."""
+def build(name: str, source: str, *, private: bool = False, patch: Path | None = None) -> Module:
+    """The guest of a `--guest NAME=SOURCE`, by the stack's name, a tree's with a patch on top.
+
+    Raises InputError, one line.
+    """
     own = name.removeprefix(GUEST)
     what = f"--guest {own}"
     if not compilation.NAME.fullmatch(own) or not source:
@@ -34,11 +37,11 @@ def build(name: str, source: str, *, private: bool = False) -> Module:
     if not file.exists():
         raise InputError(f"{what}: {file}: there is no such file")
     compiler = compilation.compiler_of(name)
-    is_tree = file.is_dir()
-    data = f_stack.compiled(what, file) if is_tree else file.read_bytes()
-    is_library = is_tree or source.endswith(LIBRARIES)
+    tree = f_stack.compiled(what, file, patch) if file.is_dir() else None
+    data = tree.library if tree else file.read_bytes()
+    is_library = tree is not None or source.endswith(LIBRARIES)
     library = data if is_library else _compiled(what, file, compiler)
-    file_name = f_stack.LIBRARY if is_tree else file.name
+    file_name = f_stack.LIBRARY if tree else file.name
     compiled = _around(what, library, compiler)
     described = trial.describe(name, compiled)
     told = described.get("guest")
@@ -58,6 +61,8 @@ def build(name: str, source: str, *, private: bool = False) -> Module:
         sha256=hashlib.sha256(library).hexdigest(),
         kind="guest",
         guest=told,
+        made_of=tree.made_of if tree else "",
+        change=tree.change if tree and not private else "",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cwndlab.errors import InputError
@@ -19,12 +19,16 @@ class Parcel:
     inputs: Inputs
     sha256: str
     """Hash that the modules must have at the other machine: their own, which knows the compiler."""
+    made_of: str
+    """Hashes of a guest's tree and patch, which stay here."""
 
 
 def pack(modules: Sequence[Module]) -> tuple[Parcel, ...]:
     """The parcels of modules, one for each `--cc`: of what they were made of, whatever has changed since."""
     distinct = {module.name: module for module in modules}
-    return tuple(Parcel(module.name, module.inputs, module.sha256) for module in distinct.values())
+    return tuple(
+        Parcel(module.name, module.inputs, module.sha256, module.made_of) for module in distinct.values()
+    )
 
 
 def open_in(parcels: Sequence[Parcel], folder: Path) -> tuple[Module, ...]:
@@ -36,5 +40,5 @@ def open_in(parcels: Sequence[Parcel], folder: Path) -> tuple[Module, ...]:
         for module in own:
             if module.sha256 != parcel.sha256:
                 raise InputError(f"{module.option}: {module.compiler} makes something else of it here")
-        made += own
+        made += [replace(module, made_of=parcel.made_of) for module in own]
     return tuple(made)

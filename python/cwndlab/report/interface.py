@@ -236,6 +236,8 @@ class Experiment(Read):
 
         if force and (out is None or resume or shard is not None):
             raise InputError("force goes with out, and not with resume or shard")
+        if patch is not None and kernel is None:
+            raise InputError("patch goes with kernel; that of a guest is put on top by load")
         testbed, machines = _placed(testbed, lab, kernel, patch)
         ways: dict[str, Any] = {"testbed": testbed, "lab": machines, "jobs": jobs, "cluster": cluster}
         carried = replace(self, support=loader.support(testbed, machines, self.support.modules))
@@ -263,15 +265,18 @@ def load(
 
     `set` are `KEY=VALUE`, as `--set`; `testbed` is the simulator unless named, and `lab` the file of the
     machines that testbed `ssh` drives. `kernel` is what it will run on: a source tree of Linux, with `patch`
-    on top, or the name of a kernel that was built. `cc` names congestion controls of your own, each as
-    `--cc` does, such as `new=tcp_new.c,abi=linux-6.12`: they are compiled, and their code runs with the
-    experiment; `mine=my_cc.py:MyClass` is a class of Python, `mine=libmine.so` a shared library. `guest`
-    names guests as `--guest` does, such as `mine=libquic.so`. `cc_private` keeps the text of both out of
-    the results. Raises ExperimentError for everything that is wrong without the sweep; its `all` has
-    every error of the file.
+    on top, or the name of a kernel that was built; without it `patch` is for the guest that is a tree. `cc`
+    names congestion controls of your own, each as `--cc` does, such as `new=tcp_new.c,abi=linux-6.12`: they
+    are compiled, and their code runs with the experiment; `mine=my_cc.py:MyClass` is a class of Python,
+    `mine=libmine.so` a shared library. `guest` names guests as `--guest` does, such as `mine=libquic.so`.
+    `cc_private` keeps the text of both out of the results. Raises ExperimentError for everything that is
+    wrong without the sweep; its `all` has every error of the file.
     """
     testbed, machines = _placed(testbed, lab, kernel, patch)
-    loaded = faults.load(source, set, testbed, lab=machines, cc=cc, cc_private=cc_private, guest=guest)
+    change = None if patch is None or kernel is not None else Path(patch)
+    loaded = faults.load(
+        source, set, testbed, lab=machines, cc=cc, cc_private=cc_private, guest=guest, patch=change
+    )
     return Experiment(**{part.name: getattr(loaded, part.name) for part in fields(loaded)})
 
 
@@ -280,8 +285,6 @@ def _placed(
 ) -> tuple[str, Path | None]:
     """The testbed and what stands for its machines, where a kernel may be named; raises InputError."""
     if kernel is None:
-        if patch is not None:
-            raise InputError("patch goes with kernel")
         return testbed, None if lab is None else Path(lab)
     if testbed not in (testbeds.MODEL, testbeds.GUEST) or lab is not None:
         raise InputError(f"kernel goes with testbed {testbeds.GUEST} alone")

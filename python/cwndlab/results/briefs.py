@@ -42,6 +42,11 @@ class Brief:
     """
     unsettled: float | None
     """Share by which goodput is off that of the window's second half, if it never settled (`steady`)."""
+    active: Mapping[str, tuple[int, int]]
+    """Time in the measurement window in which each of several flows was active, ns: from when until when.
+
+    Empty for a run of one flow.
+    """
 
 
 def of_records(records: Iterable[RunRecord]) -> list[Brief]:
@@ -70,6 +75,7 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
             by_chance=testbeds.facts(record.testbed).draws_by_chance,
             identity=_identity(record),
             unsettled=None if record.summary is None else steady.unsettled(record.scenario, record.summary),
+            active=shared(_active(record)),
         )
         for record in records
     ]
@@ -78,6 +84,22 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
 def said(texts: Iterable[Sequence[str]]) -> list[str]:
     """Texts of several runs, such as their warnings, each once."""
     return list(dict.fromkeys(text for of_run in texts for text in of_run))
+
+
+def _active(record: RunRecord) -> dict[str, tuple[int, int]]:
+    counted = record.summary["flows"] if record.summary is not None else []
+    if len(counted) < 2:
+        return {}
+    window = record.scenario["measure"]["from_ns"], record.scenario["measure"]["to_ns"]
+    stops = {flow["name"]: flow.get("stop_ns") for flow in record.scenario["flows"]}
+    found = {}
+    for flow in counted:
+        start, took = flow["start_ns"] or 0, flow["completion_ns"]
+        stop = stops.get(flow["flow"]) if took is None else start + took
+        end = min(max(window[1] if stop is None else stop, window[0]), window[1])
+        # It begins with the end of the handshake, and goes on to the end.
+        found[flow["flow"]] = (end - flow["active_ns"], end)
+    return found
 
 
 def _identity(record: RunRecord) -> str | None:

@@ -10,8 +10,10 @@ from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.experiment.scenario.capacity import route
 from cwndlab.experiment.scenario.queries import app_of, least_rate
 
-HEADERS = 40
-"""Bytes of the headers of IPv4 and TCP without options (RFC 791, RFC 9293)."""
+IP_HEADERS = {"ipv4": 20, "ipv6": 40}
+"""Bytes of an IP header, by version (RFC 791, RFC 8200)."""
+TCP_HEADER = 20
+"""Bytes of a TCP header without options (RFC 9293)."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,10 @@ class IdlePath:
         there = route(scenario, flow["from"], flow["to"])
         back = route(scenario, flow["to"], flow["from"])
         mtu = min((int(link["mtu"]) for link in (*there, *back)), default=1500)
-        mss = [host["mss"] for host in scenario["hosts"] if host["name"] in (flow["from"], flow["to"])]
-        self._segment = min([mtu - HEADERS, *(size for size in mss if size)])
+        hosts = [host for host in scenario["hosts"] if host["name"] in (flow["from"], flow["to"])]
+        self._headers = TCP_HEADER + IP_HEADERS[hosts[0].get("ip", "ipv4") if hosts else "ipv4"]
+        mss = [host["mss"] for host in hosts]
+        self._segment = min([mtu - self._headers, *(size for size in mss if size)])
         self._there, self._back = list(_ways(there)), list(_ways(back))
 
     def least_ns(self, size: int, asked: int | None) -> float:
@@ -72,8 +76,8 @@ class IdlePath:
         sizes = [(self._segment, full), (rest, 1 if rest or not full else 0)]
         slowest, lasts, delays = 0.0, 0.0, 0.0
         for delay_ns, ns_per_byte, overhead in links:
-            wire = sum((payload + HEADERS + overhead) * count for payload, count in sizes)
-            one = (min(size, self._segment) + HEADERS + overhead) * ns_per_byte
+            wire = sum((payload + self._headers + overhead) * count for payload, count in sizes)
+            one = (min(size, self._segment) + self._headers + overhead) * ns_per_byte
             slowest = max(slowest, wire * ns_per_byte - one)
             lasts += one
             delays += delay_ns

@@ -10,6 +10,9 @@ Value = int | float | str | None
 LACKING = "has no value"
 """Words for a side of a comparison that has none of a metric."""
 
+UNFINISHED = "did not complete"
+"""Words for a side of a comparison of which some transfer had not ended when its run did."""
+
 NEVER = "never got there"
 """Words for a side of a comparison that never reached what a time is counted to."""
 
@@ -44,6 +47,11 @@ class Metric:
     """Place among those that are compared where none is named; 0: not among them."""
     lacking: str = LACKING
     """Words for a side of a comparison that has none of the metric."""
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether it is a rate over the time that a flow was active, and so adds up only over one time."""
+        return self.over == "sum" and self.unit == "Mbit/s"
 
     @property
     def most(self) -> float | None:
@@ -92,7 +100,7 @@ METRICS = (
     Metric("limited_pacing_pct", "limited by pacing", "%", of="tcp", head="by pacing", room=45),
     Metric("held_bytes", "buffer that limits", "kB", 1e-3, kind="count", of="tcp", head="buffer", room=46),
     Metric("held_by", "what holds that buffer", kind="word", of="tcp", head="held by", room=46),
-    Metric("completion_s", "completion time", "s", better="lower", over="max", head="completion", room=24),
+    Metric("completion_s", "completion time", "s", better="lower", over="max", head="completion", room=24, lacking=UNFINISHED),
     Metric("completion_p50_ms", "completion of transfers, median", "ms", better="lower", head="transfer p50", room=31),
     Metric("completion_p95_ms", "completion of transfers, 95th percentile", "ms", better="lower", head="transfer p95", room=32),
     Metric("response_p50_ms", "response time, median", "ms", better="lower", head="response p50", room=25, choice=3),

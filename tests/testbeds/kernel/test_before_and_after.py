@@ -10,8 +10,10 @@ from cwndlab.errors import InputError
 
 
 def test_a_patch_needs_a_tree_and_an_experiment() -> None:
-    with pytest.raises(InputError, match="--kernel TREE goes with --patch FILE"):
+    with pytest.raises(InputError, match="--kernel TREE, or --guest NAME=TREE, goes with --patch FILE"):
         kernel_patch.before_and_after("tree", None, [Path("x.yaml")])
+    with pytest.raises(InputError, match="--kernel TREE, or --guest NAME=TREE, goes with --patch FILE"):
+        kernel_patch.before_and_after("tree", Path("mine.diff"), [Path("x.yaml")], ["mine=tree"])
     with pytest.raises(InputError, match="and with experiment files"):
         kernel_patch.before_and_after("tree", Path("mine.diff"), [])
     with pytest.raises(InputError, match="--patch goes with --kernel TREE"):

@@ -1,6 +1,8 @@
 """What the agent in a guest is told, decided without a kernel."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,22 @@ def test_a_delay_that_varies_is_at_a_node_behind_the_queue() -> None:
     outage, slower = ({message["node"] for message in change["messages"]} for change in found["changes"])
     assert outage == {queue["node"]}
     assert slower.isdisjoint(outage)
+
+
+def test_each_change_of_a_queue_is_recorded_of_the_flows_that_pass_it() -> None:
+    found = told("record={tcp: per-ack, queue: per-change}", "network.dumbbell.access={rate: 100mbit}")
+    assert found["per_ack"]
+    assert [sampler["per_ack"] for _, sampler in found["samplers"]] == [True, False]
+    bottleneck = next(link for link in found["links"] if link["name"] == "bottleneck")
+    taps = {(tap["node"], tap["interface"]): tap for tap in found["taps"]["queues"]}
+    assert taps[bottleneck["node"], bottleneck["interface"]]["flows"] == [(0, True)]
+    # The bottleneck both ways, and both ways of both hosts' links.
+    assert sorted(tap["flows"] for tap in taps.values()) == [[(0, False)]] * 3 + [[(0, True)]] * 3
+    observed = {(link["node"], link["interface"]) for link in found["links"] if link["observe"]}
+    assert {place for place, tap in taps.items() if tap["changes"]} == observed
+    at_intervals = told("record={tcp: 10ms, queue: 10ms}")
+    assert not at_intervals["per_ack"]
+    assert not any(tap["changes"] for tap in at_intervals["taps"]["queues"])
 
 
 def writes(found: dict[str, Any], name: str) -> dict[int | None, str]:
@@ -160,3 +178,17 @@ def test_a_kernel_that_can_does_without_ptrace(
     program.write_text(f"#!/bin/sh\n[ $1 = --help ] && printf '%s\\n' 'User Mode Linux' '{options}'\n")
     program.chmod(0o755)
     assert guest.cheaper(program) == expected
+
+
+def test_a_run_loads_nothing_for_machines_and_namespaces_of_others() -> None:
+    loaded = "import cwndlab.testbeds.kernel.testbed, sys; print({'asyncssh', 'pyroute2'} & {*sys.modules})"
+    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "set()"
+
+
+def test_waiting_for_a_guest_looks_no_more_often_than_it_says(tmp_path: Path) -> None:
+    looked: list[float] = []
+    with subprocess.Popen(["sleep", "0.6"]) as process:
+        guest._wait(process, tmp_path, lambda: looked.append(0), lambda now_ns: None)
+        assert process.returncode == 0
+    assert 1 <= len(looked) <= 0.6 / guest.LOOK_S

@@ -7,6 +7,7 @@ CWNDLAB_TEST_KERNEL names.
 import hashlib
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,9 @@ from pathlib import Path
 import pytest
 
 import cwndlab
-from cwndlab.errors import RunError
+from cwndlab.errors import InputError, RunError
 from cwndlab.execution.merge import merge
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.testbeds.kernel import guest, inventory, store
 from cwndlab.testbeds.kernel.store import Kernel
 from dask_cluster import DaskCluster
@@ -108,6 +110,19 @@ def test_python_names_a_kernel_as_the_command_line_does(kernel: Kernel, tmp_path
         cwndlab.load(ONE, ["hosts.a.cc=nosuch"], kernel=kernel.name)
 
 
+def test_a_file_with_different_kernels_is_refused(kernel: Kernel) -> None:
+    names = ["hosts.a.stack=linux-3.9", "hosts.b.stack=linux-6.12"]
+    with pytest.raises(
+        cwndlab.ExperimentError, match=r"'linux-6.12' beside 'linux-3.9'; expected one kernel"
+    ):
+        cwndlab.load(ONE, names, kernel=kernel.name).plan()
+    cwndlab.load(ONE, names[:1], kernel=kernel.name).plan()
+    with pytest.raises(cwndlab.ExperimentError, match="expected one of") as told:
+        cwndlab.load(ONE, ["hosts.a.stack=linux-1.0"], kernel=kernel.name)
+    choices = str(told.value).partition("expected one of ")[2].split(", ")
+    assert len(choices) == len(set(choices))
+
+
 def test_every_congestion_control_of_the_kernel_runs(kernel: Kernel, tmp_path: Path) -> None:
     every = inventory.of(kernel).kernel.congestion_controls
     assert len(every) > 10
@@ -118,6 +133,27 @@ def test_every_congestion_control_of_the_kernel_runs(kernel: Kernel, tmp_path: P
     assert results.complete
     assert results.summary["cc"].to_list() == list(every)
     assert results.summary["goodput_mbps"].min() > 1
+
+
+def test_every_queue_of_a_file_is_one_of_the_kernel(kernel: Kernel, tmp_path: Path) -> None:
+    has = inventory.of(kernel)
+    ordinary = [kind for kind in catalogue().queues if kind != "netem"]
+    assert {"pfifo", "bfifo", "red", "codel", "fq_codel", "pie", "fq_pie", "cake", "dualpi2"} <= {*ordinary}
+    queues = [kind for kind in ordinary if has.has_queue(kind)]
+    one = ONE.replace("{kind: pfifo, limit: 90p}", "pfifo")
+    told = {"red": "{kind: red, limit: 400KB, min: 30KB, max: 90KB, probability: 10%}"}
+    swept = ", ".join(told.get(kind, kind) for kind in queues)
+    text = f"{one}sweep: [network.dumbbell.bottleneck.queue: [{swept}]]\n"
+    results = cwndlab.load(text, ["duration=5s"], kernel=kernel.name).run(
+        kernel=kernel.name, out=tmp_path / "out", jobs=2
+    )
+    assert results.complete
+    assert results.summary["goodput_mbps"].min() > 5
+    for kind in set(ordinary) - set(queues):
+        with pytest.raises(InputError, match=f"has no queue discipline {kind}"):
+            cwndlab.load(ONE, [f"network.dumbbell.bottleneck.queue={kind}"], kernel=kernel.name).run(
+                kernel=kernel.name, out=tmp_path / kind
+            )
 
 
 def test_a_link_changes_in_mid_run(kernel: Kernel, tmp_path: Path) -> None:
@@ -149,6 +185,64 @@ def test_a_queue_is_looked_at_at_every_multiple_of_the_interval(kernel: Kernel, 
     first = next(place for place, count in enumerate(drops) if count)
     assert max(packets[first - 1 : first + 1]) == 90
     assert packets[0] == 0
+
+
+@pytest.mark.parametrize("queue", ["{kind: pfifo, limit: 40p}", "{kind: codel, limit: 100p}"])
+def test_every_acknowledgement_and_every_change_of_a_queue_agree_with_looks(
+    kernel: Kernel, tmp_path: Path, queue: str
+) -> None:
+    import polars as pl
+
+    changes = ["--set", "duration=5s", "--set", f"network.dumbbell.bottleneck.queue={queue}"]
+    for name, record in (
+        ("often", "{tcp: per-ack, queue: per-change, pcap: [a]}"),
+        ("looks", "{tcp: 10ms, queue: 10ms}"),
+    ):
+        run(kernel, ONE, tmp_path / name, *changes, "--set", f"record={record}")
+
+    def table(out: str, name: str) -> pl.DataFrame:
+        (file,) = (tmp_path / out).rglob(f"{name}.parquet")
+        return pl.read_parquet(file)
+
+    acknowledged, looks = table("often", "tcp"), table("looks", "tcp")
+    (capture,) = (tmp_path / "often").rglob("*access.a.reverse.pcap")
+    assert acknowledged["t_ns"].to_list() == sorted(set(times(capture)))
+    states = ["cwnd_bytes", "ssthresh_bytes", "retransmits", "state", "srtt_ns"]
+    known = (
+        looks.select("t_ns", *states)
+        .join_asof(
+            acknowledged.select("t_ns", *(pl.col(name).alias(f"acked-{name}") for name in states)), on="t_ns"
+        )
+        .filter(pl.col("acked-cwnd_bytes").is_not_null())
+    )
+    for name in states[:-1]:
+        assert known[name].to_list() == known[f"acked-{name}"].to_list()
+    # To wake takes a part of a microsecond of virtual time, by which packets may be later.
+    late = (known["srtt_ns"].cast(int) - known["acked-srtt_ns"].cast(int)).abs()
+    assert late.median() == 0
+    assert late.max() < 500_000
+    changes_of, looked = (
+        table(out, "queue").filter(pl.col("hop") == "bottleneck") for out in ("often", "looks")
+    )
+    counts = ["backlog_bytes", "backlog_packets", "drops"]
+    same = looked.join_asof(
+        changes_of.select("t_ns", *(pl.col(name).alias(f"{name}-changed") for name in counts)), on="t_ns"
+    ).filter(pl.col("drops-changed").is_not_null())
+    assert same["drops"].max() > 0
+    for name in counts:
+        assert same[name].to_list() == same[f"{name}-changed"].to_list()
+
+
+def times(capture: Path) -> list[int]:
+    """The times of a capture's packets, in ns."""
+    data, found = capture.read_bytes(), []
+    (magic,), at = struct.unpack_from("<I", data), 24
+    assert magic == 0xA1B23C4D, "a capture with nanoseconds"
+    while at < len(data):
+        seconds, rest, kept = struct.unpack_from("<III", data, at)
+        found.append(seconds * 10**9 + rest)
+        at += 16 + kept
+    return found
 
 
 def test_any_number_of_jobs_writes_the_same_bytes_twice(kernel: Kernel, tmp_path: Path) -> None:

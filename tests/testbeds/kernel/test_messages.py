@@ -138,7 +138,7 @@ def test_gilbert_is_netems_chain() -> None:
     assert (kind, struct.unpack("=IIII", chain)) == (2, (1 << 30, 1 << 31, 0, 0))
 
 
-@pytest.mark.parametrize("kind", ["codel", "fq_codel", "pie", "fq_pie", "cake"])
+@pytest.mark.parametrize("kind", ["codel", "fq_codel", "pie", "fq_pie", "cake", "fq"])
 def test_every_queue_of_a_file_has_its_parameters(kind: str) -> None:
     queue = link(queue=kind)["queue"]
     *_, message = qdiscs.messages(link(queue=kind), 3)
@@ -152,7 +152,30 @@ def test_dualpi2_is_told_in_the_kernels_units_and_sizes() -> None:
     told = dict(_attributes(options(message)))
     # Gains in 256ths of a Hz: the kernel's own defaults are 41 and 819 (RFC 9332: 0.16 and 3.2 Hz).
     assert [int.from_bytes(told[number], "little") for number in (5, 6)] == [41, 819]
-    assert {number: len(told[number]) for number in (10, 11, 13)} == {10: 1, 11: 1, 13: 1}
+    assert {number: told[number] for number in range(10, 16)} == {
+        **{10: b"\x02", 11: b"\x01", 12: b"\x00", 13: b"\x0a", 14: b"\x01", 15: b"\x01"}
+    }
+    assert (int.from_bytes(told[8], "little"), 7 in told) == (1000, False)
+    *_, message = qdiscs.messages(link(queue="{kind: dualpi2, step_packets: 7p, any_ect: true}"), 3)
+    told = dict(_attributes(options(message)))
+    # The kernel refuses a step in packets beside one in time.
+    assert (int.from_bytes(told[7], "little"), 8 in told, told[14]) == (7, False, b"\x03")
+
+
+def test_choke_is_told_its_thresholds_in_packets() -> None:
+    queue = "{kind: choke, limit: 100p, min: 8p, max: 25p, burst: 13p, probability: 5%, ecn: true}"
+    *_, message = qdiscs.messages(link(queue=queue), 3)
+    told = dict(_attributes(options(message)))
+    # What tc of iproute2 6.1 sends of the same words.
+    assert told[1] == struct.pack("=IIIBBBB", 100, 8, 25, 3, 19, 13, 1)
+    assert struct.unpack("=I", told[3]) == (round(0.05 * 2**32),)
+    assert (len(told[2]), 4 in told) == (256, False)
+
+
+def test_fq_is_told_rates_in_bytes() -> None:
+    *_, message = qdiscs.messages(link(queue="{kind: fq, maxrate: 4mbit}"), 3)
+    told = {number: int.from_bytes(data, "little") for number, data in _attributes(options(message))}
+    assert told == {1: 10_000, 2: 100, 3: 3028, 4: 15_140, 7: 500_000, 9: 40_000, 10: 1023, 11: 68_750}
 
 
 def test_a_delay_that_varies_comes_behind_the_queue() -> None:
@@ -192,7 +215,10 @@ def test_reds_weight_is_what_tc_derives() -> None:
         ({"loss": "{list: [3]}"}, "loss list"),
         ({"loss": "{nth: {every: 7, packet: 0}}"}, "loss nth"),
         ({"shaper": "{kind: policer, rate: 5mbit, burst: 10KB}"}, "shaper"),
+        ({"queue": "{kind: fq, ce_threshold: 5ms}"}, "the same kernel"),
+        ({"queue": "{kind: fq, maxrate: 5mbit}"}, "the same kernel"),
     ],
 )
 def test_what_a_kernel_has_not_is_refused(bottleneck: dict[str, str], says: str) -> None:
     assert says in (qdiscs.refusal(link(**bottleneck)) or "")
+    assert qdiscs.refusal(link(queue="fq")) is None

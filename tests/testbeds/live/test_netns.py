@@ -375,7 +375,6 @@ def test_analogues_of_another_systems_sysctls_are_labelled(tmp_path: Path, cwndl
         ),
         ("hosts.a.stack=freebsd", "found 'freebsd'; expected one of linux-"),
         ("hosts.a.noise={processing: {mean: 1ms}}", "not supported by testbed netns yet"),
-        ("record.tcp=per-ack", "give an interval such as 10ms"),
         (
             "loggers=[ping, siftr]",
             "loggers.2: found 'siftr'; expected one that testbed netns has: tcp_info, queue, pcap",

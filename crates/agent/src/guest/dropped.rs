@@ -1,6 +1,7 @@
 //! Packets that the kernel drops, with their headers and the time (linux/net_dropmon.h).
 
 use std::io;
+use std::os::fd::RawFd;
 
 use live::taps::Dropped;
 
@@ -68,6 +69,11 @@ impl Drops {
         netlink.join(GROUP)?;
         netlink.set_room(ROOM)?;
         Ok(Drops { netlink, heard: Vec::new() })
+    }
+
+    /// Descriptor that can be read while a dropped packet is to be told.
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.netlink.descriptor()
     }
 
     /// Packets dropped since the last call.

@@ -5,12 +5,14 @@
 //! saw: `report.json` ([`plan::Report`]), the rows of samplers (`samples`), `progress`, or `error`, one line.
 //!
 //! `plan` has what is told and answered, `course` the run from beginning to end, `node` a host's or router's namespace and the
-//! thread that works in it, `netlink` what crosses to the kernel as messages, `queues` looks at queue disciplines, `dropped`
-//! hears of packets that are dropped, `inventory` says what the kernel has.
+//! thread that works in it, `looks` what is looked at meanwhile, `alarm` how that waits, `netlink` what crosses to the kernel as
+//! messages, `queues` looks at queue disciplines, `dropped` hears of packets that are dropped, `inventory` says what the kernel has.
 
+mod alarm;
 mod course;
 mod dropped;
 mod inventory;
+mod looks;
 mod netlink;
 mod node;
 mod plan;

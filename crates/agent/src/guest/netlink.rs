@@ -1,7 +1,7 @@
 //! Messages to the kernel's network (netlink(7), rtnetlink(7)), which come ready-made.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use live::datagrams::Datagrams;
 
@@ -57,6 +57,11 @@ impl Netlink {
             let _ = made.set(SOL_NETLINK, option, 1);
         }
         Ok(made)
+    }
+
+    /// Descriptor that can be read while an answer waits.
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// Carries a message of the plan out.

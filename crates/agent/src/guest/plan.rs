@@ -29,6 +29,9 @@ pub(crate) struct Plan {
     /// Samplers of sockets: a name, which is that of their file, and what they are told (`live::sampler::Config`).
     #[serde(default)]
     pub samplers: Vec<(String, Value)>,
+    /// Whether acknowledgements make rows of samplers that want it.
+    #[serde(default)]
+    pub per_ack: bool,
     /// Links whose queues are looked at.
     #[serde(default)]
     pub links: Vec<Link>,

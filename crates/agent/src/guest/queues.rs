@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::error::{self, Result};
+
 use super::netlink::{HEADER, Netlink, TAKEN, attributes, u32_at};
-use super::plan::{Counters, Link};
+use super::node::Node;
+use super::plan::{Counters, Link, Plan};
 
 /// RTM_GETQDISC, and the flags by which one is told of (NLM_F_REQUEST, NLM_F_ECHO).
 const GET: u16 = 38;
@@ -34,6 +37,16 @@ pub(super) type Found = (u64, usize, Counters);
 
 /// Bytes of answers that wait at most, in the kernel's way of counting.
 const ROOM: libc::c_int = 4 << 20;
+
+/// Ways to ask about the links that are wanted, by node.
+pub(super) fn open(plan: &Plan, nodes: &[Node], wanted: impl Fn(&Link) -> bool) -> Result<Vec<Queues>> {
+    let mut by_node: BTreeMap<usize, Vec<(usize, Link)>> = BTreeMap::new();
+    for (number, link) in plan.links.iter().enumerate().filter(|(_, link)| wanted(link)) {
+        by_node.entry(link.node).or_default().push((number, link.clone()));
+    }
+    let opened = by_node.into_iter().map(|(node, links)| nodes[node].inside(move || Queues::open(links)));
+    error::at("queue disciplines", opened.collect())
+}
 
 impl Queues {
     /// Opens the links, by their number, that lead from the node in whose thread this is called.

@@ -4,8 +4,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::{Draws, EcnField, Nanos};
 
-/// Headers of IPv4 and UDP (RFC 791, RFC 768), or of IPv4 and an ICMP echo (RFC 792), bytes.
-pub const HEADERS: u32 = 28;
+/// Length in bytes of the header of UDP (RFC 768), and of that of an ICMP echo (RFC 792).
+pub const DATAGRAM_HEADER: u32 = 8;
 
 /// Bytes of the datagram's number and the time when it was sent, with which a payload begins on live hosts.
 pub const STAMP: usize = 16;

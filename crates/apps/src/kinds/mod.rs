@@ -20,7 +20,7 @@ mod video;
 
 pub use background::{BACKGROUND_WRITE, Transfer, TransferSink, Transfers};
 pub use bulk::Bulk;
-pub use datagrams::{Datagrams, HEADERS, STAMP, Sent};
+pub use datagrams::{DATAGRAM_HEADER, Datagrams, STAMP, Sent};
 pub use draws::Draws;
 pub use incast::{Incast, Rounds};
 pub use load::{Arrivals, Ping, Pinger};

@@ -236,10 +236,9 @@ impl Headers {
             bytes.get(transport..bytes.len().min(transport + first)),
             bytes.get(transport + rest.start..bytes.len().min(transport + rest.end)),
         ] {
-            found = part
-                .unwrap_or_default()
-                .chunks_exact(2)
-                .fold(found, |so_far, pair| fold(so_far, u64::from(be16(pair, 0))));
+            let mut words = part.unwrap_or_default().chunks_exact(8);
+            found = words.by_ref().fold(found, |so_far, word| fold(so_far, whole(word)));
+            found = fold(found, whole(words.remainder()));
         }
         found
     }
@@ -405,6 +404,13 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// A field of the virtio header, in the machine's byte order.
+/// Up to eight bytes as a number.
+fn whole(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_ne_bytes(word)
+}
+
 fn ne16(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }

@@ -256,7 +256,7 @@ pub(super) struct Exit<'a> {
 
 impl Output<Frame> for Exit<'_> {
     #[inline]
-    fn forward(&mut self, at: Nanos, mut frame: Frame, waited: Nanos) {
+    fn forward(&mut self, at: Nanos, mut frame: Frame, waited: Nanos, _sent: Nanos) {
         frame.queue_delay += waited;
         if let Some(overhead) = self.bottleneck
             && let Some(flow) = frame.flow

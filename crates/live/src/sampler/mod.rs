@@ -53,6 +53,10 @@ pub struct Config {
     pub sockets: Vec<SocketKey>,
     /// Tell entries to fast recovery, in namespaces with one connection of the flows: the kernel counts by namespace.
     pub recoveries: bool,
+    /// Rows of a connection whose ports are given are made when an acknowledgement is told ([`Stepped::acknowledged`]), and not
+    /// at the interval.
+    #[serde(default)]
+    pub per_ack: bool,
 }
 
 /// Sockets of a flow.
@@ -80,6 +84,11 @@ impl Config {
             return Err(ConfigError::NoFlow("sampler", key.flow.clone()));
         }
         Ok(config)
+    }
+
+    /// Whether a key's rows are made at acknowledgements alone.
+    fn is_per_ack(&self, key: usize) -> bool {
+        self.per_ack && self.sockets[key].local_port.and(self.sockets[key].remote_port).is_some()
     }
 
     /// Whether what a namespace counts is one connection's.
@@ -199,10 +208,22 @@ impl Stepped {
     /// Writes one row for every socket there is, `t` ns after t = 0, with the newest round trip of each flow where
     /// it is known.
     pub fn sample(&mut self, t: Nanos, round_trips: &[Option<Nanos>]) {
-        self.0.told = Some(self.0.zero + t);
-        self.0.round_trips.clear();
-        self.0.round_trips.extend_from_slice(round_trips);
+        self.0.tell(t, round_trips);
         self.0.sample();
+    }
+
+    /// The senders of these flows had an acknowledgement `t` ns after t = 0, where nothing has happened since: writes a row for
+    /// each, if that is wanted.
+    pub fn acknowledged(&mut self, t: Nanos, flows: &[u32], round_trips: &[Option<Nanos>]) {
+        self.0.tell(t, round_trips);
+        for &flow in flows {
+            self.0.acknowledged(flow);
+        }
+    }
+
+    /// Records that are complete.
+    pub fn take(&mut self) -> Vec<(&'static str, Batch)> {
+        self.0.table.take()
     }
 
     /// The records (table, batch) and a report as JSON, as of [`Sampler::stop`].
@@ -339,6 +360,12 @@ impl Worker {
         self.told.unwrap_or_else(sys::monotonic)
     }
 
+    fn tell(&mut self, t: Nanos, round_trips: &[Option<Nanos>]) {
+        self.told = Some(self.zero + t);
+        self.round_trips.clear();
+        self.round_trips.extend_from_slice(round_trips);
+    }
+
     /// Writes one row for every socket there is.
     fn sample(&mut self) {
         self.samples += 1;
@@ -348,32 +375,59 @@ impl Worker {
             let share = place.share(&self.config, self.told.is_some());
             let walks = before >= place.walked + place.walk * share;
             if self.told.is_some() && !walks {
-                self.note(index, before);
+                let known = self.known(index, |known, config| !config.is_per_ack(known.key));
+                self.note(index, &known, before);
                 continue;
             }
-            self.fetch();
-            let place = &mut self.places[index];
-            let result = if walks { walk(place, &self.config) } else { ask(place) };
-            let found = match result {
-                Ok(found) => found,
-                Err(error) => {
-                    self.report(&error);
-                    continue;
-                }
-            };
-            let recoveries = self.recoveries(index);
-            let after = if walks { self.now() } else { before };
-            let place = &mut self.places[index];
-            if walks {
-                place.walk = (after - before).max(LEAST_WALK);
-                place.walked = before;
-            }
-            if let Some(t) = before.checked_sub(self.zero) {
-                for &(ref socket, flow) in &found {
-                    let rtt = self.round_trips.get(flow as usize).copied().flatten();
-                    self.table.push(t, flow, socket, rtt, recoveries);
-                }
-            }
+            self.look(index, walks, before, |known, config| !config.is_per_ack(known.key));
+        }
+    }
+
+    /// Writes a row for a flow's connections, where acknowledgements make rows.
+    fn acknowledged(&mut self, flow: u32) {
+        let wanted = |known: &Known, config: &Config| known.flow == flow && config.is_per_ack(known.key);
+        let config = &self.config;
+        let of_flow = |key: &usize| {
+            config.is_per_ack(*key) && config.flows.get(flow as usize) == Some(&config.sockets[*key].flow)
+        };
+        let key = (0..config.sockets.len()).find(of_flow);
+        let at = |key: usize| {
+            self.places.iter().position(|place| place.diag.name() == config.sockets[key].netns.as_ref())
+        };
+        let Some(index) = key.and_then(at) else { return };
+        let (now, known) = (self.now(), self.known(index, wanted));
+        self.samples += 1;
+        if known.is_empty() {
+            self.look(index, true, now, wanted);
+        } else {
+            self.note(index, &known, now);
+        }
+    }
+
+    fn known(&self, index: usize, wanted: impl Fn(&Known, &Config) -> bool) -> Vec<Known> {
+        self.places[index].known.iter().filter(|known| wanted(known, &self.config)).copied().collect()
+    }
+
+    /// Writes a row for every socket of a place that is wanted, of those that a walk finds or has found.
+    fn look(&mut self, index: usize, walks: bool, before: Nanos, wanted: impl Fn(&Known, &Config) -> bool) {
+        self.fetch();
+        let place = &mut self.places[index];
+        let result = if walks { walk(place, &self.config) } else { ask(place) };
+        let found = match result {
+            Ok(found) => found,
+            Err(error) => return self.report(&error),
+        };
+        let recoveries = self.recoveries(index);
+        let after = if walks { self.now() } else { before };
+        let place = &mut self.places[index];
+        if walks {
+            place.walk = (after - before).max(LEAST_WALK);
+            place.walked = before;
+        }
+        let Some(t) = before.checked_sub(self.zero) else { return };
+        for (socket, known) in found.iter().filter(|(_, known)| wanted(known, &self.config)) {
+            let rtt = self.round_trips.get(known.flow as usize).copied().flatten();
+            self.table.push(t, known.flow, socket, rtt, recoveries);
         }
     }
 
@@ -385,9 +439,8 @@ impl Worker {
         })
     }
 
-    /// Has the kernel note the known sockets of a place; what it tells of them is fetched later, for many samples at once.
-    fn note(&mut self, index: usize, now: Nanos) {
-        let known = self.places[index].known.clone();
+    /// Has the kernel note sockets of a place; what it tells of them is fetched later, for many samples at once.
+    fn note(&mut self, index: usize, known: &[Known], now: Nanos) {
         for known in known.chunks(FETCHED) {
             if self.places[index].noted.len() + known.len() > FETCHED {
                 self.fetch();
@@ -452,8 +505,8 @@ impl Worker {
 }
 
 /// All sockets of a namespace that are some flow's.
-fn walk(place: &mut Place, config: &Config) -> io::Result<Vec<(Found, u32)>> {
-    let (mut found, mut known) = (Vec::new(), Vec::new());
+fn walk(place: &mut Place, config: &Config) -> io::Result<Vec<(Found, Known)>> {
+    let mut found = Vec::new();
     let name = place.diag.name().cloned();
     place.diag.walk(&mut |socket| {
         let port = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
@@ -464,26 +517,24 @@ fn walk(place: &mut Place, config: &Config) -> io::Result<Vec<(Found, u32)>> {
         });
         let Some(key) = key else { return };
         let flow = config.flows.iter().position(|flow| *flow == config.sockets[key].flow).unwrap_or(0) as u32;
-        known.push(Known { identity: socket.identity, flow, key });
-        found.push((socket, flow));
+        let known = Known { identity: socket.identity, flow, key };
+        found.push((socket, known));
     })?;
     // The kernel's order is that of its table.
-    found.sort_by_key(|(socket, flow)| (*flow, socket.identity.local_port(), socket.identity.remote_port()));
-    known.sort_by_key(|known| (known.flow, known.identity.local_port(), known.identity.remote_port()));
-    place.known = known;
+    found.sort_by_key(|(_, known)| (known.flow, known.identity.local_port(), known.identity.remote_port()));
+    place.known = found.iter().map(|&(_, known)| known).collect();
     Ok(found)
 }
 
 /// The sockets that the last walk found.
-fn ask(place: &mut Place) -> io::Result<Vec<(Found, u32)>> {
-    let (mut found, mut left) = (Vec::new(), Vec::new());
+fn ask(place: &mut Place) -> io::Result<Vec<(Found, Known)>> {
+    let mut found = Vec::new();
     for known in std::mem::take(&mut place.known) {
         if let Some(socket) = place.diag.ask(&known.identity)? {
-            found.push((socket, known.flow));
-            left.push(known);
+            found.push((socket, known));
         }
     }
-    place.known = left;
+    place.known = found.iter().map(|&(_, known)| known).collect();
     Ok(found)
 }
 
@@ -537,6 +588,40 @@ mod tests {
         assert_eq!(column(batch, "rtt_ns"), (0..80).collect::<Vec<u64>>());
         let delivered = column(batch, "delivered_bytes");
         assert_eq!(delivered[20] + 100, delivered[21], "{delivered:?}");
+    }
+
+    #[test]
+    fn acknowledgements_make_the_rows_of_a_connection_and_the_interval_those_of_many() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let one = TcpStream::connect(listener.local_addr().expect("bound")).expect("a connection");
+        let many = TcpStream::connect(listener.local_addr().expect("bound")).expect("another");
+        let port = |stream: &TcpStream| stream.local_addr().expect("connected").port();
+        let far = one.peer_addr().expect("connected").port();
+        let config = json!({
+            "run_id": 7,
+            "interval_ns": 10 * MILLISECOND,
+            "flows": ["one", "many"],
+            "sockets": [
+                {"flow": "one", "netns": null, "local_port": port(&one), "remote_port": far},
+                {"flow": "many", "netns": null, "local_port": port(&many), "remote_port": null},
+            ],
+            "recoveries": false,
+            "per_ack": true,
+        });
+        let mut sampler = Stepped::new(&config.to_string(), 1000 * MILLISECOND).expect("a sampler");
+        // The first acknowledgement finds the socket, the others ask for it.
+        sampler.acknowledged(3 * MILLISECOND, &[0, 1], &[Some(5), None]);
+        sampler.sample(10 * MILLISECOND, &[]);
+        sampler.acknowledged(14 * MILLISECOND, &[0], &[Some(6), None]);
+        sampler.acknowledged(16 * MILLISECOND, &[1], &[Some(6), Some(7)]);
+        sampler.sample(20 * MILLISECOND, &[]);
+        let (batches, report) = sampler.finish();
+        assert!(report.contains("\"errors\":[]"), "{report}");
+        let (_, batch) = &batches[0];
+        let times: Vec<u64> = column(batch, "t_ns").iter().map(|t| t / MILLISECOND).collect();
+        let ColumnData::Dict { indices, .. } = &batch.columns[2].data else { panic!("flows") };
+        let rows: Vec<_> = times.into_iter().zip(indices.iter().copied()).collect();
+        assert_eq!(rows, [(3, 0), (10, 1), (14, 0), (20, 1)]);
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl Table {
         }
     }
 
+    /// Batches that are complete.
+    pub(super) fn take(&mut self) -> Vec<(&'static str, Batch)> {
+        std::mem::take(&mut self.done)
+    }
+
     /// All batches.
     pub(super) fn finish(&mut self) -> Vec<(&'static str, Batch)> {
         self.cut();

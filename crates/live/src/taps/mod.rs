@@ -4,13 +4,16 @@
 //! to the node and when it left; what is dropped the kernel tells (drop_monitor), with its headers and the time. Nothing is
 //! guessed: a packet that neither left nor was dropped is still in the queue.
 //!
-//! `node` is a node's ring and the packets that are in it, `tally` what becomes of it: rows, metrics of flows, captures.
+//! `node` is a node's ring and the packets that are in it, `tally` what becomes of it: rows, metrics of flows, captures; `backlog`
+//! the queues whose every change is recorded.
 
+mod backlog;
 mod node;
 mod tally;
 
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use contract::table::Batch;
@@ -73,6 +76,19 @@ pub struct Queue {
     /// Delays of a packet in the link besides waiting in the queue, each with the time of the run from which on it
     /// holds. None where nobody knows.
     pub delays: Vec<(Nanos, Option<Nanos>)>,
+    /// Bytes that the queue counts a packet as longer.
+    pub overhead: u32,
+    /// Flows whose packets pass the queue, by number and whether it is those of the flow's sender.
+    pub flows: Vec<(usize, bool)>,
+    /// Whether every change of the queue's backlog is recorded.
+    pub changes: bool,
+}
+
+impl Queue {
+    /// The delay of a packet that comes at `t`, besides waiting in the queue.
+    fn delay(&self, t: Nanos) -> Option<Nanos> {
+        self.delays.iter().rev().find(|(from, _)| *from <= t).and_then(|&(_, delay)| delay)
+    }
 }
 
 /// A capture file.
@@ -133,6 +149,8 @@ pub struct Taps {
     nodes: Vec<Node>,
     captures: Vec<Open>,
     tallies: Tallies,
+    /// Nodes from which flows send.
+    senders: Vec<usize>,
     /// CLOCK_REALTIME at the start of the run.
     zero: Nanos,
     events: Vec<Passed>,
@@ -163,15 +181,23 @@ impl Taps {
             Ok(Open { told: told.clone(), pcap: pcap::Writer::new(file, LinkType::RAW, told.snaplen)? })
         };
         let captures = config.captures.iter().map(open).collect::<io::Result<_>>()?;
-        Ok(Taps { nodes, captures, tallies: Tallies::new(config), zero, events: Vec::new() })
+        let senders = config.flows.iter().map(|flow| flow.from).collect();
+        Ok(Taps { nodes, captures, tallies: Tallies::new(config), senders, zero, events: Vec::new() })
     }
 
-    /// Takes in what has passed since the last look, and what was dropped.
+    /// Descriptors that can be read while a packet of a flow's sender has not been looked at.
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let sends = |node: &&Node| self.senders.contains(&node.number);
+        self.nodes.iter().filter(sends).map(Node::descriptor).collect()
+    }
+
+    /// Takes in what has passed since the last look, and what was dropped; returns rows that are complete.
     ///
     /// # Errors
     /// A capture that cannot be written.
-    pub fn look(&mut self, dropped: &[Dropped]) -> io::Result<()> {
+    pub fn look(&mut self, dropped: &[Dropped]) -> io::Result<Vec<(&'static str, Batch)>> {
         self.events.clear();
+        self.tallies.begin_look();
         for (place, node) in self.nodes.iter_mut().enumerate() {
             let (number, captures, zero) = (node.number, &mut self.captures, self.zero);
             let (host, mut arrived) = (node.is_host, 0);
@@ -206,7 +232,13 @@ impl Taps {
                 self.tallies.passed(t, &mut self.nodes[place], &event);
             }
         }
-        Ok(())
+        let newest = self.events.last().and_then(|(at, ..)| at.checked_sub(self.zero));
+        Ok(self.tallies.settle(newest.unwrap_or(0)))
+    }
+
+    /// Acknowledgements that senders were seen to get in the last look, in order: of each the time of the run and the flow.
+    pub fn acknowledged(&self) -> &[(Nanos, u32)] {
+        self.tallies.acknowledged()
     }
 
     /// Newest round trip of each flow.

@@ -8,6 +8,7 @@ use contract::tables::EventRow;
 use path::Nanos;
 use serde_json::{Value, json};
 
+use super::backlog::{Backlogs, Entry};
 use super::node::{Between, Event, Inside, Node, lane};
 use super::{Config, Queue};
 use crate::emulator::flows::Owner;
@@ -40,7 +41,10 @@ pub(super) struct Tallies {
     way: Vec<Between>,
     /// Newest round trip of each flow.
     newest: Vec<Option<Nanos>>,
-    events: Vec<EventRow>,
+    /// Acknowledgements that came to senders in the present look: the time and the flow.
+    acknowledged: Vec<(Nanos, u32)>,
+    backlogs: Backlogs,
+    recorder: Recorder,
 }
 
 impl Tallies {
@@ -57,12 +61,17 @@ impl Tallies {
             rtt: Histogram::new(10),
             echo: None,
         };
+        let names = config.flows.iter().map(|flow| flow.key.flow.as_str());
+        let links = config.links.iter().map(String::as_str);
+        let changing = config.queues.iter().filter(|queue| queue.changes).map(|queue| queue.link);
         Tallies {
+            recorder: Recorder::new(config.run_id, names, links),
+            backlogs: Backlogs::new(changing),
+            acknowledged: Vec::new(),
             addresses: config.queues.iter().map(|queue| address(&queue.address)).collect(),
             flows: config.flows.iter().map(flow).collect(),
             way: (0..=2 * config.flows.len()).map(|_| Between::default()).collect(),
             newest: vec![None; config.flows.len()],
-            events: Vec::new(),
             config: config.clone(),
         }
     }
@@ -70,13 +79,14 @@ impl Tallies {
     /// A packet came into a node, or left it.
     pub(super) fn passed(&mut self, t: Option<Nanos>, node: &mut Node, event: &Event) {
         let lane = lane(event.owner, self.flows.len());
-        let inside = Inside { event: *event, since: t, waited: Some(0), echo: None };
+        let mut inside = Inside { event: *event, since: t, waited: Some(0), echo: None, queued: None };
         if event.leaving {
             if let Some(before) = node.inside.get_mut(lane).and_then(|lane| lane.leave(event.identity)) {
                 self.left(t, node.number, event, &before, lane);
             }
-        } else if let Some(lane) = node.inside.get_mut(lane) {
-            lane.enter(inside);
+        } else if let Some(queue) = node.ahead(lane) {
+            inside.queued = t.and_then(|t| self.enters(t, queue, event));
+            node.inside[lane].enter(inside);
         }
         if let Some(owner) = event.owner {
             self.at_host(t, node.number, event, owner, inside, lane);
@@ -95,6 +105,10 @@ impl Tallies {
         let owner = inside.event.owner;
         self.way[lane(owner, self.flows.len())].leave(event.identity);
         let Some(t) = t else { return };
+        if let Some(entry) = inside.queued {
+            let bytes = inside.event.headers.bytes + self.config.queues[place].overhead;
+            self.backlogs.dropped(link, entry, t, bytes);
+        }
         if let Some(owner) = owner
             && self.measures(t)
         {
@@ -103,18 +117,28 @@ impl Tallies {
         self.event(t, link, EVENT_DROP, &inside.event);
     }
 
+    /// A packet came to a queue, which it enters when the delay is over. None where nobody wants to know.
+    fn enters(&mut self, t: Nanos, queue: usize, event: &Event) -> Option<Entry> {
+        let queue = &self.config.queues[queue];
+        let entry = t + queue.delay(t).unwrap_or(0);
+        self.backlogs.enters(queue.link, entry, event.headers.bytes + queue.overhead)
+    }
+
     /// A packet left a node in which it had been.
     fn left(&mut self, t: Option<Nanos>, node: usize, event: &Event, before: &Inside, lane: usize) {
         let here = |queue: &&Queue| queue.node == node && queue.interface == event.interface;
         let Some(queue) = self.config.queues.iter().find(here) else { return };
         let (link, since) = (queue.link, before.since.unwrap_or(0));
-        let delay = queue.delays.iter().rev().find(|(from, _)| *from <= since).and_then(|&(_, delay)| delay);
+        let (delay, bytes) = (queue.delay(since), event.headers.bytes + queue.overhead);
         let waited =
             t.zip(before.since).zip(delay).map(|((t, since), delay)| (t - since).saturating_sub(delay));
         if let Some(way) = self.way[lane].find(event.identity) {
             way.waited = way.waited.zip(waited).map(|(so_far, waited)| so_far + waited);
         }
         let marked = event.headers.traffic_class & CE == CE && before.event.headers.traffic_class & CE != CE;
+        if let Some((t, entry)) = t.zip(before.queued) {
+            self.backlogs.left(link, entry, t, bytes, marked);
+        }
         if let Some(t) = t.filter(|_| marked) {
             if let Some(owner) = event.owner
                 && self.measures(t)
@@ -149,6 +173,9 @@ impl Tallies {
         }
         let Some(sent) = self.way[lane].leave(event.identity) else { return };
         let delay = t.zip(sent.since).map(|(now, then)| now - then);
+        if let Some(t) = t.filter(|_| !owner.forward) {
+            self.acknowledged.push((t, u32::from(owner.flow)));
+        }
         if owner.forward {
             if event.headers.payload == 0 || event.headers.flags & SYN != 0 {
                 return;
@@ -167,14 +194,15 @@ impl Tallies {
     }
 
     fn event(&mut self, t: Nanos, link: u32, kind: u32, event: &Event) {
-        self.events.push(EventRow {
+        let row = EventRow {
             t,
             flow: event.owner.map(|owner| u32::from(owner.flow)),
             hop: Some(link),
             kind,
             seq: event.offset,
             value: Some(i64::from(event.headers.payload)),
-        });
+        };
+        self.recorder.event(link, row);
     }
 
     /// Whether the measurement window has a time in it.
@@ -187,12 +215,26 @@ impl Tallies {
         &self.newest
     }
 
-    /// Rows and metrics.
-    pub(super) fn finish(self, end: Nanos) -> (Vec<(&'static str, Batch)>, Value) {
-        let names = self.config.flows.iter().map(|flow| flow.key.flow.as_str());
-        let links = self.config.links.iter().map(String::as_str);
-        let mut recorder = Recorder::new(self.config.run_id, names, links);
-        self.events.into_iter().for_each(|row| recorder.event(row.hop.unwrap_or(0), row));
+    /// Acknowledgements that came to senders since the last call of `begin_look`, in order: of each the time and the flow.
+    pub(super) fn acknowledged(&self) -> &[(Nanos, u32)] {
+        &self.acknowledged
+    }
+
+    pub(super) fn begin_look(&mut self) {
+        self.acknowledged.clear();
+    }
+
+    /// Everything that happened before `now` was told; returns the rows that are complete.
+    pub(super) fn settle(&mut self, now: Nanos) -> Vec<(&'static str, Batch)> {
+        let recorder = &mut self.recorder;
+        self.backlogs.tell(now, |row| recorder.queue(row));
+        recorder.take()
+    }
+
+    /// Rows that are left, and metrics.
+    pub(super) fn finish(mut self, end: Nanos) -> (Vec<(&'static str, Batch)>, Value) {
+        let recorder = &mut self.recorder;
+        self.backlogs.tell_before(end, |row| recorder.queue(row));
         recorder.finish(end);
         let flow = |flow: &Flow| {
             json!({
@@ -204,7 +246,7 @@ impl Tallies {
                 "rtt": flow.rtt.metrics(),
             })
         };
-        (recorder.take(), self.flows.iter().map(flow).collect())
+        (self.recorder.take(), self.flows.iter().map(flow).collect())
     }
 }
 

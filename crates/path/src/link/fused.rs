@@ -43,9 +43,15 @@ impl Fused {
     #[inline]
     pub(super) fn accept<P: Packet>(&mut self, at: Nanos, packet: P, out: &mut impl Output<P>) {
         match self.pass(at, packet.bytes()) {
-            Some((arrival, waited)) => out.forward(arrival, packet, waited),
+            Some((arrival, waited)) => out.forward(arrival, packet, waited, self.sent()),
             None => out.dropped(at, &packet, DropReason::Overlimit),
         }
+    }
+
+    /// Time when the last packet's transmission ends.
+    #[inline]
+    pub(super) fn sent(&self) -> Nanos {
+        self.server.free_at()
     }
 
     /// Returns when a packet of `bytes` reaches the far end and how long it waits. None if it is dropped.

@@ -58,7 +58,8 @@ impl Netem {
         self.counters.backlog_bytes += u64::from(len);
         self.counters.backlog_packets += 1;
         self.report(at, out);
-        out.forward(depart, packet, waited);
+        // skb_orphan_partial: its sender counts a packet as sent from here on.
+        out.forward(depart, packet, waited, at);
     }
 
     /// Removes the packets that have left at or before `now`.

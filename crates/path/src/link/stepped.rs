@@ -379,7 +379,7 @@ impl<P: Packet + 'static> Stepped<P> {
         self.counters.packets += 1;
         self.counters.bytes += u64::from(item.len);
         self.counters.busy_ns += depart - start;
-        out.forward(self.wire.carry(depart), item.packet, start - item.arrived);
+        out.forward(self.wire.carry(depart), item.packet, start - item.arrived, depart);
     }
 
     /// Bytes and packets that wait.

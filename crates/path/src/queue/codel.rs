@@ -5,7 +5,7 @@
 
 use params::Param;
 
-use super::{ByteQueue, LinkContext, Place, Qdisc, Sink, Source, Store, mark};
+use super::{ByteQueue, LinkContext, Place, Qdisc, Queued, Sink, Source, Store, mark};
 use crate::packet::{DropReason, Nanos, Packet};
 
 // Defaults of codel_params_init and codel_init: RFC 8289 section 4.3 and 4.4 for target and interval.
@@ -58,6 +58,13 @@ impl<P: Packet> Qdisc<P> for Codel {
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
         self.state.dequeue(&self.params, now, store, &mut self.queue, sink)
+    }
+
+    /// Linux lets such a packet bypass the discipline. It waits for no time, which ends the dropping state.
+    fn pass(&mut self, _now: Nanos, _item: &Queued<P>) -> bool {
+        self.state.first_above = None;
+        self.state.dropping = false;
+        self.limit > 0
     }
 
     fn backlog_bytes(&self) -> u64 {

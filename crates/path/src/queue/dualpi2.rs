@@ -1,10 +1,13 @@
 //! DualPI2, the dual-queue coupled AQM for L4S (RFC 9332 appendix A) as Linux carries it out (net/sched/sch_dualpi2.c):
-//! drops at dequeue, step marking by sojourn time.
+//! drops at dequeue or at enqueue, step marking by sojourn time or by packets.
+
+use std::collections::VecDeque;
 
 use params::{Param, Unit};
 use rand_core::RngCore;
 
-use super::{ByteQueue, LinkContext, Place, Qdisc, Sink, Source, Store, mark};
+use super::drr::truesize;
+use super::{ByteQueue, LinkContext, Place, Qdisc, Queued, Sink, Source, Store, mark};
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 
@@ -22,20 +25,35 @@ params::parameters! {
         alpha_ppb: u64 = gain("alpha").default(160_000_000),
         /// Weight of the delay's change, in the same unit.
         beta_ppb: u64 = gain("beta").default(3_200_000_000),
+        /// Memory of both queues, as Linux accounts for it.
+        memlimit_bytes: u64 = Param::bytes("memlimit")
+            .range(0, u32::MAX as u64)
+            .because("tc has 32 bits for it")
+            .otherwise("2 limit (MTU + overhead)"),
         /// L4S packets that waited longer are marked always.
         step_thresh_ns: u64 = Param::time("step_thresh").default(1_000_000),
+        /// L4S packets are marked while more packets are left in the L queue, in place of `step_thresh`.
+        step_packets: Option<u32> = Param::new("step_packets", Unit::Packets).otherwise("none"),
+        /// The step is for L4S packets that find at least so many in the L queue.
+        min_qlen_step_packets: u32 = Param::new("min_qlen_step", Unit::Packets).default(0),
         /// L4S packets are marked with so many times the base probability.
         coupling_factor: u32 = Param::count("coupling_factor", 1, 255).default(2),
         /// Drop from both queues when L4S marking saturates (tc: `overflow` keeps marking and lets the limit drop).
         drop_on_overload: bool = Param::flag("drop_on_overload").default(1),
+        /// Decide on drops and marks of the base probability when a packet comes, not when it leaves.
+        drop_enqueue: bool = Param::flag("drop_enqueue").default(0),
+        /// Put all ECN-capable packets into the L queue, also those of ECT(0).
+        any_ect: bool = Param::flag("any_ect").default(0),
         /// Share of the classic queue while both have packets, percent.
         classic_protection: u32 = Param::count("classic_protection", 0, 100).default(10),
+        /// Cut super-packets of live hosts before they are queued; packets of the model are none.
+        split_gso: bool = Param::flag("split_gso").default(1),
     }
     besides {
-        /// Memory of both queues.
-        Param::bytes("memlimit").nobody(),
-        /// Split super-packets.
-        Param::flag("split_gso").nobody(),
+        /// Largest round trip to be stable at: `alpha`, `beta`, `target` and `tupdate`, where not given, follow from both by RFC 9332.
+        Param::time("max_rtt").above_zero().otherwise("6 typical_rtt, if that is given").derives(),
+        /// Round trip of most traffic, which the delay aimed at is then.
+        Param::time("typical_rtt").above_zero().otherwise("max_rtt / 6, if that is given").derives(),
     }
 }
 
@@ -63,6 +81,10 @@ pub(super) struct Dualpi2 {
     random: Xoshiro256PlusPlus,
     classic: ByteQueue,
     l4s: ByteQueue,
+    /// Memory of the packets of both.
+    memory: u64,
+    /// Whether the step is for each packet of the L queue, where it is not for all.
+    stepped: VecDeque<bool>,
     /// Base probability p'.
     base: u64,
     /// Larger of the queues' delays at the last update.
@@ -82,6 +104,8 @@ impl Dualpi2 {
             random: link.random,
             classic: ByteQueue::default(),
             l4s: ByteQueue::default(),
+            memory: 0,
+            stepped: VecDeque::new(),
             base: 0,
             delay_old: 0,
             credit: 0,
@@ -151,14 +175,14 @@ impl Dualpi2 {
         (self.random.next_u64() >> 32) < probability
     }
 
-    /// Whether a packet just taken from its queue is to be dropped; it may be marked instead.
+    /// Whether a packet that comes, or was just taken from its queue, is to be dropped; it may be marked instead.
     fn drops<P: Packet>(&mut self, now: Nanos, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
         if self.classic.bytes + self.l4s.bytes < 2 * u64::from(self.mtu) {
             return false;
         }
         let coupled = self.base * u64::from(self.config.coupling_factor);
         let overload = coupled > ONE;
-        if !is_l4s(packet) {
+        if !self.is_l4s(packet) {
             // The square of the base probability, as two rolls.
             let hit = self.hit(self.base) && self.hit(self.base);
             return hit && (overload || !mark(now, packet, sink));
@@ -171,23 +195,51 @@ impl Dualpi2 {
         }
         false
     }
-}
 
-/// The L queue takes ECT(1) and CE (RFC 9331 section 5.1).
-fn is_l4s(packet: &impl Packet) -> bool {
-    matches!(packet.ecn(), Ecn::Ect1 | Ecn::Ce)
+    /// Whether a packet is for the L queue, which takes ECT(1) and CE (RFC 9331 section 5.1).
+    fn is_l4s(&self, packet: &impl Packet) -> bool {
+        match packet.ecn() {
+            Ecn::NotEct => false,
+            Ecn::Ect0 => self.config.any_ect,
+            Ecn::Ect1 | Ecn::Ce => true,
+        }
+    }
+
+    /// Marks a packet just taken from the L queue if it waited for too long, or too many packets wait behind it.
+    fn step<P: Packet>(&self, now: Nanos, item: &mut Queued<P>, sink: &mut dyn Sink<P>) {
+        let beyond = match self.config.step_packets {
+            Some(packets) => self.l4s.packets > packets,
+            None => now - item.arrived > self.config.step_thresh_ns,
+        };
+        if beyond && item.packet.ecn() != Ecn::Ce {
+            mark(now, &mut item.packet, sink);
+        }
+    }
 }
 
 impl<P: Packet> Qdisc<P> for Dualpi2 {
     fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         self.catch_up(now, store);
-        if self.waiting() >= self.config.limit_packets {
+        let memory = self.memory + truesize(store[place].len);
+        if self.waiting() >= self.config.limit_packets || memory > self.config.memlimit_bytes {
             store.discard(now, place, DropReason::Overlimit, sink);
-        } else if is_l4s(&store[place].packet) {
-            self.l4s.push(place, store);
-        } else {
-            self.classic.push(place, store);
+            return;
         }
+        // A mark made here does not put a packet into the other queue.
+        let is_l4s = self.is_l4s(&store[place].packet);
+        if self.config.drop_enqueue && self.drops(now, &mut store[place].packet, sink) {
+            store.discard(now, place, DropReason::Aqm, sink);
+            return;
+        }
+        self.memory = memory;
+        if !is_l4s {
+            self.classic.push(place, store);
+            return;
+        }
+        if self.config.min_qlen_step_packets > 0 {
+            self.stepped.push_back(self.l4s.packets >= self.config.min_qlen_step_packets);
+        }
+        self.l4s.push(place, store);
     }
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, sink: &mut dyn Sink<P>) -> Option<Place> {
@@ -201,7 +253,9 @@ impl<P: Packet> Qdisc<P> for Dualpi2 {
                 self.reset_credit();
                 return None;
             };
-            if self.drops(now, &mut store[place].packet, sink) {
+            self.memory -= truesize(store[place].len);
+            let in_step = from_l4s && self.stepped.pop_front().unwrap_or(true);
+            if !self.config.drop_enqueue && self.drops(now, &mut store[place].packet, sink) {
                 store.discard(now, place, DropReason::Aqm, sink);
                 continue;
             }
@@ -214,8 +268,8 @@ impl<P: Packet> Qdisc<P> for Dualpi2 {
                 _ => 0,
             };
             self.credit += credit * i64::from(item.len);
-            if from_l4s && item.packet.ecn() != Ecn::Ce && now - item.arrived > self.config.step_thresh_ns {
-                mark(now, &mut item.packet, sink);
+            if in_step {
+                self.step(now, item, sink);
             }
             if self.waiting() == 0 {
                 self.reset_credit();
@@ -239,7 +293,6 @@ mod tests {
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
     use rand_core::SeedableRng;
 
-    use super::super::Queued;
     use super::*;
 
     /// Gains, target, period, first base probability, arrival of a packet that waits (none: the queue is empty).
@@ -259,10 +312,16 @@ mod tests {
             tupdate_ns: tupdate,
             alpha_ppb: alpha,
             beta_ppb: beta,
+            memlimit_bytes: 1 << 20,
             step_thresh_ns: 1_000_000,
+            step_packets: None,
+            min_qlen_step_packets: 0,
             coupling_factor: 2,
             drop_on_overload: overload,
+            drop_enqueue: false,
+            any_ect: false,
             classic_protection: 10,
+            split_gso: true,
         };
         let random = Xoshiro256PlusPlus::seed_from_u64(1);
         let mut dualpi2 = Dualpi2::new(&config, LinkContext { mtu: 1514, rate_bps: Some(1_000_000), random });

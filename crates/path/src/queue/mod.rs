@@ -8,10 +8,12 @@ use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
 
 mod cake;
+mod choke;
 mod codel;
 mod drr;
 mod dualpi2;
 mod fifo;
+mod fq;
 mod fq_codel;
 mod fq_pie;
 mod pie;
@@ -214,6 +216,8 @@ disciplines! {
     FqPie = fq_pie::FqPieConfig => fq_pie::FqPie::new,
     Cake = cake::CakeConfig => cake::Cake::new,
     Dualpi2 = dualpi2::Dualpi2Config => dualpi2::Dualpi2::new,
+    Choke = choke::ChokeConfig => choke::Choke::new,
+    Fq = fq::FqConfig => fq::Fq::new,
 }
 
 #[cfg(test)]
@@ -259,7 +263,9 @@ mod tests {
             queue(&format!(
                 r#"{{"kind": "dualpi2", "limit_packets": 10000, "target_ns": 15000000, "tupdate_ns": 16000000,
                     "alpha_ppb": 160000000, "beta_ppb": 3200000000, "coupling_factor": {coupling},
-                    "step_thresh_ns": 1000000, "classic_protection": {protection}, "drop_on_overload": true}}"#
+                    "memlimit_bytes": 1000000, "step_thresh_ns": 1000000, "step_packets": null,
+                    "min_qlen_step_packets": 0, "classic_protection": {protection}, "drop_on_overload": true,
+                    "drop_enqueue": false, "any_ect": false, "split_gso": true}}"#
             ))
         };
         assert_eq!(dualpi2(2, 10).check(), Ok(()));

@@ -61,14 +61,8 @@ pub(super) struct Red {
     config: RedConfig,
     queue: ByteQueue,
     random: Xoshiro256PlusPlus,
-    /// The averaging weight is 2^-`weight_log`.
-    weight_log: u32,
-    /// Average queue in bytes, times 2^`weight_log`.
-    average: u64,
-    /// Time when the queue became empty.
-    idle_since: Option<Nanos>,
-    /// Time in which an average packet is sent at `bandwidth_bps`.
-    packet_time: Nanos,
+    /// Average number of bytes that wait.
+    average: Average,
     /// Packets since the last drop while the average is between the thresholds. None: below, or above.
     count: Option<u64>,
     /// Uniform draw of 2^32 that decides after how many packets the next one is dropped.
@@ -77,26 +71,43 @@ pub(super) struct Red {
     adapt_next: Nanos,
 }
 
-impl Red {
-    pub(super) fn new(config: &RedConfig, link: LinkContext) -> Self {
-        Red {
-            weight_log: weight_log(config),
-            packet_time: (config.avpkt_bytes * 8 * ONE / config.bandwidth_bps).max(1),
-            probability: u64::from(config.probability_ppb),
-            config: config.clone(),
-            queue: ByteQueue::default(),
-            random: link.random,
-            average: 0,
-            idle_since: Some(0),
-            count: None,
-            draw: 0,
-            adapt_next: ADAPT,
-        }
+/// The average of a queue's length, which decays while it is empty.
+pub(super) struct Average {
+    /// The averaging weight is 2^-`weight_log`.
+    pub(super) weight_log: u32,
+    /// Average times 2^`weight_log`.
+    pub(super) scaled: u64,
+    /// Time when the queue became empty.
+    idle_since: Option<Nanos>,
+    /// Time in which an average packet is sent.
+    packet_time: Nanos,
+}
+
+impl Average {
+    /// The average of a queue whose packets have so many bytes on average, and are sent at such a rate.
+    pub(super) fn new(weight_log: u32, avpkt_bytes: u64, bandwidth_bps: u64) -> Average {
+        let packet_time = (avpkt_bytes * 8 * ONE / bandwidth_bps).max(1);
+        Average { weight_log, scaled: 0, idle_since: Some(0), packet_time }
+    }
+
+    /// Takes in the length that an arriving packet finds.
+    pub(super) fn update(&mut self, now: Nanos, length: u64) {
+        self.scaled = if self.idle_since.is_some() {
+            self.decayed(now)
+        } else {
+            self.scaled + length - (self.scaled >> self.weight_log)
+        };
+        self.idle_since = None;
+    }
+
+    /// The queue is empty.
+    pub(super) fn idle(&mut self, now: Nanos) {
+        self.idle_since.get_or_insert(now);
     }
 
     /// The average as of `now`. While the queue is empty it decays as if small packets had arrived.
     fn decayed(&self, now: Nanos) -> u64 {
-        let Some(since) = self.idle_since else { return self.average };
+        let Some(since) = self.idle_since else { return self.scaled };
         let mut packets = (now - since) / self.packet_time;
         // (1 - weight) ^ packets, of 2^32, by squaring.
         let (mut factor, mut power) = (1_u64 << 32, (1_u64 << 32) - (1_u64 << (32 - self.weight_log)));
@@ -107,7 +118,23 @@ impl Red {
             power = (power * power) >> 32;
             packets >>= 1;
         }
-        ((u128::from(self.average) * u128::from(factor)) >> 32) as u64
+        ((u128::from(self.scaled) * u128::from(factor)) >> 32) as u64
+    }
+}
+
+impl Red {
+    pub(super) fn new(config: &RedConfig, link: LinkContext) -> Self {
+        let weight = weight_log(config.min_bytes, config.burst_packets, config.avpkt_bytes);
+        Red {
+            average: Average::new(weight, config.avpkt_bytes, config.bandwidth_bps),
+            probability: u64::from(config.probability_ppb),
+            config: config.clone(),
+            queue: ByteQueue::default(),
+            random: link.random,
+            count: None,
+            draw: 0,
+            adapt_next: ADAPT,
+        }
     }
 
     fn adapt(&mut self, now: Nanos) {
@@ -115,7 +142,7 @@ impl Red {
             return;
         }
         while self.adapt_next <= now {
-            let average = self.decayed(self.adapt_next) >> self.weight_log;
+            let average = self.average.decayed(self.adapt_next) >> self.average.weight_log;
             let fifth = (self.config.max_bytes - self.config.min_bytes) / 5;
             let before = self.probability;
             if average > self.config.min_bytes + 3 * fifth && self.probability <= ONE / 2 {
@@ -125,7 +152,10 @@ impl Red {
             }
             self.adapt_next += ADAPT;
             let is_low = average < self.config.min_bytes + 2 * fifth;
-            if self.probability == before && (is_low || self.idle_since.is_none()) && self.adapt_next <= now {
+            if self.probability == before
+                && (is_low || self.average.idle_since.is_none())
+                && self.adapt_next <= now
+            {
                 // The average stays or falls, so that nothing changes any more: the rest of the time is skipped.
                 self.adapt_next += (now - self.adapt_next) / ADAPT * ADAPT;
             }
@@ -134,16 +164,17 @@ impl Red {
 
     /// Whether the packet passes, is to be marked or dropped, or is to be dropped even if it could be marked.
     fn verdict(&mut self) -> Verdict {
-        let Red { config, weight_log, average, .. } = self;
-        if *average < config.min_bytes << *weight_log {
+        let config = &self.config;
+        let Average { weight_log, scaled: average, .. } = self.average;
+        if average < config.min_bytes << weight_log {
             self.count = None;
             return Verdict::Pass;
         }
-        if *average >= config.max_bytes << *weight_log {
+        if average >= config.max_bytes << weight_log {
             self.count = None;
             return Verdict::Forced;
         }
-        let above = (*average - (config.min_bytes << *weight_log)) >> *weight_log;
+        let above = (average - (config.min_bytes << weight_log)) >> weight_log;
         let range = config.max_bytes - config.min_bytes;
         match self.count {
             None => {
@@ -177,12 +208,7 @@ enum Verdict {
 impl<P: Packet> Qdisc<P> for Red {
     fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         self.adapt(now);
-        self.average = if self.idle_since.is_some() {
-            self.decayed(now)
-        } else {
-            self.average + self.queue.bytes - (self.average >> self.weight_log)
-        };
-        self.idle_since = None;
+        self.average.update(now, self.queue.bytes);
         let dropped = match self.verdict() {
             Verdict::Pass => false,
             Verdict::Forced if self.config.harddrop => true,
@@ -199,15 +225,15 @@ impl<P: Packet> Qdisc<P> for Red {
             return;
         }
         if self.queue.items.is_empty() {
-            self.idle_since = Some(now);
+            self.average.idle(now);
         }
     }
 
     fn dequeue(&mut self, now: Nanos, store: &mut Store<P>, _sink: &mut dyn Sink<P>) -> Option<Place> {
         self.adapt(now);
         let place = self.queue.pop(store);
-        if self.queue.items.is_empty() && self.idle_since.is_none() {
-            self.idle_since = Some(now);
+        if self.queue.items.is_empty() {
+            self.average.idle(now);
         }
         place
     }
@@ -223,9 +249,9 @@ impl<P: Packet> Qdisc<P> for Red {
 
 /// The smallest weight 2^-n with which a burst that starts at an empty queue does not bring the average to `min`:
 /// burst + 1 - min / avpkt <= (1 - (1 - W)^burst) / W (section 6 of the paper; iproute2 tc_red_eval_ewma).
-fn weight_log(config: &RedConfig) -> u32 {
-    let burst = config.burst_packets as f64;
-    let needed = burst + 1.0 - config.min_bytes as f64 / config.avpkt_bytes as f64;
+pub(super) fn weight_log(min_bytes: u64, burst_packets: u64, avpkt_bytes: u64) -> u32 {
+    let burst = burst_packets as f64;
+    let needed = burst + 1.0 - min_bytes as f64 / avpkt_bytes as f64;
     let fits = |log: &u32| {
         let weight = 1.0 / f64::from(1 << log);
         needed <= (1.0 - libm::pow(1.0 - weight, burst)) / weight
@@ -241,21 +267,8 @@ mod tests {
     /// example of tc-red(8), whose weight of 1 / 2^n must let the burst pass).
     #[test]
     fn the_weight_lets_the_burst_pass() {
-        let config = |burst_packets| RedConfig {
-            limit_bytes: 400_000,
-            min_bytes: 30_000,
-            max_bytes: 90_000,
-            avpkt_bytes: 1000,
-            burst_packets,
-            probability_ppb: 20_000_000,
-            bandwidth_bps: 10_000_000,
-            ecn: false,
-            harddrop: false,
-            nodrop: false,
-            adaptive: false,
-        };
         for burst in [35, 55, 100, 300] {
-            let log = weight_log(&config(burst));
+            let log = weight_log(30_000, burst, 1000);
             // The average after `burst` packets of 1000 bytes that arrive at once, one by one.
             let average = |log: u32| {
                 let weight = 1.0 / f64::from(1 << log);

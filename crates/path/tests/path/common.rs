@@ -19,12 +19,25 @@ pub struct Pkt {
     pub corrupt: bool,
     /// Time in the queue, as the link added it up.
     pub waited: u64,
+    /// End of its transmission, as the link told it.
+    pub sent: u64,
 }
 
 impl Pkt {
     pub fn new(id: u32, bytes: u32) -> Self {
         let payload = bytes.saturating_sub(40);
-        Pkt { id, bytes, payload, flow: 0, src: 0, dst: 1, ecn: Ecn::NotEct, corrupt: false, waited: 0 }
+        Pkt {
+            id,
+            bytes,
+            payload,
+            flow: 0,
+            src: 0,
+            dst: 1,
+            ecn: Ecn::NotEct,
+            corrupt: false,
+            waited: 0,
+            sent: 0,
+        }
     }
 }
 
@@ -74,8 +87,8 @@ pub(crate) struct Log {
 }
 
 impl Output<Pkt> for Log {
-    fn forward(&mut self, at: u64, packet: Pkt, waited: u64) {
-        let packet = Pkt { waited, ..packet };
+    fn forward(&mut self, at: u64, packet: Pkt, waited: u64, sent: u64) {
+        let packet = Pkt { waited, sent, ..packet };
         self.forwarded.push((at, packet));
     }
     fn dropped(&mut self, at: u64, packet: &Pkt, why: DropReason) {
@@ -179,7 +192,9 @@ pub(crate) fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Opti
     let mut log = Log::default();
     for (at, packet) in &feed.arrivals {
         match link.pass(*at, packet.bytes) {
-            Some((arrival, waited)) => log.forwarded.push((arrival, Pkt { waited, ..packet.clone() })),
+            Some((arrival, waited)) => {
+                log.forwarded.push((arrival, Pkt { waited, sent: link.sent(), ..packet.clone() }));
+            }
             None => log.dropped.push((*at, packet.id, DropReason::Overlimit)),
         }
     }

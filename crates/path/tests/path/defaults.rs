@@ -12,8 +12,15 @@ pub(crate) fn queue(kind: &Kind) -> QueueConfig {
             ("red", "min_bytes") => 33_333,
             ("red", "max_bytes") => 100_000,
             ("red", "burst_packets") => 55,
+            ("choke", "limit_packets") => 1000,
+            ("choke", "min_packets") => 83,
+            ("choke", "max_packets") => 250,
+            ("choke", "burst_packets") => 138,
+            ("fq", "quantum_bytes") => 3000,
+            ("fq", "initial_quantum_bytes") => 15_000,
             (_, "quantum_bytes") => 1500,
             ("cake", "memlimit_bytes") => 10_240 * 1500,
+            ("dualpi2", "memlimit_bytes") => 10_000 * 2 * 1500,
             _ => return None,
         };
         Some(derived.into())

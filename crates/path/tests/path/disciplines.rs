@@ -69,6 +69,24 @@ fn dualpi2() {
     check(include_str!("vectors/dualpi2.txt"));
     check(include_str!("vectors/dualpi2-overflow.txt"));
     check(include_str!("vectors/dualpi2-wide-step.txt"));
+    check(include_str!("vectors/dualpi2-packets.txt"));
+    check(include_str!("vectors/dualpi2-enqueue.txt"));
+}
+
+#[test]
+fn choke() {
+    check(include_str!("vectors/choke.txt"));
+    check(include_str!("vectors/choke-ecn.txt"));
+    check(include_str!("vectors/choke-full.txt"));
+}
+
+#[test]
+fn fq() {
+    check(include_str!("vectors/fq.txt"));
+    check(include_str!("vectors/fq-limits.txt"));
+    check(include_str!("vectors/fq-threshold.txt"));
+    check(include_str!("vectors/fq-maxrate.txt"));
+    check(include_str!("vectors/fq-slow.txt"));
 }
 
 #[test]
@@ -86,7 +104,7 @@ struct Lines {
 }
 
 impl Output<Pkt> for Lines {
-    fn forward(&mut self, _at: u64, packet: Pkt, waited: u64) {
+    fn forward(&mut self, _at: u64, packet: Pkt, waited: u64, _sent: u64) {
         let start = self.arrived[packet.id as usize] + waited;
         self.lines.push(format!("start {start} {}", packet.id));
     }

@@ -175,7 +175,7 @@ struct Behind {
 }
 
 impl Output<Pkt> for Vec<(u64, Pkt)> {
-    fn forward(&mut self, at: u64, packet: Pkt, _waited: u64) {
+    fn forward(&mut self, at: u64, packet: Pkt, _waited: u64, _sent: u64) {
         self.push((at, packet));
     }
     fn dropped(&mut self, _at: u64, packet: &Pkt, why: DropReason) {
@@ -185,7 +185,7 @@ impl Output<Pkt> for Vec<(u64, Pkt)> {
 }
 
 impl Output<Pkt> for Behind {
-    fn forward(&mut self, _at: u64, _packet: Pkt, _waited: u64) {
+    fn forward(&mut self, _at: u64, _packet: Pkt, _waited: u64, _sent: u64) {
         self.forwarded += 1;
     }
     fn dropped(&mut self, _at: u64, _packet: &Pkt, _why: DropReason) {

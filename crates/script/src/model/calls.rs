@@ -3,7 +3,7 @@
 use tcp::{Endpoint, Nanos, State};
 use wire::codec::Ends;
 
-use super::{Connection, HEADERS, Kind, Model, Settings, Socket, Times, Waiting};
+use super::{Connection, Kind, Model, Settings, Socket, Times, Waiting};
 use crate::errno::Errno;
 use crate::packet::{LOCAL, PORT, REMOTE};
 use crate::script::{Call, O_NONBLOCK, O_RDWR, OptionValue, POLL_BITS, PollFd, SocketOption};
@@ -354,7 +354,7 @@ impl Model {
 
     fn get_option(&mut self, fd: i32, option: SocketOption) -> Result<OptionValue, Errno> {
         let cc = self.cc.clone();
-        let mss = self.mtu - HEADERS;
+        let mss = self.mss;
         let socket = self.sockets.get(&fd).ok_or(Errno::EBADF)?;
         let settings = &socket.settings;
         let number = match option {

@@ -38,7 +38,9 @@ pub(super) fn tcp_info(
         Phase::Recovery => 3,
         Phase::Loss => 4,
     };
-    let options = i64::from(timestamps) | i64::from(sack) << 1 | i64::from(info.ecn) << 3;
+    let scales = connection.endpoint.scales_windows();
+    let options =
+        [timestamps, sack, scales, info.ecn].into_iter().rev().fold(0, |bits, on| bits << 1 | i64::from(on));
     let infinite =
         if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;

@@ -30,6 +30,18 @@ impl Parser<'_> {
                 }
                 options.mtu = mtu as u16;
             }
+            "ip_version" => match &*value {
+                // Sockets of IPv6 that carry packets of IPv4 differ in nothing that a script sees.
+                "ipv4" | "ipv4-mapped-ipv6" => options.ipv6 = false,
+                "ipv6" => options.ipv6 = true,
+                _ => {
+                    return Err(Problem::value(
+                        "--ip_version",
+                        format!("`{value}`"),
+                        "ipv4, ipv4-mapped-ipv6 or ipv6",
+                    ));
+                }
+            },
             "non_fatal" => {
                 for kind in value.split(',').map(str::trim) {
                     match kind {
@@ -94,8 +106,6 @@ fn number(name: &str, value: &str, max: u64) -> Parsed<u64> {
 /// Accepts options that change nothing here, and refuses all others.
 fn without_effect(name: &str, value: &str) -> Parsed<()> {
     match name {
-        "ip_version" if value == "ipv4" => Ok(()),
-        "ip_version" => Err(Problem::refused(format!("--ip_version={value}"), "only ipv4 is supported")),
         "code_format" if value != "python" => {
             Err(Problem::refused(format!("--code_format={value}"), "only python is understood"))
         }

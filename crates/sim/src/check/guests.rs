@@ -1,6 +1,6 @@
 //! Whether a scenario asks of guests what they can do: every refusal is one line.
 
-use contract::scenario::{App, Ecn, Flow, Host, Scenario};
+use contract::scenario::{App, Ecn, Flow, Host, IpVersion, Scenario};
 use guest::{GuestStack, Kind, LONGER_HEADERS};
 
 use crate::Outside;
@@ -44,6 +44,9 @@ pub(super) fn check_host(host: &Host, stack: &GuestStack) -> Result<(), HostErro
         Kind::Datagrams => ("datagrams", "datagrams one by one"),
         Kind::Packets => ("packets", "packets one by one"),
     };
+    if stack.kind == Kind::Packets && host.ip != IpVersion::Ipv4 {
+        return refused("ip", "found ipv6; expected ipv4, as it takes and gives packets of IPv4".to_owned());
+    }
     if host.nic.tso {
         return refused("nic.tso", format!("found true; expected false, as it sends {each}"));
     }

@@ -190,6 +190,7 @@ impl Simulation {
         let profile = machine.stack.kernel()?;
         let config = Config {
             clock: machine.clock,
+            ip_header: machine.ip.header(),
             mss: machine.mss,
             ecn: machine.ecn,
             tso: machine.tso,

@@ -1,6 +1,6 @@
 //! Flows of datagrams, and their echoes.
 
-use apps::{HEADERS, Sent};
+use apps::Sent;
 use contract::ids::FlowId;
 use contract::kinds::sample;
 use contract::tables::SampleRow;
@@ -22,7 +22,7 @@ impl Simulation {
         let packet = Packet {
             segment: Segment { offset: number, len: payload, frames: 1, ecn, ..Segment::default() },
             sent_at: self.now,
-            bytes: HEADERS + payload,
+            bytes: run.datagram_bytes(payload),
             connection: flow.accepting(),
             src: run.from,
             dst: run.to,

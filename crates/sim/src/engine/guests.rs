@@ -1,6 +1,6 @@
 //! Flows of guests: their packets, their datagrams, whose bytes are kept beside the network, and their applications.
 
-use apps::{End, HEADERS, Socket as _};
+use apps::{DATAGRAM_HEADER, End, Socket as _};
 use contract::ids::{ConnectionId, FlowId, HostId};
 use contract::kinds::event_of;
 use contract::scenario::Scenario;
@@ -21,9 +21,6 @@ use crate::packet::{Packet, ports};
 use crate::socket::Talking;
 use crate::transport::{Datagrams, GuestEnd, PacketLog, Sent, Transport};
 
-/// Headers of IPv4 and TCP, bytes: what a host's MSS is below the MTU of its link.
-pub(super) const TCP_HEADERS: u16 = 40;
-
 /// Packets that a guest may send at one time.
 const WITHOUT_END: u32 = 1 << 20;
 
@@ -43,7 +40,7 @@ impl Simulation {
         let machine = &mut self.hosts[host.index()];
         let purpose = if connection.is_opening() { "open" } else { "accept" };
         let [remote_port, local_port] = guest_ports(connection);
-        let payload = u32::from(machine.mss) + u32::from(TCP_HEADERS) - HEADERS;
+        let payload = machine.mtu() - machine.ip.header() - DATAGRAM_HEADER;
         let setup = Setup {
             number: connection.0,
             opening: connection.is_opening(),
@@ -80,7 +77,7 @@ impl Simulation {
             let ends = codec::Ends { src: address(packet.src), dst: address(packet.dst), sport, dport };
             let whole = Payload::Zeros { snaplen: u32::MAX };
             self.guest_packet.clear();
-            codec::write_ipv4(&mut self.guest_packet, &packet.segment, &ends, layout, 0, whole);
+            codec::write(&mut self.guest_packet, &packet.segment, &ends, layout, 0, whole);
             end.guest.handle(self.now, &self.guest_packet, packet.segment.ecn);
         } else {
             let Some(bytes) = self.take_bytes(connection, packet.segment.offset) else { return };
@@ -173,16 +170,18 @@ impl Simulation {
 
     /// Puts on the wire whatever a guest has to send; returns whether there was anything.
     fn send_guest_packets(&mut self, connection: ConnectionId) -> bool {
-        let ends = self.flows[connection.flow().index()].ends[connection.side() as usize];
+        let run = &self.flows[connection.flow().index()];
+        let (ends, headers) = (run.ends[connection.side() as usize], run.datagram_bytes(0));
         if self.trouble.get().is_some() {
             // The run is lost, and ends at the next look.
             return false;
         }
-        let mtu = u32::from(self.hosts[ends.src.index()].mss) + u32::from(TCP_HEADERS);
+        let mtu = self.hosts[ends.src.index()].mtu();
         let mut sent = 0;
         while let Transport::Guest(end) = &mut self.connections[connection.index()] {
             let polled = match &mut end.sent {
-                Sent::Datagrams(datagrams) => poll_datagram(&mut *end.guest, datagrams, end.marks, self.now),
+                Sent::Datagrams(datagrams) => poll_datagram(&mut *end.guest, datagrams, end.marks, self.now)
+                    .map(|segment| Ok((segment, headers + segment.len))),
                 Sent::Packets(log) => poll_packet(&mut *end.guest, log, &mut self.guest_packet, self.now),
             };
             let wrong = match polled {
@@ -275,13 +274,13 @@ impl Simulation {
     }
 }
 
-/// The next datagram of a guest, whose bytes are kept in `datagrams`, and the length of its packet.
+/// The next datagram of a guest, whose bytes are kept in `datagrams`.
 fn poll_datagram(
     guest: &mut dyn Guest,
     datagrams: &mut Datagrams,
     marks: bool,
     now: Nanos,
-) -> Option<Result<(Segment, u32), NotTcp>> {
+) -> Option<Segment> {
     let mut bytes = datagrams.buffer();
     let Some(ecn) = guest.poll_transmit(now, &mut bytes) else {
         datagrams.give_back(bytes);
@@ -290,7 +289,7 @@ fn poll_datagram(
     let len = bytes.len() as u32;
     let offset = datagrams.send(bytes);
     let ecn = if marks { ecn } else { wire::Ecn::NotEct };
-    Some(Ok((Segment { offset, len, frames: 1, ecn, ..Segment::default() }, HEADERS + len)))
+    Some(Segment { offset, len, frames: 1, ecn, ..Segment::default() })
 }
 
 /// The next packet of a guest, and its length.

@@ -1,6 +1,6 @@
 //! Flows of real-time media: packets there, reports back, and what the sender learns of them.
 
-use apps::{EcnField, HEADERS};
+use apps::EcnField;
 use contract::ids::{ConnectionId, FlowId};
 use contract::kinds::sample;
 use contract::tables::SampleRow;
@@ -63,7 +63,7 @@ impl Simulation {
             segment: Segment { frames: 1, ..segment },
             sent_at: self.now,
             echo_delay,
-            bytes: HEADERS + segment.len,
+            bytes: run.datagram_bytes(segment.len),
             connection: to,
             src,
             dst,

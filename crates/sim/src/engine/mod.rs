@@ -18,7 +18,7 @@ mod service;
 mod setup;
 
 use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
-use contract::scenario::{Scenario, WhenFull};
+use contract::scenario::{IpVersion, Scenario, WhenFull};
 use contract::table::Batch;
 use guest::Machine;
 use path::Nanos;
@@ -26,6 +26,7 @@ use tcp::cc::foreign::Trouble;
 use tcp::stack::EcnMode;
 use tcp::{Endpoint, HostClock};
 use wire::Segment;
+use wire::segment::TCP_HEADER;
 
 use crate::applications::IncastGroup;
 use crate::event_queue::{EventQueue, NEVER, Source};
@@ -103,6 +104,7 @@ struct HostRun {
     machine: Option<Box<dyn Machine>>,
     clock: HostClock,
     timestamp_offset: u32,
+    ip: IpVersion,
     mss: u16,
     ecn: EcnMode,
     tso: bool,
@@ -114,6 +116,18 @@ struct HostRun {
     egress: Option<Egress>,
     /// Connections that wait for their packets to leave the interface.
     waiting: Vec<ConnectionId>,
+}
+
+/// MTU of the link of a host that announces such an MSS.
+fn mtu(ip: IpVersion, mss: u16) -> u32 {
+    ip.header() + TCP_HEADER + u32::from(mss)
+}
+
+impl HostRun {
+    /// MTU of its link.
+    fn mtu(&self) -> u32 {
+        mtu(self.ip, self.mss)
+    }
 }
 
 impl Simulation {

@@ -131,7 +131,7 @@ impl Simulation {
                         return Stop::Segment;
                     }
                     *packet_count += 1;
-                    let size = (draft.ip_bytes(), draft.len);
+                    let size = (flow.packet_bytes(draft), draft.len);
                     network.send_draft(now, ends, size, events);
                     if !network.reports.packets.is_empty() {
                         return Stop::Lost;
@@ -156,9 +156,10 @@ impl Simulation {
         let Simulation { connections, network, events, flows, scratch, now, .. } = self;
         let now = *now;
         let Some(endpoint) = connections[connection.index()].tcp_mut() else { return true };
-        let ends = flows[connection.flow().index()].ends[connection.side() as usize];
+        let flow = &flows[connection.flow().index()];
+        let ends = flow.ends[connection.side() as usize];
         if let Some(egress) = &mut self.hosts[ends.src.index()].egress {
-            let packet = ends.packet(now, scratch, scratch.ip_bytes(), 0);
+            let packet = ends.packet(now, scratch, flow.packet_bytes(scratch), 0);
             egress.send(now, packet, &mut network.reports.packets);
             events.set_egress(ends.src, egress.next_event().unwrap_or(NEVER));
             if egress.orphans {
@@ -174,7 +175,7 @@ impl Simulation {
             sent += part.len;
             self.packet_count += 1;
             self.recording.captures.sent(now, &ends, part);
-            let size = (part.ip_bytes(), part.len);
+            let size = (flow.packet_bytes(part), part.len);
             network.send_draft(now, &ends, size, events);
             if sent == scratch.len {
                 break;
@@ -221,8 +222,9 @@ impl Simulation {
 
     /// Puts one packet on the wire that no endpoint sends.
     pub(super) fn transmit_alone(&mut self, connection: ConnectionId, segment: &Segment) {
-        let ends = self.flows[connection.flow().index()].ends[connection.side() as usize];
-        self.emit(ends.packet(self.now, segment, segment.ip_bytes(), 0));
+        let flow = &self.flows[connection.flow().index()];
+        let ends = &flow.ends[connection.side() as usize];
+        self.emit(ends.packet(self.now, segment, flow.packet_bytes(segment), 0));
     }
 
     /// A host sends a packet that is made already.

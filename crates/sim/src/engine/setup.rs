@@ -14,10 +14,9 @@ use tcp::{HostClock, Nanos};
 use units::SECOND;
 use wire::Segment;
 
-use super::guests::TCP_HEADERS;
 use super::prefetch::Prefetcher;
 use super::recording::{Recording, Window};
-use super::{HostRun, Simulation};
+use super::{HostRun, Simulation, mtu};
 use crate::Outside;
 use crate::applications::{self, IncastGroup};
 use crate::capture::{Captures, address};
@@ -290,6 +289,7 @@ fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Resu
             machine,
             clock: HostClock::new(host.hz, boot(scenario, host), 0),
             timestamp_offset: draw(&mut random) as u32,
+            ip: host.ip,
             mss: host.mss,
             ecn: match host.ecn {
                 Ecn::Off => EcnMode::Off,
@@ -324,7 +324,7 @@ fn machine(
     let (name, guest) = (host.name.clone(), stack.name);
     let settings = guest::Host {
         address: address(id),
-        mtu: host.mss.saturating_add(TCP_HEADERS),
+        mtu: u16::try_from(mtu(host.ip, host.mss)).unwrap_or(u16::MAX),
         ecn: match host.ecn {
             Ecn::Off => guest::EcnMode::Off,
             Ecn::Accept | Ecn::AcceptAccurate => guest::EcnMode::Accept,
@@ -372,7 +372,8 @@ fn flows(
         let start = starts[id.index()];
         let app = applications::build(scenario, id, start, parents, groups);
         let [from, to] = [host(flow, &flow.from)?, host(flow, &flow.to)?];
-        let mut run = FlowRun::new(id, flow, app, [from, to], start, mantissa_bits);
+        let ip = scenario.hosts[from.index()].ip;
+        let mut run = FlowRun::new(id, flow, app, [from, to], start, ip.header() as u8, mantissa_bits);
         run.parent = parents[id.index()];
         let path = topology.path(from, to);
         let link = path.iter().map(|link| &scenario.links[link.index()]);

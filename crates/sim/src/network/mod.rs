@@ -65,7 +65,6 @@ pub(crate) struct LinkMeta {
     reorders: bool,
     /// Whether packets that enter the link are captured.
     captured: bool,
-    delay: Nanos,
     /// The host whose interface it is.
     host: Option<HostId>,
     /// The port of a switch that it is. Its entry in [`Network::links`] is not used then.
@@ -115,7 +114,6 @@ impl Network {
                 plain: hop.is_plain(),
                 reorders: Link::<PacketRef>::reorders(&config),
                 captured: captured[index],
-                delay: link.delay_ns,
                 host,
                 port: ports[index],
             });
@@ -218,9 +216,6 @@ impl Network {
         seed: (u64, u32),
         events: &mut EventQueue,
     ) {
-        if let Some(delay) = change.delay_ns {
-            self.meta[link.index()].delay = delay;
-        }
         let name = format!("{} after {now}", link.0);
         let streams = |purpose: &str| path::stream(seed.0, seed.1, purpose, &name);
         let apply = |hop: &mut Hop<'_>, output: &mut LinkOutput<'_>| {
@@ -249,7 +244,7 @@ impl Network {
             emitted: &mut self.emitted,
             reports: &mut self.reports,
             pauses: &mut pauses,
-            ring: ring.map(|ring| (ring, meta.delay)),
+            ring,
         };
         match meta.port {
             None => {

@@ -85,8 +85,8 @@ pub(super) struct LinkOutput<'a> {
     pub reports: &'a mut Reports,
     /// Times at which the port of a switch asks for a pause (true) or for its end.
     pub pauses: &'a mut Vec<(Nanos, bool)>,
-    /// Ring of a host that watches its own interface, from which the link takes, and the link's delay.
-    pub ring: Option<(&'a mut TransmitRing, Nanos)>,
+    /// Ring of a host that watches its own interface, from which the link takes.
+    pub ring: Option<&'a mut TransmitRing>,
 }
 
 impl LinkOutput<'_> {
@@ -99,13 +99,9 @@ impl LinkOutput<'_> {
 
 impl Output<PacketRef> for LinkOutput<'_> {
     #[inline]
-    fn forward(&mut self, at: Nanos, packet: PacketRef, waited: Nanos) {
-        if let Some((ring, delay)) = &mut self.ring {
-            ring.push(
-                at.saturating_sub(*delay),
-                packet.connection().peer().0,
-                path::Packet::payload(&packet),
-            );
+    fn forward(&mut self, at: Nanos, packet: PacketRef, waited: Nanos, sent: Nanos) {
+        if let Some(ring) = &mut self.ring {
+            ring.push(sent, packet.connection().peer().0, path::Packet::payload(&packet));
         }
         self.emitted.push(Emitted { at, waited, packet });
     }

@@ -39,7 +39,7 @@ impl Network {
         // The usual case: there is no packet until its time has gone from link to link.
         let route = self.routes.between(ends.src, ends.dst);
         let Some((&first, rest)) = route.plain.split_first() else {
-            self.send_scratch(now, ends, events);
+            self.send_scratch(now, ends, bytes, events);
             return;
         };
         let after_plain = route.after_plain;
@@ -48,7 +48,7 @@ impl Network {
             return;
         };
         if let Some(ring) = &mut self.rings[ends.src.index()] {
-            ring.push(at.saturating_sub(self.meta[first.index()].delay), ends.peer.peer().0, payload);
+            ring.push(self.links[first.index()].sent(), ends.peer.peer().0, payload);
         }
         for &link in rest {
             let Some((arrival, waited)) = self.links[link.index()].pass(at, bytes) else {
@@ -84,8 +84,8 @@ impl Network {
 
     /// [`Network::send_draft`] over a route whose first link is not plain.
     #[inline(never)]
-    fn send_scratch(&mut self, now: Nanos, ends: &Ends, events: &mut EventQueue) {
-        let packet = ends.packet(now, &self.scratch, self.scratch.ip_bytes(), 0);
+    fn send_scratch(&mut self, now: Nanos, ends: &Ends, bytes: u32, events: &mut EventQueue) {
+        let packet = ends.packet(now, &self.scratch, bytes, 0);
         self.send(now, packet, events);
     }
 
@@ -136,7 +136,7 @@ impl Network {
             packet.queue_delay += waited;
             let meta = &self.meta[link.index()];
             if let Some(ring) = meta.host.and_then(|host| self.rings[host.index()].as_mut()) {
-                ring.push(arrival.saturating_sub(meta.delay), packet.connection.peer().0, packet.segment.len);
+                ring.push(self.links[link.index()].sent(), packet.connection.peer().0, packet.segment.len);
             }
             match self.next_early(link, packet.dst) {
                 Some(next) => {

@@ -35,6 +35,7 @@ fn with_config<T>(work: impl FnOnce(&dyn tcp::stack::Profile, &Config<'_>) -> T)
     let profile = profile::find("freebsd-13").expect("a profile");
     let config = Config {
         clock: HostClock::new(1000, 0, 0),
+        ip_header: 20,
         mss: 1460,
         ecn: EcnMode::Off,
         tso: false,

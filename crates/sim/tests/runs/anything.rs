@@ -25,6 +25,8 @@ const SLOW: Duration = Duration::from_secs(30);
 /// A scenario that takes more processor time hangs. The longest event known, a send buffer of 483 MB that is filled by writes
 /// of one byte, takes 63 s.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
+/// A scenario that holds more memory would fill the machine: a queue or a window of packets has a bound.
+const FILLS_FROM: u64 = 8 << 30;
 /// Time between two looks at that.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -59,7 +61,14 @@ fn carry_out(json: &str) -> bool {
     true
 }
 
-/// Ends the process when a scenario hangs, and prints that scenario.
+/// Number of bytes of memory that the process holds; 0 where nothing says so.
+fn memory() -> u64 {
+    let told = fs::read_to_string("/proc/self/statm").ok();
+    let pages = told.and_then(|told| told.split(' ').nth(1)?.parse::<u64>().ok());
+    pages.map_or(0, |pages| pages * 4096)
+}
+
+/// Ends the process when a scenario hangs or fills the memory, and prints that scenario.
 struct Watchdog {
     scenario: Arc<Mutex<String>>,
     ended: mpsc::Sender<()>,
@@ -76,11 +85,14 @@ impl Watchdog {
                 match ends.recv_timeout(LOOK) {
                     Ok(()) => began = clock.now(),
                     Err(RecvTimeoutError::Disconnected) => return,
-                    Err(RecvTimeoutError::Timeout) if clock.now() - began > HANGS_AFTER => {
-                        eprintln!("hangs: {}", watched.lock().expect("the scenario"));
-                        std::process::abort();
+                    Err(RecvTimeoutError::Timeout) => {
+                        let hangs = clock.now() - began > HANGS_AFTER;
+                        if hangs || memory() > FILLS_FROM {
+                            let what = if hangs { "hangs" } else { "fills the memory" };
+                            eprintln!("{what}: {}", watched.lock().expect("the scenario"));
+                            std::process::abort();
+                        }
                     }
-                    Err(RecvTimeoutError::Timeout) => {}
                 }
             }
         });

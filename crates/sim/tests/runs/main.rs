@@ -8,6 +8,7 @@ mod fused_equals_stepped;
 mod golden;
 #[cfg(feature = "quinn")]
 mod guests;
+mod ip_versions;
 mod kinds;
 mod media;
 mod milestones;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use contract::scenario::{
-    App, Ecn, Flow, Host, Ingress, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION, WhenFull,
+    App, Ecn, Flow, Host, Ingress, IpVersion, Link, Measure, Nic, Node, Record, Sampling, Scenario, VERSION,
+    WhenFull,
 };
 use contract::table::{Batch, ColumnData};
 use path::{LossConfig, PfifoConfig, QueueConfig};
@@ -41,6 +42,7 @@ pub(crate) fn host(name: &str, stack: &str) -> Host {
         name: name.into(),
         stack: stack.into(),
         hz: 1000,
+        ip: IpVersion::Ipv4,
         mss: 1460,
         ecn: Ecn::Off,
         sysctl: BTreeMap::new(),

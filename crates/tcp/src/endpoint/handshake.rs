@@ -1,9 +1,9 @@
 //! Opening: SYN and SYN-ACK, what they negotiate, and what happens when they get no answer (RFC 9293 section 3.5).
 
-use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT, TIMESTAMPS_BYTES};
+use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Options, Segment, seq};
 
-use super::{Config, Endpoint, Failure, MAX_PAYLOAD, State};
+use super::{Config, Endpoint, Failure, MAX_PACKET, State};
 use crate::accecn;
 use crate::clock::Nanos;
 use crate::context::Context;
@@ -20,6 +20,8 @@ const SYNS_WITH_OPTIONS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Handshake {
     pub(super) mss: u16,
+    /// See [`Config::ip_header`].
+    pub(super) ip_header: u32,
     pub(super) ecn: EcnMode,
     /// See [`StackSpec::accecn`].
     pub(super) accecn: accecn::Settings,
@@ -58,6 +60,7 @@ impl Handshake {
     ) -> Handshake {
         Handshake {
             mss: config.mss,
+            ip_header: config.ip_header,
             ecn: config.ecn,
             accecn: spec.accecn,
             timestamps: spec.timestamps,
@@ -284,7 +287,9 @@ impl Endpoint {
     /// one.
     pub(super) fn size_super_packets(&mut self) {
         let payload = self.snd.payload;
-        let most = (MAX_PAYLOAD - self.option_bytes()).min(self.handshake.tso_limit).max(payload);
+        let most = (MAX_PACKET - self.handshake.ip_header - TCP_HEADER - self.option_bytes())
+            .min(self.handshake.tso_limit)
+            .max(payload);
         self.snd.tso_max = most / payload * payload;
     }
 

@@ -19,7 +19,7 @@ use limits::{LimitClock, MIN_ROUND};
 pub use limits::{LimitedTimes, Round};
 use output::TsvalCache;
 
-use wire::segment::{IP_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
+use wire::segment::{TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Segment, seq};
 
 use crate::accecn;
@@ -30,8 +30,8 @@ use crate::receiver::{ReceiveState, Receiver};
 use crate::sender::{Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
 use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec, StateRules};
 
-/// The largest payload of an IPv4 packet without options.
-const MAX_PAYLOAD: u32 = 65_535 - IP_HEADER - TCP_HEADER;
+/// Largest super-packet, in bytes from the IP header on: what an interface takes by default (IP_MAXPACKET of FreeBSD).
+const MAX_PACKET: u32 = 65_535;
 
 /// Connection states (RFC 9293 section 3.3.2). LISTEN belongs to [`crate::listener::Listener`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +77,8 @@ pub enum Failure {
 pub struct Config<'a> {
     /// The host's clock.
     pub clock: HostClock,
+    /// Length in bytes of the IP header of its packets.
+    pub ip_header: u32,
     /// MSS option to announce.
     pub mss: u16,
     /// ECN of the host.
@@ -155,6 +157,7 @@ pub struct AccEcnInfo {
 /// let stack = profile::find("linux").expect("a stack of the catalogue");
 /// let config = Config {
 ///     clock: HostClock::new(1000, 0, 0),
+///     ip_header: 20,
 ///     mss: 1460,
 ///     ecn: EcnMode::Off,
 ///     tso: false,
@@ -274,7 +277,7 @@ impl Endpoint {
                 ecn: false,
                 accecn: None,
                 tso: config.tso,
-                tso_max: MAX_PAYLOAD,
+                tso_max: MAX_PACKET - config.ip_header - TCP_HEADER,
                 sndbuf,
                 sndbuf_auto,
                 retransmits: 0,
@@ -513,7 +516,7 @@ impl Endpoint {
         self.limits.round_end = snd.max.max(snd.una + MIN_ROUND * u64::from(snd.payload));
         Round {
             acked: self.bytes_acked(),
-            header: IP_HEADER + TCP_HEADER + if snd.timestamps { TIMESTAMPS_BYTES } else { 0 },
+            header: self.handshake.ip_header + TCP_HEADER + if snd.timestamps { TIMESTAMPS_BYTES } else { 0 },
             payload: snd.payload,
             limited: self.limits.times,
         }
@@ -533,6 +536,11 @@ impl Endpoint {
     /// Smoothed RTT as the system holds it, in ns; 0 before the first sample.
     pub fn srtt(&self) -> Nanos {
         self.sender.srtt(&self.snd).unwrap_or(0)
+    }
+
+    /// Whether both sides scale their windows.
+    pub fn scales_windows(&self) -> bool {
+        self.handshake.peer_scales
     }
 
     /// Payload of a full segment, bytes.

@@ -11,7 +11,7 @@ impl Endpoint {
         if self.snd.fin || self.failure.is_some() || self.state == State::Closed {
             return 0;
         }
-        let taken = bytes.min(self.sender.space(&self.snd));
+        let taken = bytes.min(self.sender.space(&self.snd, bytes));
         self.snd.end += taken;
         self.snd.app_blocked = taken < bytes;
         self.snd.blocked_midway = taken > 0 && taken < bytes;

@@ -354,8 +354,8 @@ pub trait Sender: Send {
     /// A call of the writer has handed over all it had.
     fn on_write_end(&mut self, _s: &SendState) {}
 
-    /// Payload that the send buffer takes now, bytes.
-    fn space(&self, snd: &SendState) -> u64 {
+    /// Payload that the send buffer takes now, bytes; at least what is `wanted` if there is room.
+    fn space(&self, snd: &SendState, _wanted: u64) -> u64 {
         snd.space()
     }
 

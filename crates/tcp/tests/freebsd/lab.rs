@@ -178,6 +178,7 @@ fn config<'a>(setup: &Setup<'a>, clock: HostClock, iss: u32) -> Config<'a> {
     let buffers = setup.buffers;
     Config {
         clock,
+        ip_header: 20,
         mss: 1460,
         ecn: setup.ecn,
         tso: false,
@@ -191,7 +192,7 @@ fn config<'a>(setup: &Setup<'a>, clock: HostClock, iss: u32) -> Config<'a> {
 
 /// Time on the wire at `rate`.
 fn wire_time(segment: &Segment, rate: u64) -> Nanos {
-    (u64::from(segment.ip_bytes()) + ETHERNET) * 8 * 1_000_000_000 / rate
+    (u64::from(20 + segment.tcp_bytes()) + ETHERNET) * 8 * 1_000_000_000 / rate
 }
 
 impl Lab<'_> {
@@ -297,7 +298,7 @@ impl Lab<'_> {
     }
 
     fn receive(&mut self, segment: Segment) {
-        if segment.ip_bytes() > 80 && self.loses() {
+        if 20 + segment.tcp_bytes() > 80 && self.loses() {
             self.out.input_drops += 1;
             return;
         }

@@ -317,6 +317,7 @@ impl World<'_> {
         let spec = self.profiles[side].spec();
         Config {
             clock: HostClock::new(spec.hz, self.case.path.seed % SECOND + 100 * SECOND, 0),
+            ip_header: 20,
             mss: s.mss,
             ecn: if s.ecn { EcnMode::On } else { spec.ecn },
             tso: s.tso,

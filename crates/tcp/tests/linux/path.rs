@@ -162,6 +162,7 @@ pub(crate) fn run(path: &Path<'_>) -> Run {
 fn config<'a>(path: &Path<'a>, profile: &dyn Profile, phase: Nanos, iss: u32) -> Config<'a> {
     Config {
         clock: HostClock::new(profile.spec().hz, phase, 0),
+        ip_header: 20,
         mss: 1460,
         ecn: path.ecn,
         tso: path.tso,
@@ -284,7 +285,7 @@ impl Lab<'_> {
             self.out.marks += u64::from(segment.ecn == Ecn::Ce);
         }
         self.waiting += 1;
-        let bits = u64::from(segment.ip_bytes()) * 8;
+        let bits = u64::from(20 + segment.tcp_bytes()) * 8;
         self.free = self.free.max(self.now) + self.path.rate.map_or(0, |rate| bits * SECOND / rate);
         self.segments.push(segment);
         self.post(self.free, What::Leaves);

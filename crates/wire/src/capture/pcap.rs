@@ -1,10 +1,9 @@
 //! pcap files (draft-ietf-opsawg-pcap): writing with nanoseconds, reading of every byte order and resolution.
 
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
 
 use super::{Error, Input, LinkType, MAX_RECORD, Order, Record};
-use crate::codec::{self, Ends, Payload, SynLayout};
+use crate::codec::{self, Address, Ends, Payload, SynLayout};
 use crate::datagram;
 use crate::segment::{Ecn, Segment};
 
@@ -35,40 +34,40 @@ impl<W: Write> Writer<W> {
         Ok(Writer { out, link, snaplen, scratch: Vec::new() })
     }
 
-    /// Writes a segment as an IPv4 packet with a payload of zeros; `t_ns` is nanoseconds since 1970, or since the start
-    /// of a simulation.
+    /// Writes a segment as an IP packet with a payload of zeros; `t_ns` is nanoseconds since 1970, or since the start
+    /// of a simulation, `label` the identification of IPv4 or the flow label of IPv6.
     #[inline]
-    pub fn ipv4(
+    pub fn tcp<A: Address>(
         &mut self,
         t_ns: u64,
         segment: &Segment,
-        ends: &Ends<Ipv4Addr>,
+        ends: &Ends<A>,
         layout: SynLayout,
-        ip_id: u16,
+        label: u32,
     ) -> io::Result<()> {
         self.ip(t_ns, ends, |buf, snaplen| {
-            codec::write_ipv4(buf, segment, ends, layout, ip_id, Payload::Zeros { snaplen })
+            codec::write(buf, segment, ends, layout, label, Payload::Zeros { snaplen })
         })
     }
 
-    /// Writes a datagram with `length` bytes of payload, all zeros, as an IPv4 packet; otherwise as [`Writer::ipv4`].
-    pub fn datagram(
+    /// Writes a datagram with `length` bytes of payload, all zeros, as an IP packet; otherwise as [`Writer::tcp`].
+    pub fn datagram<A: Address>(
         &mut self,
         t_ns: u64,
         kind: datagram::Kind,
-        ends: &Ends<Ipv4Addr>,
+        ends: &Ends<A>,
         ecn: Ecn,
         length: u32,
     ) -> io::Result<()> {
-        self.ip(t_ns, ends, |buf, snaplen| datagram::write_ipv4(buf, kind, ends, ecn, length, snaplen))
+        self.ip(t_ns, ends, |buf, snaplen| datagram::write(buf, kind, ends, ecn, length, snaplen))
     }
 
     /// Writes the packet that `write` appends, given how much of it is kept, behind its link layer.
     #[inline]
-    fn ip(
+    fn ip<A: Address>(
         &mut self,
         t_ns: u64,
-        ends: &Ends<Ipv4Addr>,
+        ends: &Ends<A>,
         write: impl FnOnce(&mut Vec<u8>, u32) -> u32,
     ) -> io::Result<()> {
         self.scratch.clear();
@@ -79,9 +78,9 @@ impl<W: Write> Writer<W> {
             // Locally administered addresses made of the IP addresses, so that a viewer tells the hosts apart.
             for address in [ends.dst, ends.src] {
                 self.scratch.extend_from_slice(&[0x02, 0x00]);
-                self.scratch.extend_from_slice(&address.octets());
+                self.scratch.extend_from_slice(&address.tail());
             }
-            self.scratch.extend_from_slice(&[0x08, 0x00]);
+            self.scratch.extend_from_slice(&A::ETHERTYPE);
         }
         let length = header + write(&mut self.scratch, self.snaplen.saturating_sub(header));
         self.scratch.truncate(RECORD_HEADER + self.snaplen as usize);
@@ -172,6 +171,8 @@ fn record_header(t_ns: u64, kept: u32, wire_length: u32) -> [u8; RECORD_HEADER] 
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use crate::capture;
     use crate::capture::tests::{Read, read};
@@ -247,7 +248,7 @@ mod tests {
         };
         for (link, header) in [(LinkType::RAW, 0), (LinkType::ETHERNET, 14)] {
             let mut writer = Writer::new(Vec::new(), link, 96).unwrap();
-            writer.ipv4(1_500_000_000_000_000_007, &segment, &ENDS, SynLayout::FreeBsd, 1).unwrap();
+            writer.tcp(1_500_000_000_000_000_007, &segment, &ENDS, SynLayout::FreeBsd, 1).unwrap();
             let mut reader = capture::Reader::new(&writer.get_mut()[..]).unwrap();
             let record = reader.next_record().unwrap().unwrap();
             assert_eq!((record.t_ns, record.wire_length), (1_500_000_000_000_000_007, 1500 + header));
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn a_snaplen_within_the_link_header_is_kept() {
         let mut writer = Writer::new(Vec::new(), LinkType::ETHERNET, 10).unwrap();
-        writer.ipv4(0, &Segment { len: 100, ..Segment::default() }, &ENDS, SynLayout::Linux, 0).unwrap();
+        writer.tcp(0, &Segment { len: 100, ..Segment::default() }, &ENDS, SynLayout::Linux, 0).unwrap();
         let (records, end) = read(writer.get_mut());
         assert!(end.is_ok());
         assert_eq!((records[0].wire_length, records[0].bytes.len()), (154, 10));

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Ends, IPV6_HEADER, NotTcp, PROTOCOL_TCP, Packet, kind};
-use crate::segment::{AccEcnCounters, Ecn, Flags, Options, SackBlocks, Segment, TCP_HEADER};
+use super::{Ends, NotTcp, PROTOCOL_TCP, Packet, kind};
+use crate::segment::{AccEcnCounters, Ecn, Flags, IPV6_HEADER, Options, SackBlocks, Segment, TCP_HEADER};
 
 /// The fragment offset of IPv4, without the flags before it.
 const FRAGMENT_OFFSET: u16 = 0x1fff;
@@ -17,14 +17,14 @@ const FRAGMENT: u8 = 44;
 ///
 /// ```
 /// use std::net::Ipv4Addr;
-/// use wire::codec::{Ends, Payload, SynLayout, parse, write_ipv4};
+/// use wire::codec::{Ends, Payload, SynLayout, parse, write};
 /// use wire::{Flags, Segment};
 ///
 /// let [src, dst] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 /// let ends = Ends { src, dst, sport: 40_000, dport: 80 };
 /// let segment = Segment { seq: 7, len: 5, flags: Flags::ACK, ..Segment::default() };
 /// let mut bytes = Vec::new();
-/// let length = write_ipv4(&mut bytes, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(b"hello"));
+/// let length = write(&mut bytes, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(b"hello"));
 ///
 /// let packet = parse(&bytes, length)?;
 /// assert_eq!((packet.segment.seq, packet.payload, packet.ends.dport), (7, &b"hello"[..], 80));
@@ -68,10 +68,10 @@ fn parse_ipv4(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
 }
 
 fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
-    let header: &[u8; IPV6_HEADER] = bytes.first_chunk().ok_or(NotTcp::CutShort)?;
+    let header: &[u8; IPV6_HEADER as usize] = bytes.first_chunk().ok_or(NotTcp::CutShort)?;
     let ip_bytes = match be16(header, 4) {
         0 => wire_length,
-        length => u32::from(length) + IPV6_HEADER as u32,
+        length => u32::from(length) + IPV6_HEADER,
     };
     let (next, at) = extensions(bytes)?;
     if next != PROTOCOL_TCP {
@@ -91,7 +91,7 @@ fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
 
 /// The protocol within an IPv6 packet, and where it begins, which is not beyond what is present.
 fn extensions(bytes: &[u8]) -> Result<(u8, usize), NotTcp> {
-    let (mut next, mut at) = (*bytes.get(6).ok_or(NotTcp::CutShort)?, IPV6_HEADER);
+    let (mut next, mut at) = (*bytes.get(6).ok_or(NotTcp::CutShort)?, IPV6_HEADER as usize);
     while next == FRAGMENT || EXTENSIONS.contains(&next) {
         let rest = bytes.get(at..).ok_or(NotTcp::CutShort)?;
         let extension: &[u8; 8] = rest.first_chunk().ok_or(NotTcp::CutShort)?;

@@ -86,7 +86,7 @@ fn a_fourth_sack_block_beside_timestamps_does_not_fit() {
     let mut segment = Segment { options: Options::TIMESTAMPS, flags: Flags::ACK, ..Segment::default() };
     (0..4).for_each(|block| segment.sack.push(block, block + 1));
     let mut bytes = Vec::new();
-    write_ipv4(&mut bytes, &segment, &ENDS, SynLayout::Linux, 1, Payload::Bytes(&[]));
+    write(&mut bytes, &segment, &ENDS, SynLayout::Linux, 1, Payload::Bytes(&[]));
     let read = parse(&bytes, bytes.len() as u32).unwrap();
     assert_eq!(read.segment.sack.as_slice(), &segment.sack.as_slice()[..3]);
     assert_eq!(bytes.len(), 80);
@@ -97,13 +97,13 @@ fn snaplen_cuts_the_packet_but_not_its_lengths() {
     let segment =
         Segment { len: 1448, options: Options::TIMESTAMPS, flags: Flags::ACK, ..Segment::default() };
     let mut bytes = vec![0xee; 3];
-    let length = write_ipv4(&mut bytes, &segment, &ENDS, SynLayout::Linux, 9, Payload::Zeros { snaplen: 60 });
+    let length = write(&mut bytes, &segment, &ENDS, SynLayout::Linux, 9, Payload::Zeros { snaplen: 60 });
     assert_eq!((length, bytes.len()), (1500, 63));
     let read = parse(&bytes[3..], length).unwrap();
     assert_eq!((read.segment.len, read.payload.len(), read.ip_id), (1448, 8, 9));
     assert_eq!(read.checksum_ok(), None);
     let mut whole = Vec::new();
-    write_ipv4(&mut whole, &segment, &ENDS, SynLayout::Linux, 9, Payload::Zeros { snaplen: u32::MAX });
+    write(&mut whole, &segment, &ENDS, SynLayout::Linux, 9, Payload::Zeros { snaplen: u32::MAX });
     assert_eq!(parse(&whole, length).unwrap().checksum_ok(), Some(true));
     assert_eq!(whole[..60], bytes[3..]);
 }
@@ -112,7 +112,7 @@ fn snaplen_cuts_the_packet_but_not_its_lengths() {
 fn a_packet_above_64_kib_is_written_with_length_zero_and_read_back() {
     let segment = Segment { len: 100_000, flags: Flags::ACK, ..Segment::default() };
     let mut bytes = Vec::new();
-    let length = write_ipv4(&mut bytes, &segment, &ENDS, SynLayout::Linux, 0, Payload::Zeros { snaplen: 96 });
+    let length = write(&mut bytes, &segment, &ENDS, SynLayout::Linux, 0, Payload::Zeros { snaplen: 96 });
     assert_eq!(bytes[2..4], [0, 0]);
     assert_eq!(parse(&bytes, length).unwrap().segment.len, 100_000);
 }
@@ -121,7 +121,7 @@ fn a_packet_above_64_kib_is_written_with_length_zero_and_read_back() {
 fn link_layer_padding_is_no_payload() {
     let mut bytes = Vec::new();
     let segment = Segment { flags: Flags::ACK, ..Segment::default() };
-    write_ipv4(&mut bytes, &segment, &ENDS, SynLayout::Linux, 0, Payload::Bytes(&[]));
+    write(&mut bytes, &segment, &ENDS, SynLayout::Linux, 0, Payload::Bytes(&[]));
     bytes.resize(46, 0);
     let read = parse(&bytes, 46).unwrap();
     assert_eq!((read.segment.len, read.payload.len(), read.checksum_ok()), (0, 0, Some(true)));
@@ -131,7 +131,7 @@ fn link_layer_padding_is_no_payload() {
 fn what_is_not_tcp_says_so() {
     let mut udp = Vec::new();
     let segment = Segment { flags: Flags::ACK, ..Segment::default() };
-    write_ipv4(&mut udp, &segment, &ENDS, SynLayout::Linux, 0, Payload::Bytes(&[]));
+    write(&mut udp, &segment, &ENDS, SynLayout::Linux, 0, Payload::Bytes(&[]));
     let reason = |bytes: &[u8]| parse(bytes, bytes.len() as u32).map(|_| ()).unwrap_err();
     let changed = |at: usize, value: u8| {
         let mut bytes = udp.clone();
@@ -153,7 +153,7 @@ fn extension_headers_of_ipv6_are_passed() {
     let ends = Ends { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::LOCALHOST, sport: 1, dport: 2 };
     let segment = Segment { seq: 77, flags: Flags::ACK, ..Segment::default() };
     let mut bytes = Vec::new();
-    write_ipv6(&mut bytes, &segment, &ends, SynLayout::Linux, Payload::Bytes(&[]));
+    write(&mut bytes, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(&[]));
     // Hop-by-hop options, 8 bytes, between the IPv6 and the TCP header.
     bytes[6] = 0;
     bytes[5] += 8;
@@ -199,8 +199,8 @@ proptest! {
         let data = &data[..segment.len as usize];
         let mut v4 = Vec::new();
         let ends = Ends { src: Ipv4Addr::from(src as u32), dst: Ipv4Addr::from(dst as u32), sport: 1, dport: 2 };
-        let length = write_ipv4(&mut v4, &segment, &ends, layout, 7, Payload::Bytes(data));
-        prop_assert_eq!(length, segment.ip_bytes());
+        let length = write(&mut v4, &segment, &ends, layout, 7, Payload::Bytes(data));
+        prop_assert_eq!(length, segment.tcp_bytes() + 20);
         let read = parse(&v4, length).unwrap();
         prop_assert_eq!((read.segment, read.ip_bytes), (segment, length));
         prop_assert_eq!(read.payload, data);
@@ -210,8 +210,8 @@ proptest! {
 
         let mut v6 = Vec::new();
         let ends = Ends { src: Ipv6Addr::from(src), dst: Ipv6Addr::from(dst), sport: 1, dport: 2 };
-        let length = write_ipv6(&mut v6, &segment, &ends, layout, Payload::Bytes(data));
-        prop_assert_eq!(length, segment.ip_bytes() + 20);
+        let length = write(&mut v6, &segment, &ends, layout, 0x5_4321, Payload::Bytes(data));
+        prop_assert_eq!(length, segment.tcp_bytes() + 40);
         let read = parse(&v6, length).unwrap();
         prop_assert_eq!((read.segment, read.ip_bytes), (segment, length));
         prop_assert_eq!(read.checksum_ok(), Some(true));
@@ -222,7 +222,7 @@ proptest! {
     fn one_flipped_bit_is_noticed(segment in segments(), data: [u8; 200], at: prop::sample::Index, bit in 0..8u8) {
         let mut bytes = Vec::new();
         let data = &data[..segment.len as usize];
-        let length = write_ipv4(&mut bytes, &segment, &ENDS, SynLayout::Linux, 7, Payload::Bytes(data));
+        let length = write(&mut bytes, &segment, &ENDS, SynLayout::Linux, 7, Payload::Bytes(data));
         // Behind the IP header, but not in the data offset, which moves the border between header and payload.
         let at = 20 + at.index(bytes.len() - 20);
         prop_assume!(at != 32);

@@ -1,17 +1,11 @@
 //! Segments to bytes, with the options laid out as real systems do.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
-use super::{Ends, IPV6_HEADER, MAX_OPTIONS, PROTOCOL_TCP, Payload, SynLayout, kind, pseudo_tail};
+use super::{Address, Ends, MAX_OPTIONS, PROTOCOL_TCP, Payload, SynLayout, kind, pseudo_tail};
 use crate::checksum::{self, sum};
-use crate::segment::{Ecn, IP_HEADER, Options, Segment, TCP_HEADER};
+use crate::segment::{Options, Segment, TCP_HEADER};
 
-/// The TTL or hop limit that FreeBSD and Linux send with.
-const HOP_LIMIT: u8 = 64;
-/// Don't Fragment, in the first byte of the flags and the fragment offset (RFC 791 section 3.1).
-const DONT_FRAGMENT: u8 = 0x40;
-
-/// Appends an IPv4 packet to `buf` and returns its length in bytes on the wire. TTL 64, don't fragment.
+/// Appends an IP packet to `buf` and returns its length in bytes on the wire. TTL or hop limit 64, don't fragment;
+/// `label` is the identification of IPv4 or the flow label of IPv6.
 ///
 /// A packet above 65,535 bytes gets the length 0, as Linux writes before segmentation offload. SACK blocks that do
 /// not fit the 40 bytes of options are left out.
@@ -19,82 +13,21 @@ const DONT_FRAGMENT: u8 = 0x40;
 /// # Panics
 ///
 /// When [`Payload::Bytes`] has another length than the segment.
-pub fn write_ipv4(
+pub fn write<A: Address>(
     buf: &mut Vec<u8>,
     segment: &Segment,
-    ends: &Ends<Ipv4Addr>,
+    ends: &Ends<A>,
     layout: SynLayout,
-    ip_id: u16,
+    label: u32,
     payload: Payload<'_>,
 ) -> u32 {
     let start = buf.len();
     let options = OptionBytes::of(segment, layout);
     let tcp_length = TCP_HEADER + options.length as u32 + segment.len;
-    let ip_length = IP_HEADER + tcp_length;
-
-    let header = ipv4_header(ends, PROTOCOL_TCP, segment.ecn, ip_id, ip_length);
-    buf.extend_from_slice(&header);
-
-    let pseudo = sum(&header[12..20]) + pseudo_tail(tcp_length);
+    buf.extend_from_slice(A::header(ends, PROTOCOL_TCP, segment.ecn, label, tcp_length).as_ref());
+    let pseudo = A::sum(ends) + pseudo_tail(tcp_length);
     write_tcp(buf, segment, ends.sport, ends.dport, &options, pseudo, payload);
-    keep(buf, start, ip_length, payload);
-    ip_length
-}
-
-/// The header of an IPv4 packet of `ip_length` bytes; see [`write_ipv4`].
-#[inline]
-pub fn ipv4_header(
-    ends: &Ends<Ipv4Addr>,
-    protocol: u8,
-    ecn: Ecn,
-    ip_id: u16,
-    ip_length: u32,
-) -> [u8; IP_HEADER as usize] {
-    let mut header = [0u8; IP_HEADER as usize];
-    // Version 4, five words.
-    header[0] = 0x45;
-    header[1] = ecn as u8;
-    header[2..4].copy_from_slice(&u16::try_from(ip_length).unwrap_or(0).to_be_bytes());
-    header[4..6].copy_from_slice(&ip_id.to_be_bytes());
-    header[6] = DONT_FRAGMENT;
-    header[8] = HOP_LIMIT;
-    header[9] = protocol;
-    header[12..16].copy_from_slice(&ends.src.octets());
-    header[16..20].copy_from_slice(&ends.dst.octets());
-    let checksum = checksum::of(sum(&header));
-    header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    header
-}
-
-/// Appends an IPv6 packet to `buf` and returns its length in bytes on the wire; otherwise as [`write_ipv4`].
-///
-/// # Panics
-///
-/// When [`Payload::Bytes`] has another length than the segment.
-pub fn write_ipv6(
-    buf: &mut Vec<u8>,
-    segment: &Segment,
-    ends: &Ends<Ipv6Addr>,
-    layout: SynLayout,
-    payload: Payload<'_>,
-) -> u32 {
-    let start = buf.len();
-    let options = OptionBytes::of(segment, layout);
-    let tcp_length = TCP_HEADER + options.length as u32 + segment.len;
-
-    let mut header = [0u8; IPV6_HEADER];
-    header[0] = 0x60;
-    header[1] = (segment.ecn as u8) << 4;
-    header[4..6].copy_from_slice(&u16::try_from(tcp_length).unwrap_or(0).to_be_bytes());
-    header[6] = PROTOCOL_TCP;
-    header[7] = HOP_LIMIT;
-    header[8..24].copy_from_slice(&ends.src.octets());
-    header[24..40].copy_from_slice(&ends.dst.octets());
-    buf.extend_from_slice(&header);
-
-    let pseudo = sum(&header[8..40]) + pseudo_tail(tcp_length);
-    write_tcp(buf, segment, ends.sport, ends.dport, &options, pseudo, payload);
-    let ip_length = IPV6_HEADER as u32 + tcp_length;
+    let ip_length = A::HEADER + tcp_length;
     keep(buf, start, ip_length, payload);
     ip_length
 }

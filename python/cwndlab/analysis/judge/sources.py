@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
+from cwndlab import testbeds
 from cwndlab.errors import InputError, unknown
 from cwndlab.formats import ack_stream, base, directory, qlog
 from cwndlab.results import sampling
@@ -62,6 +63,11 @@ def _of_results(results: ResultSet, flow: str | None, run: str | None) -> Source
     chosen = run if run is not None else runs[0]
     record = results.record(chosen)
     _at_each_ack(str(results.path), sampling.every_ms(record))
+    if testbeds.facts(record.testbed).takes_real_time:
+        raise InputError(
+            f"{results.path}: a real kernel tells its window before it has processed each ACK;"
+            " judge needs results of testbed sim with record: {tcp: per-ack}"
+        )
     stored = {name: results.rows(chosen, name) for name in ("tcp", "events")}
     size = record.facts.get(qlog.DATAGRAM) if record.testbed == directory.TESTBED else None
     where = f"{results.path}, run {chosen}"
@@ -73,7 +79,7 @@ def _at_each_ack(where: str, every_ms: float | None) -> None:
     if every_ms is not None:
         raise InputError(
             f"{where}: rows every {every_ms:g} ms do not tell what the window did at each ACK;"
-            " judge needs results of testbed sim with record: {tcp: per-ack}"
+            " judge needs results with record: {tcp: per-ack}"
         )
 
 

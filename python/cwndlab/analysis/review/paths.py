@@ -251,8 +251,8 @@ def of_experiment(
     return _both(name, content, texts)
 
 
-def of_kernels(experiment: Experiment, repeats: int | None) -> Programme:
-    """An experiment, run once on each kernel, as it is."""
+def of_whole(experiment: Experiment, repeats: int | None) -> Programme:
+    """An experiment, run once on each kernel or with each guest, as it is."""
     content = yaml.safe_load(experiment.as_yaml())
     if repeats is not None:
         content["repeat"] = repeats

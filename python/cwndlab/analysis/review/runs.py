@@ -63,11 +63,15 @@ def carry_out(
     `scale` makes the runs of the five paths shorter. Raises InputError as `runner.run`.
     """
     programme = _programme(both, suite, repeats, scale)
-    labs = {side.name: side.lab for side in (both.old, both.new)}
     loaded = {
         each.name: (
-            loader.load(each.text, testbed=both.testbed, lab=labs[each.side], modules=both.modules),
-            labs[each.side],
+            loader.load(
+                each.text,
+                testbed=both.testbed,
+                lab=both.of(each.side).lab,
+                modules=both.modules(each.side),
+            ),
+            both.of(each.side).lab,
         )
         for each in programme.arrangements
     }
@@ -86,9 +90,10 @@ def carry_out(
 def _programme(both: Sides, suite: str | None, repeats: int | None, scale: float) -> Programme:
     cc = {side.name: side.cc for side in (both.old, both.new)}
     if suite is None:
-        return paths.of_review(both.stack, cc, repeats or REPEATS, scale, mixed=not both.are_kernels)
-    if both.are_kernels:
-        return paths.of_kernels(loader.load(suite, testbed=both.testbed, lab=both.old.lab), repeats)
+        return paths.of_review(both.stack, cc, repeats or REPEATS, scale, mixed=not both.are_whole)
+    if both.are_whole:
+        old = loader.load(suite, testbed=both.testbed, lab=both.old.lab, modules=both.modules("old"))
+        return paths.of_whole(old, repeats)
     known = loader.support(testbeds.MODEL).catalogue()
     return paths.of_experiment(loader.load(suite), both.stack, cc, repeats, known)
 

@@ -10,7 +10,7 @@ from cwndlab import testbeds
 from cwndlab.analysis.review import patches
 from cwndlab.errors import InputError, one_of, unknown
 from cwndlab.experiment.catalogue import Catalogue, Stack
-from cwndlab.foreign import Module, compilation, sources
+from cwndlab.foreign import GUEST, Module, compilation, f_stack, sources
 from cwndlab.testbeds import loader
 
 BUILT_IN = "builtin:"
@@ -66,14 +66,17 @@ class Sides:
     testbed: str = testbeds.MODEL
 
     @property
-    def are_kernels(self) -> bool:
-        """Whether the sides are kernels, and no congestion controls."""
-        return self.testbed != testbeds.MODEL
+    def are_whole(self) -> bool:
+        """Whether the sides are kernels or guests, and no congestion controls."""
+        return self.new.whole
 
-    @property
-    def modules(self) -> tuple[Module, ...]:
-        """Modules of the sides that are not built in."""
-        return (*self.old.modules, *self.new.modules)
+    def of(self, name: str) -> Side:
+        """The side of a name."""
+        return self.old if name == self.old.name else self.new
+
+    def modules(self, name: str) -> tuple[Module, ...]:
+        """Modules that a side's runs know: of congestion controls both, which also compete."""
+        return self.of(name).modules if self.are_whole else (*self.old.modules, *self.new.modules)
 
 
 def sides(
@@ -120,13 +123,30 @@ def modelled(given: str, subject: str, known: Sequence[str], stack: str | None) 
     return Side("new", given, name, ()), _stack((), stack or "linux")
 
 
-def kernels(before: Path, after: Path, patch: Path) -> Sides:
-    """Two kernels, by their folders, the second with a patch on top, on which CUBIC's flows run."""
+def kernels(before: Path, after: Path, patch: Path, given: str | None = None) -> Sides:
+    """Two kernels, by their folders, the second with a patch on top, on which flows of `builtin:NAME` run, or
+    of CUBIC. Raises InputError.
+    """
     known = loader.support(testbeds.GUEST, before).catalogue()
-    old = Side("old", f"kernel {before.name}", "cubic", (), before, whole=True)
-    new = Side("new", f"kernel {after.name}, with {patch.name}", "cubic", (), after, whole=True)
+    stack = known.stacks[known.newest["linux"]]
+    cc = _own(given, stack, "--kernel")
+    flows = f"{cc} of " if given else ""
+    old = Side("old", f"{flows}kernel {before.name}", cc, (), before, whole=True)
+    new = Side("new", f"{flows}kernel {after.name}, with {patch.name}", cc, (), after, whole=True)
     change = patch.read_text(encoding="utf-8", errors="replace")
-    return Sides(old, new, known.stacks[known.newest["linux"]], change=change, testbed=testbeds.GUEST)
+    return Sides(old, new, stack, change=change, testbed=testbeds.GUEST)
+
+
+def guests(named: Sequence[str], patch: Path, given: str | None = None) -> Sides:
+    """A guest's tree without and with a patch on top, on which flows of `builtin:NAME` run, or of CUBIC.
+
+    `named` are options `--guest`. Raises InputError.
+    """
+    old, stack = of_guest(given, named, None)
+    new, _ = of_guest(given, named, patch)
+    tree = Path(sources.tree(_texts(named)).partition("=")[2])
+    change = patch.read_text(encoding="utf-8", errors="replace")
+    return Sides(replace(old, name="old"), new, stack, f_stack.left_out(tree, patch), change)
 
 
 def of_kernel(given: str | None, folder: Path, before: Path, patch: Path | None) -> tuple[Side, Stack]:
@@ -136,12 +156,43 @@ def of_kernel(given: str | None, folder: Path, before: Path, patch: Path | None)
     """
     known = loader.support(testbeds.GUEST, folder).catalogue()
     stack = known.stacks[known.newest["linux"]]
-    wanted = given or f"{BUILT_IN}cubic"
-    if not wanted.startswith(BUILT_IN):
-        raise InputError(f"review: --kernel runs what the kernel has: give builtin:NAME, not {wanted}")
-    cc = wanted.removeprefix(BUILT_IN)
+    cc = _own(given, stack, "--kernel")
     about = f"{cc} of kernel {folder.name}" + (f", with {patch.name}" if patch else "")
     return Side("new", about, cc, (), folder, before, whole=True), stack
+
+
+def of_guest(given: str | None, named: Sequence[str], patch: Path | None) -> tuple[Side, Stack]:
+    """A congestion control of a guest, `builtin:NAME` or CUBIC, as the one side of an evaluation.
+
+    The guest is the one that is named first, or the tree that the patch is put on top of. Raises InputError.
+    """
+    texts = _texts(named)
+    name = (texts[0] if patch is None else sources.tree(texts)).partition("=")[0]
+    modules = sources.build_all(texts, patch=patch)
+    stack = loader.support(testbeds.MODEL, None, modules).catalogue().stacks[name]
+    cc = _own(given, stack, "--guest")
+    module = next(module for module in modules if module.name == name)
+    about = (f"{cc} of " if given else "") + name + (f", with {patch.name}" if patch else "")
+    about += f" ({module.abi}, {module.made_of or f'sha256 {module.sha256[:16]}'})"
+    # Its buffers are set as those of the system that it calls itself.
+    stack = replace(stack, family=module.abi.partition("-")[0])
+    return Side("new", about, cc, modules, whole=True), stack
+
+
+def _texts(named: Sequence[str]) -> list[str]:
+    """Options `--guest` as `sources` has them."""
+    return [f"{GUEST}{text}" for text in named]
+
+
+def _own(given: str | None, stack: Stack, option: str) -> str:
+    """The congestion control that a kernel or guest has itself, by `builtin:NAME`: CUBIC unless given."""
+    wanted = given or f"{BUILT_IN}cubic"
+    if not wanted.startswith(BUILT_IN):
+        raise InputError(f"review: {option} runs what is built into it: give builtin:NAME, not {wanted}")
+    cc = wanted.removeprefix(BUILT_IN)
+    if cc not in (*stack.cc, *stack.cc_alias):
+        raise unknown(f"review: {wanted}: congestion control of {stack.name}", cc, stack.cc)
+    return cc
 
 
 def _side(name: str, given: str, private: bool) -> Side:

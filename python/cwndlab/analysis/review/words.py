@@ -31,13 +31,13 @@ AS_MINISTAT = (
 UNSEEN = (
     "What this cannot see: a congestion control decides over the window alone. What the stack does around it,"
     " SACK and RACK, retransmission, output and offloads, is modelled, and the same on every side. A change"
-    " that touches those is judged on machines: cwndlab compare --build."
+    " that touches those is judged on machines, cwndlab compare --build, or in a source tree, --patch."
 )
 
 
 def unseen(review: Review) -> str:
-    """Say what a review of congestion controls cannot see. Empty for kernels, which are whole."""
-    return "" if review.sides.are_kernels else UNSEEN
+    """Say what a review of congestion controls cannot see. Empty for kernels and guests, which are whole."""
+    return "" if review.sides.are_whole else UNSEEN
 
 
 def headline(review: Review) -> str:

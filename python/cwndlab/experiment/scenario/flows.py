@@ -17,13 +17,13 @@ from cwndlab.experiment.draws import Drawn
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files, rates, topology
 from cwndlab.experiment.scenario.memo import Piece
-from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver, Traffic
+from cwndlab.experiment.scenario.resolver import PlannedFlow, Resolver, Traffic
 from cwndlab.experiment.scenario.topology import Routes, Topology, Wire, origin
 from cwndlab.experiment.schema import Flow, Host
 from cwndlab.experiment.units import BadValue
 
-DATAGRAM_HEADERS = 28
-"""Bytes of an IPv4 and a UDP header, or of an ICMP echo's."""
+DATAGRAM_LESS = 12
+"""Bytes by which the header of UDP, or of an ICMP echo, is shorter than TCP's."""
 MAX_FLOWS = 100_000
 """Most flows of one run, copies included."""
 
@@ -159,30 +159,36 @@ class Flows(Resolver):
     ) -> None:
         """Refuse a path whose MTU cannot carry the segments the two ends agree on: nothing fragments here."""
         forward, back = ([wires[name] for name in way] for way in (flow.forward, flow.back))
+        families = [self.family(everyone[end]) for end in (flow.from_, flow.to)]
+        if families[0] != families[1]:
+            expected = f"a host of {families[0]}, as {flow.from_} is, where {flow.to} is of {families[1]}"
+            raise Misplaced((*flow.path, "to"), BadValue(shown(flow.to), expected))
+        headers = self.headers(everyone[flow.from_])
         mss = min(
-            everyone[end].mss or way[0].link.mtu - HEADERS
+            everyone[end].mss or way[0].link.mtu - headers
             for end, way in ((flow.from_, forward), (flow.to, back))
         )
         app = self.model(flow).app
         if app.kind in DATAGRAMS:
             payload = self.catalogue.apps[app.kind].param("payload").resolved(app.given("payload"))
-            packet = payload + DATAGRAM_HEADERS
+            datagram = headers - DATAGRAM_LESS
+            packet = payload + datagram
             for wire in (*forward, *(back if app.kind == "ping" else ())):
                 if wire.link.mtu < packet:
-                    most = wire.link.mtu - DATAGRAM_HEADERS
+                    most = wire.link.mtu - datagram
                     bad = BadValue(
-                        f"a payload of {packet - DATAGRAM_HEADERS}",
+                        f"a payload of {payload}",
                         f"at most {most}, as {wire.name} has an MTU of {wire.link.mtu}",
                         key="payload",
                     )
                     raise Misplaced((*flow.path, "app"), bad)
             return
         for wire in forward:
-            if wire.link.mtu < mss + HEADERS:
+            if wire.link.mtu < mss + headers:
                 bad = BadValue(
                     f"an MTU of {wire.link.mtu} on {wire.name}",
-                    f"at least {mss + HEADERS} for segments of {mss} bytes",
-                    f"set mss: {wire.link.mtu - HEADERS} on a host",
+                    f"at least {mss + headers} for segments of {mss} bytes",
+                    f"set mss: {wire.link.mtu - headers} on a host",
                 )
                 raise Misplaced(wire.at("mtu"), bad)
 

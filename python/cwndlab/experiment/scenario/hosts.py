@@ -12,7 +12,7 @@ from cwndlab.experiment.catalogue import PARTS, Stack
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario.memo import Piece
 from cwndlab.experiment.scenario.path_state import tx_queue
-from cwndlab.experiment.scenario.resolver import HEADERS, PlannedFlow, Resolver, buffer
+from cwndlab.experiment.scenario.resolver import PlannedFlow, Resolver, buffer
 from cwndlab.experiment.scenario.topology import origin
 from cwndlab.experiment.schema import (
     Egress,
@@ -75,7 +75,7 @@ class Hosts(Resolver):
                 expected = f"{own}, which it has instead" if own else "false, as it merges nothing"
                 raise Misplaced(("hosts", name, "nic", key), BadValue(f"{key} on {stack.name}", expected))
         if stack.guest:
-            _check_guest(host, stack, ("hosts", name))
+            _check_guest(host, self.family(host), stack, ("hosts", name))
         self.sysctls(name, host, stack)
 
     def sysctls(self, host_name: str, host: Host, stack: Stack) -> dict[str, int]:
@@ -133,24 +133,24 @@ class Hosts(Resolver):
 
     def host_piece(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> Piece[contract.Host]:
         """Return a host of the Scenario, the same in all cells in which it is made of the same."""
-        key = (name, self.rows.of(("hosts", origin(name, self.spec.hosts))), mtu, tuple(raised.items()))
+        own = self.rows.of(("hosts", origin(name, self.spec.hosts)), ("network", "family"))
+        key = (name, own, mtu, tuple(raised.items()))
         return self.known.hosts.of(key, self.piece, self.host, name, host, mtu, raised)
 
     def host(self, name: str, host: Host, mtu: int, raised: dict[str, int]) -> contract.Host:
         """Return a host of the Scenario."""
         stack = self.stack(origin(name, self.spec.hosts))
-        if host.mss is not None and host.mss + HEADERS > mtu:
-            bad = BadValue(
-                shown(str(host.mss)), f"at most {mtu - HEADERS}, as the host's link has an MTU of {mtu}"
-            )
+        most = mtu - self.headers(host)
+        if host.mss is not None and host.mss > most:
+            bad = BadValue(shown(str(host.mss)), f"at most {most}, as the host's link has an MTU of {mtu}")
             raise Misplaced(("hosts", origin(name, self.spec.hosts), "mss"), bad)
-        _check_tso(host.nic, host.mss or mtu - HEADERS, ("hosts", origin(name, self.spec.hosts), "nic"))
+        _check_tso(host.nic, host.mss or most, ("hosts", origin(name, self.spec.hosts), "nic"))
         _check_ecn(host, stack, ("hosts", origin(name, self.spec.hosts), "ecn"))
-        return {
+        made: contract.Host = {
             "name": name,
             "stack": stack.name,
             "hz": host.hz or stack.hz,
-            "mss": host.mss or mtu - HEADERS,
+            "mss": host.mss or most,
             "ecn": cast(contract.Ecn, host.ecn or stack.ecn),
             "sysctl": {
                 **raised,
@@ -170,6 +170,9 @@ class Hosts(Resolver):
             "egress": self.egress(host.egress, ("hosts", origin(name, self.spec.hosts), "egress")),
             "ingress": self.ingress(host.ingress, ("hosts", origin(name, self.spec.hosts), "ingress")),
         }
+        if self.family(host) == "ipv6":
+            made["ip"] = "ipv6"
+        return made
 
     def egress(self, egress: Egress | None, path: Path) -> contract.Egress | None:
         """Return netem at a host's egress."""
@@ -213,7 +216,7 @@ class Hosts(Resolver):
         }
 
 
-def _check_guest(host: Host, stack: Stack, path: Path) -> None:
+def _check_guest(host: Host, ip: str, stack: Stack, path: Path) -> None:
     """Refuse what belongs to the TCP of a kernel, on a host with a guest."""
     kernel_only = {
         ("sndbuf",): buffer(host.sndbuf) is not None and not stack.packets,
@@ -226,6 +229,8 @@ def _check_guest(host: Host, stack: Stack, path: Path) -> None:
             raise Misplaced(
                 (*path, *key), BadValue(problem=f"not for {stack.name}, which is no kernel's TCP")
             )
+    if ip == "ipv6" and stack.packets:
+        raise Misplaced((*path, "family"), BadValue("ipv6", f"ipv4, as {stack.name} has packets of IPv4"))
     agreed = ("accept",) if stack.packets else ()
     if host.ecn not in (None, "on", "off", *agreed):
         expected = "on, off or accept" if agreed else f"on or off, as {stack.name} agrees on nothing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 from cwndlab.contract.queue import Queue
@@ -21,9 +22,12 @@ from cwndlab.experiment.scenario.path_state import (
 from cwndlab.experiment.scenario.resolver import Resolver
 from cwndlab.experiment.scenario.topology import Wire
 from cwndlab.experiment.schema import AnyQueue, Link
+from cwndlab.experiment.schema.parameters import written
 from cwndlab.experiment.units import BadValue, Bdp, Bytes, Limit, Packets
 
 _EXAMPLES = {"packets": "packets such as 90p", "bytes": "bytes such as 125KB"}
+MOST_GAIN = 256 * 10**9
+"""The largest gain of DualPI2, in billionths of a hertz."""
 _OTHER_FIFO = {"pfifo": "bfifo counts bytes", "bfifo": "pfifo counts packets"}
 
 
@@ -47,6 +51,7 @@ class Queues(Resolver):
             problem = f"queue {queue.kind} is not supported by testbed {self.support.testbed} yet"
             raise Misplaced(path, BadValue(problem=problem, key="kind"))
         resolved = self.parameters(queue, kind, path)
+        _design(resolved, queue)
         for param in kind.params:
             value = resolved.get(param.field)
             if isinstance(value, Packets | Bytes | Bdp):
@@ -69,13 +74,13 @@ class Queues(Resolver):
                 f"{wire.name}: {since}queue limit {limit} is {count} {unit}"
                 f" ({units.format_rate(rate)} x {units.format_time(rtt)} base RTT, packets of {packet} B)"
             )
-            return count
+            return _within(count, limit, of)
         if isinstance(limit, Packets) != (unit == "packets"):
             expected = f"{_EXAMPLES[unit]}, or 2bdp, for queue {of.kind}"
             raise Misplaced(of.path, BadValue(shown(str(limit)), expected, _OTHER_FIFO.get(of.kind)))
         if limit.count == 0:
             raise Misplaced(of.path, BadValue(shown(str(limit)), "a limit above 0"))
-        return limit.count
+        return _within(limit.count, limit, of)
 
     def product(self, limit: Bdp, wire: Wire, moment: Moment, path: Path) -> tuple[int, int]:
         """Return the rate (b/s) and the base RTT (ns) that a limit in BDP refers to."""
@@ -91,6 +96,40 @@ class Queues(Resolver):
         return rate, rtt
 
 
+def _within(count: int, limit: Limit, of: _Limited) -> int:
+    """Return a limit, or refuse one that is larger than the discipline can have."""
+    if count > of.param.max:
+        most = written(of.param, of.param.max)
+        raise Misplaced(of.path, BadValue(shown(str(limit)), f"at most {most}{of.param.reason}"))
+    return count
+
+
+def _design(queue: dict[str, Any], said: AnyQueue) -> None:
+    """Fill in what follows from the round trips that DualPI2 is designed for (RFC 9332 appendix A.1).
+
+    A parameter that the file gives stays. Of two round trips one is enough (tc-dualpi2(8)).
+    """
+    if queue["kind"] != "dualpi2":
+        return
+    largest, typical = said.given("max_rtt"), said.given("typical_rtt")
+    if largest is None and typical is None:
+        return
+    largest = 6 * typical if largest is None else largest
+    typical = max(largest // 6, 1) if typical is None else typical
+    update = max(min(typical, largest // 3), 1)
+    period = update if said.given("tupdate") is None else queue["tupdate_ns"]
+    designed = {
+        "target": typical,
+        "tupdate": update,
+        "alpha": 10**17 * period // largest**2,
+        "beta": 3 * 10**17 // largest,
+    }
+    fields = {"target": "target_ns", "tupdate": "tupdate_ns", "alpha": "alpha_ppb", "beta": "beta_ppb"}
+    for name, value in designed.items():
+        if said.given(name) is None:
+            queue[fields[name]] = value
+
+
 def _derive(queue: dict[str, Any], link: Link) -> None:
     """Fill in what Linux and tc derive where it is not given.
 
@@ -101,20 +140,34 @@ def _derive(queue: dict[str, Any], link: Link) -> None:
         case {"kind": "bfifo", "limit_bytes": None}:
             # fifo_init: the transmit queue's length times psched_mtu(), which is with the Ethernet header.
             queue["limit_bytes"] = TX_QUEUE * (link.mtu + ETHERNET_HEADER)
+        case {"kind": "fq"}:
+            # fq_init
+            if queue["quantum_bytes"] is None:
+                queue["quantum_bytes"] = min(max(2 * packet, 256), 1 << 20)
+            if queue["initial_quantum_bytes"] is None:
+                queue["initial_quantum_bytes"] = min(10 * packet, 1 << 20)
         case {"quantum_bytes": None}:
             queue["quantum_bytes"] = packet  # fq_codel_init, fq_pie_init: psched_mtu()
+        case {"kind": "dualpi2", "memlimit_bytes": None}:
+            queue["memlimit_bytes"] = min(2 * queue["limit_packets"] * packet, 2**32 - 1)  # get_memory_limit
         case {"kind": "cake", "memlimit_bytes": None}:
             queue["memlimit_bytes"] = _cake_memory(queue["bandwidth_bps"], queue["rtt_ns"], packet)
-        case {"kind": "red"}:
-            if queue["max_bytes"] is None:
-                queue["max_bytes"] = (
-                    3 * queue["min_bytes"] if queue["min_bytes"] else queue["limit_bytes"] // 4
-                )
-            if queue["min_bytes"] is None:
-                queue["min_bytes"] = queue["max_bytes"] // 3
-            if queue["burst_packets"] is None:
-                weighed = 2 * queue["min_bytes"] + queue["max_bytes"]
-                queue["burst_packets"] = weighed // (3 * queue["avpkt_bytes"])
+        case {"kind": "red" | "choke"}:
+            _derive_thresholds(queue)
+
+
+def _derive_thresholds(red: dict[str, Any]) -> None:
+    """Fill in the thresholds of RED in bytes, or of CHOKe in packets, and the burst."""
+    unit = "bytes" if red["kind"] == "red" else "packets"
+    low, high = f"min_{unit}", f"max_{unit}"
+    if red[high] is None:
+        given = unit == "bytes" and red[low]
+        red[high] = 3 * red[low] if given else red[f"limit_{unit}"] // 4
+    if red[low] is None:
+        red[low] = red[high] // 3
+    if red["burst_packets"] is None:
+        weighed = 2 * red[low] + red[high]
+        red["burst_packets"] = weighed // (3 * (red["avpkt_bytes"] if unit == "bytes" else 1))
 
 
 def _check(queue: dict[str, Any], path: Path, link: Link) -> None:
@@ -122,20 +175,37 @@ def _check(queue: dict[str, Any], path: Path, link: Link) -> None:
     match queue["kind"]:
         case "cake":
             check_room(queue["memlimit_bytes"], link, (*path, "memlimit"))
+        case "dualpi2":
+            check_room(queue["memlimit_bytes"], link, (*path, "memlimit"))
+            for field in ("alpha", "beta"):
+                _check_gain(queue[f"{field}_ppb"], path, field)
         case "red":
             check_room(queue["limit_bytes"], link, (*path, "limit"))
             _check_thresholds(queue, path)
+        case "choke":
+            _check_thresholds(queue, path)
+
+
+def _check_gain(gain: int, path: Path, name: str) -> None:
+    """Refuse a gain that round trips make larger than there are."""
+    if gain > MOST_GAIN:
+        found = f"{name} {units.format_factor(Fraction(gain, 10**9))}, which follows from the round trips"
+        raise Misplaced(path, BadValue(found, "at most 256; longer round trips", key="max_rtt"))
 
 
 def _check_thresholds(red: dict[str, Any], path: Path) -> None:
-    if red["min_bytes"] >= red["max_bytes"]:
-        found, most = (units.format_size(red[key]) for key in ("min_bytes", "max_bytes"))
-        raise Misplaced(path, BadValue(found, f"less than max, {most}", key="min"))
-    fewest = -(-red["min_bytes"] // red["avpkt_bytes"])
+    if red["kind"] == "red":
+        low, high, text = red["min_bytes"], red["max_bytes"], units.format_size
+        fewest, of = -(-low // red["avpkt_bytes"]), "min / avpkt"
+    else:
+        low, high, text = red["min_packets"], red["max_packets"], "{}p".format
+        fewest, of = low, "min"
+    if low >= high:
+        raise Misplaced(path, BadValue(text(low), f"less than max, {text(high)}", key="min"))
     if red["burst_packets"] < fewest:
-        expected = f"at least min / avpkt, {fewest}p, or the average has no weight"
+        expected = f"at least {of}, {fewest}p, or the average has no weight"
         raise Misplaced(path, BadValue(f"{red['burst_packets']}p", expected, key="burst"))
-    if red["nodrop"] and not red["ecn"]:
+    if red.get("nodrop") and not red["ecn"]:
         # red_validate_flags says the same.
         raise Misplaced(path, BadValue("true", "false, or ecn: true beside it", key="nodrop"))
 

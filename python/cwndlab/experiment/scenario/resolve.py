@@ -108,7 +108,8 @@ _OF_CABLES: Paths = (("network",), ("hosts", ANY, "nic"), ("hosts", ANY, "count"
 """Keys of the file that the topology is made of."""
 _OF_TRAFFIC: Paths = (
     ("duration",),
-    *(("hosts", ANY, key) for key in ("count", "mss")),
+    ("network", "family"),
+    *(("hosts", ANY, key) for key in ("count", "mss", "family")),
     *(("flows", ANY, key) for key in ("name", "from", "to", "app", "start", "stop")),
     *(("flows", ANY, key) for key in ("bytes", "count", "stagger")),
 )

@@ -18,6 +18,7 @@ from cwndlab.experiment.scenario.memo import Memo, Piece
 from cwndlab.experiment.scenario.topology import Cables, Routes, origin
 from cwndlab.experiment.schema import (
     Flow,
+    Host,
     Jitter,
     Loss,
     Match,
@@ -29,8 +30,8 @@ from cwndlab.experiment.support import Support
 from cwndlab.experiment.units import BadValue
 
 _T = TypeVar("_T")
-HEADERS = 40
-"""Bytes of an IPv4 and a TCP header without options: MTU less MSS (RFC 879, RFC 6691)."""
+HEADERS: dict[str, int] = {"ipv4": 40, "ipv6": 60}
+"""Bytes of an IP and a TCP header without options, by IP version: MTU less MSS (RFC 879, RFC 6691)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,14 @@ class Resolver:
         notes = tuple(self.notes[before:])
         del self.notes[before:]
         return Piece(made, notes)
+
+    def family(self, host: Host) -> str:
+        """Return the IP version of a host."""
+        return host.family or self.spec.network.family
+
+    def headers(self, host: Host) -> int:
+        """Return the bytes of an IP and a TCP header of a host's packets, without options."""
+        return HEADERS[self.family(host)]
 
     def stack(self, host: str) -> Stack:
         """Return the stack of a host of the file."""

@@ -9,6 +9,7 @@ from cwndlab.experiment.schema.impairments import Jitter, Loss, Match
 from cwndlab.experiment.schema.leaves import (
     MAX_COUNT,
     Buffer,
+    Family,
     Flag,
     Interval,
     PacketCount,
@@ -128,7 +129,10 @@ class Host(Section):
     cc_params: CcParams | None = about("constants of that congestion control, where it is built in")
     sndbuf: Buffer = about("SO_SNDBUF of its sockets; auto is autotuning within the sysctls", "auto")
     rcvbuf: Buffer = about("SO_RCVBUF of its sockets; auto is autotuning within the sysctls", "auto")
-    mss: Annotated[int, *byte_count(88, 65495)] | None = about("MSS announced; default MTU - 40")
+    mss: Annotated[int, *byte_count(88, 65495)] | None = about(
+        "MSS announced; default MTU - 40, with IPv6 MTU - 60"
+    )
+    family: Family | None = about("IP version; default that of the network")
     ecn: Annotated[str, *word("off", "accept", "on", *ACCURATE)] | None = about(
         "ECN (RFC 3168), or Accurate ECN too (RFC 9768); default the system's"
     )

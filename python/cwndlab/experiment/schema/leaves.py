@@ -216,6 +216,7 @@ Endpoint = Annotated[
 ]
 Text = Annotated[str, *leaf(free_text, str, {"type": "string", "description": "free text"})]
 Word = Annotated[str, *leaf(free_text, str, {"type": "string", "description": "a name the engine knows"})]
+Family = Annotated[str, *word("ipv4", "ipv6")]
 SysctlValue = Annotated[
     str,
     *leaf(_sysctl_value, str, {"type": ["integer", "boolean", "string"], "description": "a sysctl's value"}),

@@ -10,6 +10,7 @@ from cwndlab.experiment import units
 from cwndlab.experiment.schema.impairments import Jitter, Loss
 from cwndlab.experiment.schema.leaves import (
     Endpoint,
+    Family,
     Flag,
     Name,
     Rate,
@@ -181,10 +182,11 @@ class Network(Section):
     nodes: list[Name] | None = about("routers of a general network")
     links: list[Cable] | None = about("cables of a general network")
     switch_of: dict[Name, Switch] = about("nodes of a general network that are switches, by name", {})
+    family: Family = about("IP version of hosts that say none", "ipv4")
 
     @model_validator(mode="after")
     def _one_form(self) -> Network:
-        forms = [key for key, _ in self.written() if key not in {"nodes", "switch_of"}]
+        forms = [key for key, _ in self.written() if key not in {"nodes", "switch_of", "family"}]
         general = self.nodes is not None or bool(self.switch_of)
         if len(forms) != 1 or (general and self.links is None):
             found = " and ".join(key for key, _ in self.written()) or "nothing"

@@ -17,7 +17,7 @@ from cwndlab.results import columns, inferred_models
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.metrics import TOTALS
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.summary import CARRIED_OUT
+from cwndlab.results.summary import RAN
 from cwndlab.results.texttable import short_names
 from cwndlab.results.union import Together
 
@@ -41,8 +41,9 @@ class Facts:
         self.telling = distinguishing(self.summary, self.keys)
         """The swept keys that tell combinations apart; the others vary along with them."""
         self.short = short_names(self.telling)
-        self.complete = self.summary.filter(pl.col("status").is_in(CARRIED_OUT))
-        self.shown_runs = self.complete["run_id"].unique(maintain_order=True).to_list()
+        self.ran = self.summary.filter(pl.col("status").is_in(RAN))
+        """The flows that were carried out, those too that had not done all when their run ended."""
+        self.shown_runs = self.ran["run_id"].unique(maintain_order=True).to_list()
         self.flows = self.summary["flow"].unique(maintain_order=True).to_list()
         fitting, self.columns = pack.columns_for(len(self.shown_runs), len(self.flows))
         self.packed_runs = self.shown_runs[:fitting]

@@ -113,22 +113,20 @@ def _metric(facts: Facts, answers: Sequence[Answer]) -> str | None:
     told = [each for of in answers[:1] for each in of.effects]
     asked = [max(told, key=lambda each: each.weight).metric] if told else []
     names = [
-        name
-        for name in (*asked, *_load(facts), *_asked(facts), *FIRST_CHOICE)
-        if name in facts.complete.columns
+        name for name in (*asked, *_load(facts), *_asked(facts), *FIRST_CHOICE) if name in facts.ran.columns
     ]
-    return next((name for name in names if facts.complete[name].count()), None)
+    return next((name for name in names if facts.ran[name].count()), None)
 
 
 def _asked(facts: Facts) -> list[str]:
     """Return the metrics that the experiment names as its answer, where they were measured."""
     names = dict.fromkeys(aim.metric for aim in questions.of(facts.results).aims)
-    return [name for name in names if name in facts.complete.columns and facts.complete[name].count()]
+    return [name for name in names if name in facts.ran.columns and facts.ran[name].count()]
 
 
 def _load(facts: Facts) -> list[str]:
     """Return the metrics of loadlatency that were measured."""
-    return [name for name in _LOAD if name in facts.complete.columns and facts.complete[name].count()]
+    return [name for name in _LOAD if name in facts.ran.columns and facts.ran[name].count()]
 
 
 def _measured(facts: Facts, metric: str) -> str:
@@ -136,13 +134,13 @@ def _measured(facts: Facts, metric: str) -> str:
 
     Rates of flows that were active at different times have no sum: told is what all of them had, or each.
     """
-    if len(facts.flows) > 1 and facts.complete.get_column(f"total_{metric}", default=pl.Series()).count():
+    if len(facts.flows) > 1 and facts.ran.get_column(f"total_{metric}", default=pl.Series()).count():
         metric = f"total_{metric}"
     shown = columns.describe(metric)
-    known = facts.complete.drop_nulls(metric)
+    known = facts.ran.drop_nulls(metric)
     words = shown.words
     if metric in BY_NAME and BY_NAME[metric].over == "sum" and len(facts.flows) > 1:
-        if BY_NAME[metric].unit == "Mbit/s":
+        if BY_NAME[metric].adds_up:
             words += " of a flow"
         else:
             known = known.group_by("run_id", maintain_order=True).agg(pl.col(metric).sum())
@@ -153,7 +151,7 @@ def _measured(facts: Facts, metric: str) -> str:
 
 
 def _caption(facts: Facts, metric: str, by: str, label: str) -> str:
-    repeated = facts.complete["repeat"].n_unique() > 1
+    repeated = facts.ran["repeat"].n_unique() > 1
     mean = "mean over repeats with its 95 % interval" if repeated else "each run"
     groups = _groups(facts, metric, by)
     count = len(groups)
@@ -170,7 +168,7 @@ def _groups(facts: Facts, metric: str, by: str) -> list[tuple[dict[str, object],
     What is to be compared stands together, where results stand side by side or not all have room: before
     and after of one combination, then of the next.
     """
-    rows = facts.complete.filter(pl.col(metric).is_not_null())
+    rows = facts.ran.filter(pl.col(metric).is_not_null())
     keys = [*facts.telling, *(["flow"] if rows["flow"].n_unique() > 1 else [])]
     if not keys:
         return [({}, rows)]
@@ -293,7 +291,7 @@ def totals(facts: Facts) -> tuple[list[str], list[list[object]]]:
 
     The cells are the run's keys, how many flows it has, those metrics, and the bottleneck's utilisation.
     """
-    rows = facts.complete
+    rows = facts.ran
     known = [name for name in (*TOTALS, "utilisation", "jain") if name in rows.columns and rows[name].count()]
     found: list[list[object]] = []
     for of_run in rows.partition_by("run_id", maintain_order=True) if len(facts.flows) > 1 else ():

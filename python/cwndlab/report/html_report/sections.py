@@ -45,7 +45,7 @@ from cwndlab.results import (
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.metrics import Value
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.summary import CARRIED_OUT
+from cwndlab.results.summary import RAN
 
 MAX_SENTENCES = 6
 """Comparisons by a key that get a sentence each; more get a count, and a table."""
@@ -104,29 +104,44 @@ def render(results: ResultSet) -> str:
 
 
 def _glance(facts: Facts) -> dict[str, object]:
-    statuses = facts.results.runs["status"].to_list()
-    missing = sum(status not in CARRIED_OUT for status in statuses)
-    doubtful = statuses.count("unreliable")
-    runs = f"{len(statuses) - missing} complete" + (f", {missing} not" if missing else "")
-    incomplete = (
-        f"{missing} of {len(statuses)} runs failed or are missing: what follows covers the others only."
-    )
+    of_runs = facts.results.summary.group_by("run_id").agg(pl.col("status"))["status"].to_list()
+    missing = sum(not set(statuses) <= set(RAN) for statuses in of_runs)
+    unfinished = sum("unfinished" in statuses for statuses in of_runs if set(statuses) <= set(RAN))
+    doubtful = sum("unreliable" in statuses for statuses in of_runs)
+    runs = [f"{len(of_runs) - missing - unfinished} complete"]
+    runs += [f"{unfinished} with flows that had not done all"] if unfinished else []
+    runs += [f"{missing} not"] if missing else []
+    runs += [f"{doubtful} unreliable (its warnings say why)"] if doubtful else []
     names = inferred_models.of_rows(facts.results.summary)
     return {
         "glance": [
-            ("runs", runs + (f", {doubtful} unreliable (its warnings say why)" if doubtful else "")),
+            ("runs", ", ".join(runs)),
             ("testbed", facts.results.header.testbed),
             ("stacks", ", ".join(distinct(facts.summary["stack"]))),
             ("congestion control", ", ".join(distinct(facts.summary["cc"]))),
             ("duration of a run", f"{facts.duration_s:g} s"),
         ],
         "inferred": inferred_models.note(names) if names else "",
-        "incomplete": incomplete if missing else "",
+        "incomplete": _incomplete(facts, missing, len(of_runs)),
     }
 
 
+def _incomplete(facts: Facts, missing: int, runs: int) -> list[str]:
+    """Say what was not carried out, or not to its end, and what that means for what follows."""
+    said = []
+    if missing:
+        said.append(f"{missing} of {runs} runs failed or are missing: what follows covers the others only.")
+    if unfinished := facts.ran["status"].to_list().count("unfinished"):
+        said.append(
+            f"{unfinished} of {facts.ran.height} flows had not done all they were asked to when their run"
+            " ended: their rates and delays are those until then, and times of completion are of the others"
+            " only."
+        )
+    return said
+
+
 def _results(facts: Facts) -> dict[str, object]:
-    repeated = facts.complete.height and facts.summary["repeat"].n_unique() > 1
+    repeated = facts.ran.height and facts.summary["repeat"].n_unique() > 1
     return {
         "cells": _cells(facts) if repeated else None,
         "runs": _runs(facts),
@@ -167,10 +182,10 @@ def _load(facts: Facts, classic: str) -> dict[str, object]:
     if not classic:
         return {}
     told = {"load_scenario"} if any(loadlatency.is_scenario(key) for key in facts.telling) else set()
-    known = [name for name in _LOAD if name in facts.complete.columns and facts.complete[name].count()]
+    known = [name for name in _LOAD if name in facts.ran.columns and facts.ran[name].count()]
     names = [name for name in known if name not in told]
     rows: list[list[object]] = []
-    for row in facts.complete.filter(pl.col("load_scenario").is_not_null()).iter_rows(named=True):
+    for row in facts.ran.filter(pl.col("load_scenario").is_not_null()).iter_rows(named=True):
         cells: list[object] = [key_cell(row[key]) for key in facts.telling]
         for name in names:
             value = row[name]
@@ -188,10 +203,10 @@ def _limits(facts: Facts) -> dict[str, object]:
 
     Only those count of which some limit was measured: datagrams have none, and stacks of guests do not tell.
     """
-    known = [row for row in facts.complete.iter_rows(named=True) if limits.shares(row)]
+    known = [row for row in facts.ran.iter_rows(named=True) if limits.shares(row)]
     sentences = _of_flows(facts, known, lambda row: f"limited {limits.sentence(row)}.")
     if known:
-        untold = [row for row in facts.complete.iter_rows(named=True) if limits.untold(row)]
+        untold = [row for row in facts.ran.iter_rows(named=True) if limits.untold(row)]
         sentences += _of_flows(facts, untold, lambda row: f"{row['stack'] or 'its stack'} does not tell.")
     round_trips = _of_flows(facts, known, limits.round_trips)
     mains = [limits.main(row) for row in known]
@@ -208,7 +223,7 @@ def _of_flows(
 ) -> list[str]:
     """Return what is said of each flow, behind its name; once where it is the same in all repeats."""
     keys = [*facts.telling, "stack", "cc"]
-    runs = facts.complete.unique("run_id", keep="first", maintain_order=True)
+    runs = facts.ran.unique("run_id", keep="first", maintain_order=True)
     telling = distinguishing(runs, [*keys, "repeat"])
     alike: dict[tuple[object, ...], list[Mapping[str, Value]]] = {}
     for row in rows:
@@ -232,11 +247,11 @@ def _mostly(kind: str) -> str:
 
 
 def _cells(facts: Facts) -> Table:
-    measured = varying_metrics(facts.complete)
+    measured = varying_metrics(facts.ran)
     shown = user_metrics.shown(facts.results.header.metrics or ())
     names = [name for name in shown if name in measured][:MAX_METRICS]
     keys = [*facts.telling, "flow"] if len(facts.flows) > 1 else facts.telling
-    groups = facts.complete.group_by(keys, maintain_order=True) if keys else [((), facts.complete)]
+    groups = facts.ran.group_by(keys, maintain_order=True) if keys else [((), facts.ran)]
     rows = []
     for values, rows_of in groups:
         cells: list[object] = [key_cell(value) for value in values]

@@ -55,12 +55,12 @@ def _lines(run: Mapping[str, object]) -> list[dict[str, object]]:
 def box_keys(facts: Facts) -> list[str]:
     """The keys over which box plots are drawn; none where nothing is complete."""
     keys = ["app", *facts.telling, *(["flow"] if 1 < len(facts.flows) <= 24 else [])]
-    return [key for key in keys if 1 < facts.complete[key].n_unique() <= 40]
+    return [key for key in keys if 1 < facts.ran[key].n_unique() <= 40]
 
 
 def _box_data(facts: Facts) -> dict[str, object]:
     """Every metric of every flow and run, and its value of each key; the page makes boxes of them."""
-    rows = facts.complete
+    rows = facts.ran
     keys: list[dict[str, object]] = []
     for key in box_keys(facts):
         values = columns.ordered(rows[key].to_list())
@@ -132,7 +132,7 @@ def _first_shown(facts: Facts) -> list[str]:
     """The runs shown when the page opens: the first, and those that differ from it in the first key only."""
     if not facts.packed_runs:
         return []
-    rows = facts.complete.unique("run_id", keep="first", maintain_order=True)
+    rows = facts.ran.unique("run_id", keep="first", maintain_order=True)
     first = rows.row(0, named=True)
     for key in [*facts.telling[1:], "repeat"]:
         rows = rows.filter(pl.col(key).eq_missing(pl.lit(first[key])))

@@ -22,7 +22,8 @@ QUEUES: dict[str, str] = {
     "pie": "limit: {limit}",
     "fq_pie": "limit: {limit}",
     "cake": "memlimit: {limit_bytes}",
-    "dualpi2": "limit: {limit}",
+    "dualpi2": "limit: {limit}, memlimit: {memory}",
+    "fq": "limit: {limit}",
 }
 """Queue disciplines, and where the buffer's size goes."""
 WITH_ECN = ("red", "codel", "fq_codel", "pie", "fq_pie")
@@ -124,6 +125,7 @@ def numbers(settings: Settings) -> dict[str, int | None]:
         "delay": settings.rtt // 2,
         "limit": settings.buffer,
         "limit_bytes": limit_bytes,
+        "memory": 2 * limit_bytes,
         "red_min": red_min,
         "red_max": red_max,
         "red_burst": max((2 * red_min + red_max) // (3 * AVPKT), -(-red_min // AVPKT)),
@@ -152,12 +154,14 @@ def yaml_text(settings: Settings, families: Mapping[str, str]) -> str:
     words = {
         "rate": units.format_rate(settings.rate),
         "access": units.format_rate(settings.access),
-        "limit": f"{settings.buffer}p",
-        "red_burst": f"{values['red_burst']}p",
+        **{name: f"{values[name]}p" for name in ("limit", "red_burst")},
         "seed": str(settings.seed),
         "experiment": settings.experiment,
         "kind": settings.queue,
-        **{name: units.format_size(values[name] or 0) for name in ("limit_bytes", "red_min", "red_max")},
+        **{
+            name: units.format_size(values[name] or 0)
+            for name in ("limit_bytes", "memory", "red_min", "red_max")
+        },
         **{
             name: units.format_time(values[name] or 0)
             for name in (

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,7 +24,7 @@ from typing import Any
 from cwndlab.errors import InputError, RunError
 from cwndlab.testbeds.kernel import store
 from cwndlab.testbeds.kernel.store import Kernel
-from cwndlab.testbeds.ssh.traffic import agents
+from cwndlab.testbeds.live import program
 
 MEMORY_MB = 512
 """Memory of a guest; what of it is used takes memory of this machine. It is the same for all runs, as the
@@ -32,7 +33,8 @@ START_NS = 1_000_000_000 * 10**9
 """Time that the guest's clock shows when it starts, in ns since 1970."""
 SILENCE_S = 120.0
 """Seconds of real time within which a guest says how far it is: one that does not spins in virtual time."""
-LOOK_S = 0.01
+LOOK_S = 0.05
+"""Seconds between two looks at how far a guest is."""
 CONSOLE, ROOT = "console.txt", "root"
 PREFIX = "cwndlab-guest-"
 """Prefix of the folders of guests; the process that made one follows."""
@@ -157,13 +159,16 @@ def cheaper(program: Path) -> tuple[str, ...]:
 def _wait(
     process: subprocess.Popen[bytes], root: Path, look: Callable[[], None], progress: Callable[[int], None]
 ) -> None:
-    told, heard = 0, time.monotonic()
-    while True:
-        try:
-            process.wait(LOOK_S)
-            return
-        except subprocess.TimeoutExpired:
-            look()
+    told, heard, ended = 0, time.monotonic(), threading.Event()
+
+    def wait() -> None:
+        process.wait()
+        ended.set()
+
+    # To wait with a limit, subprocess looks every few milliseconds: as often as that costs by itself.
+    threading.Thread(target=wait, daemon=True).start()
+    while not ended.wait(LOOK_S):
+        look()
         said = root / "progress"
         size = said.stat().st_size if said.is_file() else 0
         if size > told:
@@ -224,7 +229,7 @@ def failure(console: str) -> str:
 
 def _agent() -> Path | None:
     own = os.environ.get("CWNDLAB_AGENT")
-    return Path(own) if own else agents.program("linux-x86_64", None)
+    return Path(own) if own else program.find("linux-x86_64", None)
 
 
 def _give(agent: Path, to: Path) -> None:

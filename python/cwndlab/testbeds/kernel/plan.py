@@ -16,8 +16,7 @@ from cwndlab.testbeds.live.linux import tcp_info
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import agents
-from cwndlab.testbeds.netns.emulator import capture_points
-from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port, lay_out
+from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port, capture_points, lay_out
 
 ROUTER = {
     "net.ipv4.ip_forward": "1",
@@ -61,8 +60,9 @@ def places(scenario: LiveScenario) -> int:
     """
     rates = [_rate_bps(link) for link in scenario["links"] if link["bottleneck"]]
     bits = max(rates, default=0) * LOOK_NS // 10**9
-    # Each packet comes in and goes out, and so does its acknowledgement; in slow start twice as many do.
-    packets = 8 * bits // (8 * 1500)
+    # At a host a packet and its acknowledgement, at a queue a packet that comes and goes; in slow start twice
+    # as many.
+    packets = 4 * bits // (8 * 1500)
     return min(max(LEAST_PLACES, 1 << packets.bit_length()), MOST_PLACES)
 
 
@@ -125,6 +125,7 @@ class _Plan:
             ],
             "orders": self._orders(),
             "samplers": [[role, self._sampler(role)] for role in ROLES],
+            "per_ack": scenario["record"]["tcp"]["kind"] == "per-ack",
             "links": self._looked_at(),
             "taps": self._taps(),
             "changes": self._changes(),
@@ -223,12 +224,28 @@ class _Plan:
                 to = self._layout.hosts[target]
                 message = netlink.route(to, GATEWAY, ports[node, interface], source, mss)
                 yield self._send(node, f"route to {target}", message)
-        for name, cable in self._wires.items():
-            beyond = self._layout.routes[cable.near.node]
+        for name in self._wires:
             for target, to in self._layout.hosts.items():
-                far = beyond.get(target) == cable.near.interface
-                message = netlink.route(to, GATEWAY, ports[name, "b" if far else "a"], None, None)
+                message = netlink.route(to, GATEWAY, ports[name, self._along(name, target)], None, None)
                 yield self._send(name, f"route to {target}", message)
+
+    def _towards(self, node: str, target: str) -> str | None:
+        """The interface by which packets to a host leave a node. None: they do not come there."""
+        return self._along(node, target) if node in self._wires else self._layout.routes[node].get(target)
+
+    def _along(self, wire: str, target: str) -> str:
+        """The interface by which packets to a host leave a node of a cable."""
+        near = self._wires[wire].near
+        return "b" if self._layout.routes[near.node].get(target) == near.interface else "a"
+
+    def _passing(self, port: Port) -> Iterator[tuple[int, bool]]:
+        """Yield the flows whose packets leave a node by an interface: number, and whether the flow's sender
+        sends them.
+        """
+        for number, flow in enumerate(self._scenario["flows"]):
+            for target, forward in ((flow["to"], True), (flow["from"], False)):
+                if self._towards(port.node, target) == port.interface:
+                    yield number, forward
 
     def _shaped(self) -> Iterator[tuple[Link, Port]]:
         """Yield each link that is more than a wire, and the interface at which its queue disciplines are."""
@@ -290,6 +307,7 @@ class _Plan:
         keys = {key["flow"]: key for key in flow_keys(scenario, self._layout.flows)}
         overhead = max((link["overhead"] for link in scenario["links"] if link["bottleneck"]), default=0)
         numbers = {link["name"]: number for number, link in enumerate(scenario["links"])}
+        per_change = scenario["record"]["queue"]["kind"] == "per-ack"
         return {
             "run_id": self._run_id,
             "flows": [
@@ -309,6 +327,9 @@ class _Plan:
                     "interface": self._index[port],
                     "address": self._addresses_of[port].hex(),
                     "delays": list(self._delays(link)),
+                    "overhead": link["overhead"],
+                    "flows": list(self._passing(port)),
+                    "changes": per_change and link["observe"],
                 }
                 for link, port in self._shaped()
             ],
@@ -377,7 +398,8 @@ class _Plan:
                 host = flow["from"] if role == "from" else flow["to"]
                 found = tcp_info.socket(flow, self._layout.flows[flow["name"]], None, role)
                 sockets.append({**found, "netns": self._nodes[host]})
-        return tcp_info.config(self._run_id, self._scenario, sockets, role)
+        told = tcp_info.config(self._run_id, self._scenario, sockets, role)
+        return told | {"per_ack": role == "from" and self._scenario["record"]["tcp"]["kind"] == "per-ack"}
 
 
 def _queue_and_wire(link: Link | None) -> tuple[Link | None, Link | None]:

@@ -20,6 +20,7 @@ from cwndlab.contract.scenario import Change, Link
 from cwndlab.experiment.scenario.path_state import ETHERNET_HEADER
 from cwndlab.testbeds.kernel import netlink
 from cwndlab.testbeds.kernel.netlink import attributes
+from cwndlab.testbeds.live.linux import tc
 
 _HTB, _CLASS, _QUEUE, _NETEM, _BELOW_NETEM, _TBF, _BELOW_TBF = (
     *(0x10000, 0x10001, 0x20000),
@@ -111,7 +112,7 @@ def refusal(link: Link) -> str | None:
         return "a queue of kind netem, which is a host's egress"
     if queue["kind"] == "red" and queue["adaptive"] and queue["nodrop"]:
         return "red with adaptive and nodrop"
-    return None
+    return tc.in_one_kernel(queue)
 
 
 def change_refusal(link: Link, change: Change) -> str | None:
@@ -239,11 +240,16 @@ def _queue(queue: Mapping[str, Any]) -> netlink.Options:
     kind = queue["kind"]
     if kind in ("pfifo", "bfifo"):
         return struct.pack("=I", queue["limit_packets" if kind == "pfifo" else "limit_bytes"])
-    if kind == "red":
+    if kind in ("red", "choke"):
         return _red(queue)
     if kind not in _FIELDS:
         raise ValueError(f"queue {kind} is not one that testbed kernel makes")
-    return attributes({number: _told(field, queue[field]) for field, number in _FIELDS[kind].items()})
+    told = {number: _told(field, queue[field]) for field, number in _FIELDS[kind].items()}
+    if kind == "dualpi2":
+        step = queue["step_packets"]
+        told |= {8: _told("step_thresh_ns", queue["step_thresh_ns"])} if step is None else {7: step}
+        told[14] = bytes([_ANY_ECT if queue["any_ect"] else _L4S_ECT])
+    return attributes(dict(sorted(told.items())))
 
 
 _FIELDS: Mapping[str, Mapping[str, int]] = {
@@ -262,16 +268,24 @@ _FIELDS: Mapping[str, Mapping[str, int]] = {
         **{"quantum_bytes": 7, "memory_limit_bytes": 8, "ecn_prob": 9, "ecn": 10, "bytemode": 11},
         **{"dq_rate_estimator": 12},
     },
+    "fq": {
+        **{"limit_packets": 1, "flow_limit_packets": 2, "quantum_bytes": 3, "initial_quantum_bytes": 4},
+        **{"maxrate_bps": 7, "refill_delay_ns": 9, "orphan_mask": 10, "low_rate_threshold_bps": 11},
+        **{"ce_threshold_ns": 12},
+    },
     "cake": {"bandwidth_bps": 2, "flow_mode": 5, "rtt_ns": 7, "memlimit_bytes": 10},
     "dualpi2": {
-        **{"limit_packets": 1, "target_ns": 3, "tupdate_ns": 4, "alpha_ppb": 5, "beta_ppb": 6},
-        **{"step_thresh_ns": 8, "coupling_factor": 10, "drop_on_overload": 11, "classic_protection": 13},
+        **{"limit_packets": 1, "memlimit_bytes": 2, "target_ns": 3, "tupdate_ns": 4, "alpha_ppb": 5},
+        **{"beta_ppb": 6, "min_qlen_step_packets": 9, "coupling_factor": 10, "drop_on_overload": 11},
+        **{"drop_enqueue": 12, "classic_protection": 13, "split_gso": 15},
     },
 }
 """Attributes of each discipline that are its fields in a Scenario (linux/pkt_sched.h)."""
+_L4S_ECT, _ANY_ECT = 1, 3
+"""Masks of the ECN field by which dualpi2 knows packets of its L queue (linux/pkt_sched.h)."""
 _BYTES = (
     *("ce_threshold_selector", "ce_threshold_mask"),
-    *("coupling_factor", "drop_on_overload", "classic_protection"),
+    *("coupling_factor", "drop_on_overload", "drop_enqueue", "classic_protection", "split_gso"),
 )
 """Fields that are one byte each."""
 
@@ -286,28 +300,33 @@ def _told(field: str, value: Any) -> bytes | int | None:
         return bytes([value])
     if field in ("alpha_ppb", "beta_ppb"):
         return int((value * 256 + 5 * 10**8) // 10**9)
-    if field == "bandwidth_bps":
-        return struct.pack("=Q", value // 8)
+    if field.endswith("_bps"):
+        return struct.pack("=Q" if field == "bandwidth_bps" else "=I", value // 8)
     if field == "flow_mode":
         return _FLOW_MODES.index(value)
     return int(value // 1000 if field.endswith("_ns") else value)
 
 
 def _red(queue: Mapping[str, Any]) -> netlink.Options:
-    """struct tc_red_qopt and what goes with it, with the averaging weight that `tc` derives (tc-red(8))."""
-    low, high, packet = queue["min_bytes"], queue["max_bytes"], queue["avpkt_bytes"]
-    weight = _red_weight(low, queue["burst_packets"], packet)
+    """struct tc_red_qopt and what goes with it, with the averaging weight that `tc` derives (tc-red(8)).
+
+    CHOKe has its limit and thresholds in packets.
+    """
+    unit, packet = ("bytes", 1) if queue["kind"] == "red" else ("packets", queue["avpkt_bytes"])
+    limit, low, high = (queue[f"{name}_{unit}"] for name in ("limit", "min", "max"))
     probability = queue["probability_ppb"] / 1e9
-    slope = _red_slope(low, high, probability)
-    idle, cell = _red_idle(weight, packet, queue["bandwidth_bps"])
-    flags = queue["ecn"] | queue["harddrop"] << 1 | queue["adaptive"] << 2 | queue["nodrop"] << 3
-    parameters = struct.pack("=IIIBBBB", queue["limit_bytes"], low, high, weight, slope, cell, flags & 0x7)
+    weight = _red_weight(low * packet, queue["burst_packets"], queue["avpkt_bytes"])
+    slope = _red_slope(low * packet, high * packet, probability)
+    idle, cell = _red_idle(weight, queue["avpkt_bytes"], queue["bandwidth_bps"])
+    switches = ("ecn", "harddrop", "adaptive", "nodrop")
+    flags = sum(bool(queue.get(name)) << bit for bit, name in enumerate(switches))
+    parameters = struct.pack("=IIIBBBB", limit, low, high, weight, slope, cell, flags & 0x7)
     return attributes(
         {
             1: parameters,
             2: idle,
-            3: round(probability * 2**32),
-            4: struct.pack("=II", flags, 0xF) if queue["nodrop"] else None,
+            3: min(WHOLE, round(probability * 2**32)),
+            4: struct.pack("=II", flags, 0xF) if flags & 0x8 else None,
         }
     )
 

@@ -7,9 +7,12 @@ from typing import Any
 
 from cwndlab.errors import InputError
 from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.locate import Misplaced
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import LiveFlow, Support
+from cwndlab.experiment.units import BadValue
 from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
+from cwndlab.testbeds.live.linux.kernel import FAMILY
 from cwndlab.testbeds.live.traffic import tools
 from cwndlab.testbeds.netns.section import NetnsKeys
 
@@ -48,6 +51,16 @@ def _catalogue(kernel: Path | None) -> Catalogue:
 
 
 def _live(spec: Spec, flows: Sequence[LiveFlow]) -> dict[str, Any]:
-    """Have cwndlab's own applications carry out every flow: others would have to be in the guest."""
+    """Have cwndlab's own applications carry out every flow: others would have to be in the guest. Raises
+    `Misplaced` where hosts are to have different kernels.
+    """
+    named = {name: host.stack for name, host in spec.hosts.items() if host.stack != FAMILY}
+    first = next(iter(named.values()), None)
+    for name, stack in named.items():
+        if stack != first:
+            found = f"{stack!r} beside {first!r}"
+            raise Misplaced(
+                ("hosts", name, "stack"), BadValue(found, "one kernel for all hosts: a guest has one")
+            )
     told = {str(flow["name"]): {"tool": "own", "report_ns": tools.REPORT_NS} for _, flow in flows}
     return {"emulator": NAME, "loggers": LOGGERS, "flows": told}

@@ -21,13 +21,13 @@ from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.kernel import guest, inventory, plan, qdiscs, store
 from cwndlab.testbeds.kernel.support import APPS, NAME, NO_KERNEL
 from cwndlab.testbeds.live.observation import samples
+from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.summary import collection, summary
 from cwndlab.testbeds.live.summary.summary import Observed
 from cwndlab.testbeds.live.traffic import clock
-from cwndlab.testbeds.netns.emulator import capture_points
-from cwndlab.testbeds.ssh.traffic.agents import batches
+from cwndlab.testbeds.netns.layout import capture_points
 from cwndlab.testbeds.tables import SCHEMAS
 
 PACKETS = "samples-packets"
@@ -144,9 +144,6 @@ def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iter
     for host in (host for host in scenario["hosts"] if host["hz"] != hz):
         build = f"cwndlab kernel build TREE --hz {host['hz']}"
         yield f"host {host['name']}: hz {host['hz']}, and this kernel was built with {hz} ({build})"
-    for name, sampling in (("tcp", scenario["record"]["tcp"]), ("queue", scenario["record"]["queue"])):
-        if sampling["kind"] == "per-ack":
-            yield f"record.{name}: testbed kernel is asked at intervals; give one such as 10ms"
     for flow in scenario["flows"]:
         app = app_of(flow).get("kind")
         if app in APPS:

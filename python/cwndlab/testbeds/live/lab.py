@@ -194,6 +194,10 @@ class Sampler(Protocol):
 
     troubles: list[str]
     """Failures of the sampling, complete after `stop`."""
+    at_acks: pa.Table | None
+    """After `stop` the senders' rows at each acknowledgement, with the columns of samples, where they are
+    recorded.
+    """
 
     def start(self) -> None:
         """Start sampling."""

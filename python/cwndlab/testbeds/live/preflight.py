@@ -10,14 +10,6 @@ from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
 
 
-def check_record(scenario: LiveScenario) -> None:
-    """Raises ValueError, with one line, for what cannot be recorded."""
-    if scenario["record"]["tcp"]["kind"] == "per-ack":
-        raise ValueError(
-            "record.tcp: a live kernel tells no more than samples; give an interval such as 10ms"
-        )
-
-
 def check_flows(scenario: LiveScenario) -> None:
     """Raises ValueError, with one line, for a flow that the tool that is to carry it out cannot."""
     for name, log in scenario["live"].get("programs", {}).items():

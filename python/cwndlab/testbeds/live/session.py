@@ -130,6 +130,8 @@ class _Run:
         time.sleep(max(0.0, settled - time.monotonic()))
         stopping.pop_all()
         observed, rows = self._observed(zero, rows, answers, path.stop())
+        if sampler.at_acks is not None:
+            rows = (collection.until(sampler.at_acks, self._end_ns), rows[1])
         collection.write(writer, self._run_id, observed, rows, answers)
         for name, text in logged.items():
             writer.attach(f"{name}.txt", text)

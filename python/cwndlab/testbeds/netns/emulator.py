@@ -10,7 +10,7 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.experiment.scenario.queries import of_engine
 from cwndlab.testbeds.live.addresses import flow_keys
 from cwndlab.testbeds.live.path.backend import PathReport
-from cwndlab.testbeds.netns.layout import Layout
+from cwndlab.testbeds.netns.layout import Layout, capture_points
 from cwndlab.testbeds.netns.network import Network, emulated_end
 
 
@@ -67,15 +67,3 @@ class Emulator:
             health=told["health"],
             captures=self._captures,
         )
-
-
-def capture_points(scenario: Scenario) -> dict[str, int]:
-    """The links whose packets are captured, with the bytes kept; a host stands for the links at its
-    interfaces."""
-    points: dict[str, int] = {}
-    for capture in scenario["record"]["pcap"]:
-        at = capture["at"]
-        for link in scenario["links"]:
-            if at in (link["name"], link["from"], link["to"]):
-                points[link["name"]] = capture["snaplen"]
-    return points

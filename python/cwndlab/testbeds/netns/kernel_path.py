@@ -65,6 +65,8 @@ def _of_link(link: Link) -> Iterator[str]:
     except ValueError as error:
         yield f"{error}, or use emulator: own"
         return
+    if reason := tc.in_one_kernel(link["queue"]):
+        yield f"link {link['name']}: {reason}; use emulator: own"
     for kind, said in _tried.refused(tc.trials(link)).items():
         hint = f"try modprobe sch_{kind}, or " if "unknown" in said else ""
         refused = f"this kernel refuses queue discipline {kind} ({said})"

@@ -8,8 +8,9 @@ from threading import Timer
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
-from cwndlab.testbeds.live.lab import LiveHost, Process
+from cwndlab.testbeds.live.lab import LiveHost, Process, Sampler
 from cwndlab.testbeds.live.linux.tcp_info import TcpInfoSampler
+from cwndlab.testbeds.live.linux.tcp_probe import Probed
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.path.backend import PathBackend
 from cwndlab.testbeds.live.run_values import RunValues
@@ -110,9 +111,14 @@ class NetnsLab:
         """An agent in each host's namespace."""
         return Agents(self, limit_s, look, lambda host: [sys.executable, "-m", PROGRAM], self.hosts)
 
-    def sampler(self) -> TcpInfoSampler:
+    def sampler(self) -> Sampler:
         """TCP_INFO of all connections between the namespaces."""
-        return TcpInfoSampler(self._run_id, self._scenario, self.addresses.flows, self._network.namespaces)
+        flows = self.addresses.flows
+        samples = TcpInfoSampler(self._run_id, self._scenario, flows, self._network.namespaces)
+        if self._scenario["record"]["tcp"]["kind"] != "per-ack":
+            return samples
+        # The one kernel tells in any namespace of all connections.
+        return Probed(samples, self, self._scenario, {next(iter(self.hosts)): list(flows.values())})
 
     def start(self, host: str, argv: Sequence[str], limit_s: float) -> Process:
         """Start a program in a host's namespace; the kernel kills it when the thread that starts it ends."""

@@ -95,6 +95,18 @@ def _is_reverse(link: Link, of: Link) -> bool:
     return (link["from"], link["to"]) == (of["to"], of["from"])
 
 
+def capture_points(scenario: Scenario) -> dict[str, int]:
+    """The links whose packets are captured, with the bytes kept; a host stands for the links at its
+    interfaces."""
+    points: dict[str, int] = {}
+    for capture in scenario["record"]["pcap"]:
+        at = capture["at"]
+        for link in scenario["links"]:
+            if at in (link["name"], link["from"], link["to"]):
+                points[link["name"]] = capture["snaplen"]
+    return points
+
+
 def _routes(
     scenario: Scenario, cables: tuple[Cable, ...], everyone: list[str], hosts: list[str]
 ) -> dict[str, dict[str, str]]:

@@ -6,7 +6,7 @@ from functools import partial
 from cwndlab.contract.scenario import Flow, Host
 from cwndlab.testbeds.live import preflight
 from cwndlab.testbeds.live.lab import Reach
-from cwndlab.testbeds.live.linux import rules
+from cwndlab.testbeds.live.linux import rules, tcp_probe
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.netns import kernel_path, machine, namespaces
@@ -16,7 +16,7 @@ from cwndlab.testbeds.netns.layout import lay_out
 def troubles(scenario: LiveScenario) -> Iterator[str]:
     """Yield all that cannot be carried out here, a line each."""
     layout = lay_out(scenario)
-    checks: list[Callable[[], None]] = [partial(preflight.check_record, scenario)]
+    checks: list[Callable[[], None]] = [partial(tcp_probe.check, scenario, ThisMachine(), "this machine")]
     for host in scenario["hosts"]:
         checks.append(partial(rules.check, host, layout, try_out))
         checks.append(partial(_sysctls, host, scenario["flows"]))

@@ -15,9 +15,11 @@ SUPPORT = Support(
     {
         "experiment": EXPERIMENT.union(NetnsKeys.known_keys()),
         "host": keys(
-            "stack cc cc_params sndbuf rcvbuf mss ecn hz sysctl nic noise ack_every egress ingress count"
+            "stack cc cc_params sndbuf rcvbuf mss family ecn hz sysctl nic noise ack_every egress ingress"
+            " count"
         ),
         **PATH,
+        "network": PATH["network"].union(["family"]),
     },
     only_off={},
     catalogue=catalogue,

@@ -15,6 +15,7 @@ from cwndlab.testbeds.live.addresses import Addresses
 from cwndlab.testbeds.live.lab import Process, Sampler
 from cwndlab.testbeds.live.linux import tc
 from cwndlab.testbeds.live.path.backend import PathBackend
+from cwndlab.testbeds.live.program import NAME as PROGRAM
 from cwndlab.testbeds.live.run_values import RunValues
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.user_programs import LOG_END_S
@@ -25,7 +26,6 @@ from cwndlab.testbeds.ssh.observation.sampler import BUSY, Samplers, SsSampler
 from cwndlab.testbeds.ssh.observation.siftr import SiftrSampler
 from cwndlab.testbeds.ssh.path.backend import MadeLink, MadeLinks
 from cwndlab.testbeds.ssh.path.emulator import EmulatedLinks
-from cwndlab.testbeds.ssh.traffic import agents
 from cwndlab.testbeds.ssh.traffic.agents import AgentSampler, AgentTraffic
 from cwndlab.testbeds.ssh.traffic.tools import ToolTraffic
 
@@ -183,8 +183,8 @@ class SshLab:
         program = self._site.agent(machine.name)
         assert program is not None  # `have_agents` has said so
         data = program.read_bytes()
-        machine.put(agents.PROGRAM, data)
-        machine.run(["chmod", "700", machine.path(agents.PROGRAM)])
+        machine.put(PROGRAM, data)
+        machine.run(["chmod", "700", machine.path(PROGRAM)])
         return hashlib.sha256(data).hexdigest()
 
     def sampler(self) -> Samplers:

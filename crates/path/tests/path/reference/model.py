@@ -24,6 +24,11 @@ class Packet:
     ecn: str
 
 
+def truesize(packet: Packet) -> int:
+    """Return its memory in Linux: sk_buff, and data with headroom and skb_shared_info in a power of two."""
+    return 256 + max(512, 1 << (packet.size + 384 - 1).bit_length())
+
+
 class Random:
     """The engine's documented generator: a stream named by seed, repeat, purpose and entity; xoshiro256++."""
 

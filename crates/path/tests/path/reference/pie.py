@@ -1,6 +1,6 @@
 """PIE, FQ-PIE and DualPI2."""
 
-from model import MS, RATE, Drr, Model, Packet, Random, aqm, run
+from model import MS, RATE, Drr, Model, Packet, Random, aqm, run, truesize
 
 
 class Pie(Model):
@@ -155,6 +155,7 @@ class Dualpi2(Model):
         self.prev = 0
         self.updated = 0
         self.credit = 0.0
+        self.outside_step: set[int] = set()
         self.reset()
 
     def reset(self) -> None:
@@ -175,12 +176,40 @@ class Dualpi2(Model):
 
     def enqueue(self, now: int, packet: Packet) -> None:
         self.update(now)
-        if self.backlog() >= self.c["limit_packets"]:
+        memory = sum(map(truesize, [*self.lq, *self.cq, packet]))
+        low_latency = packet.ecn in ("ect1", "ce") or (self.c["any_ect"] and packet.ecn == "ect0")
+        if self.backlog() >= self.c["limit_packets"] or memory > self.c["memlimit_bytes"]:
             self.drop(now, packet, "overlimit")
-        elif packet.ecn in ("ect1", "ce"):
+        elif self.c["drop_enqueue"] and self.decide(now, packet, low_latency=low_latency):
+            self.drop(now, packet, "aqm")
+        elif low_latency:
+            if len(self.lq) < self.c["min_qlen_step_packets"]:
+                self.outside_step.add(packet.number)
             self.lq.append(packet)
         else:
             self.cq.append(packet)
+
+    def decide(self, now: int, packet: Packet, *, low_latency: bool) -> bool:
+        """Mark a packet or not, and tell whether it is to be dropped."""
+        if sum(p.size for p in self.lq + self.cq) < 2 * self.mtu:
+            return False
+        coupled = self.base * self.c["coupling_factor"]
+        overload = coupled > 1
+        if not low_latency:
+            hit = self.roll(self.base) and self.roll(self.base)
+            return hit and (overload or not self.mark(now, packet))
+        if overload and self.c["drop_on_overload"] and self.roll(self.base) and self.roll(self.base):
+            return True
+        if overload or self.roll(coupled):
+            self.mark(now, packet)
+        return False
+
+    def beyond_step(self, now: int, packet: Packet) -> bool:
+        if packet.number in self.outside_step:
+            return False
+        if self.c["step_packets"] is not None:
+            return len(self.lq) > self.c["step_packets"]
+        return now - packet.arrived > self.c["step_thresh_ns"]
 
     def roll(self, probability: float) -> bool:
         return (self.random.u64() >> 32) / 2**32 < probability
@@ -191,24 +220,10 @@ class Dualpi2(Model):
             both = bool(self.lq and self.cq)
             low_latency = bool(self.lq) and (not self.cq or self.credit <= 0)
             packet = (self.lq if low_latency else self.cq).pop(0)
-            long = sum(p.size for p in self.lq + self.cq) >= 2 * self.mtu
-            coupled = self.base * self.c["coupling_factor"]
-            overload = coupled > 1
-            if long and low_latency:
-                if overload and self.c["drop_on_overload"] and self.roll(self.base) and self.roll(self.base):
-                    self.drop(now, packet, "aqm")
-                    continue
-                if overload or self.roll(coupled):
-                    self.mark(now, packet)
-            elif (
-                long
-                and self.roll(self.base)
-                and self.roll(self.base)
-                and (overload or not self.mark(now, packet))
-            ):
+            if not self.c["drop_enqueue"] and self.decide(now, packet, low_latency=low_latency):
                 self.drop(now, packet, "aqm")
                 continue
-            if low_latency and packet.ecn != "ce" and now - packet.arrived > self.c["step_thresh_ns"]:
+            if low_latency and packet.ecn != "ce" and self.beyond_step(now, packet):
                 self.mark(now, packet)
             if both:
                 share = self.c["classic_protection"]
@@ -288,9 +303,15 @@ def dualpi2() -> None:
         "alpha_ppb": 160_000_000,
         "beta_ppb": 3_200_000_000,
         "coupling_factor": 2,
+        "memlimit_bytes": 1 << 25,
         "step_thresh_ns": 1 * MS,
+        "step_packets": None,
+        "min_qlen_step_packets": 0,
         "classic_protection": 10,
         "drop_on_overload": True,
+        "drop_enqueue": False,
+        "any_ect": False,
+        "split_gso": True,
     }
     groups = [
         (100, 1_430_000, 400, 1500, 1, 0, 1, "not-ect"),
@@ -302,6 +323,8 @@ def dualpi2() -> None:
         ("dualpi2", {}),
         ("dualpi2-overflow", {"drop_on_overload": False, "limit_packets": 120}),
         ("dualpi2-wide-step", {"step_thresh_ns": 100 * MS, "classic_protection": 50}),
+        ("dualpi2-packets", {"step_packets": 5, "min_qlen_step_packets": 3, "memlimit_bytes": 60_000}),
+        ("dualpi2-enqueue", {"drop_enqueue": True, "any_ect": True, "step_thresh_ns": 20 * MS}),
     ):
         config = base | change
         run(name, Dualpi2(config, 1500, aqm()), config, RATE, groups)

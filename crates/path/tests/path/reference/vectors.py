@@ -14,10 +14,12 @@ time is in nanoseconds.
 """
 
 from cake import cake
+from choke import choke
 from codel import codel, fq_codel
+from fq import fq
 from pie import dualpi2, fq_pie, pie
 from red import red
 
 if __name__ == "__main__":
-    for write in (codel, red, fq_codel, pie, fq_pie, cake, dualpi2):
+    for write in (codel, red, fq_codel, pie, fq_pie, cake, dualpi2, choke, fq):
         write()

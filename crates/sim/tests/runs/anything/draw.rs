@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use contract::scenario::{
     App, Capture, Change, Coalesce, Distribution, Draws, Ecn, EcnField, Egress, Flow, Host, Ingress,
-    IngressStage, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling, Scenario, Stall,
-    VERSION, WhenFull,
+    IngressStage, IpVersion, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling,
+    Scenario, Stall, VERSION, WhenFull,
 };
 use path::{
-    BfifoConfig, CakeConfig, CodelConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqPieConfig, JitterConfig,
-    JitterKind, LossConfig, PauseConfig, PeakConfig, PfifoConfig, PieConfig, QueueConfig, RedConfig,
-    ShaperConfig, SwitchConfig,
+    BfifoConfig, CakeConfig, ChokeConfig, CodelConfig, Dualpi2Config, FlowMode, FqCodelConfig, FqConfig,
+    FqPieConfig, JitterConfig, JitterKind, LossConfig, PauseConfig, PeakConfig, PfifoConfig, PieConfig,
+    QueueConfig, RedConfig, ShaperConfig, SwitchConfig,
 };
 use tcp::profile;
 
@@ -123,6 +123,7 @@ impl Draw {
             _ => self.range(1_000_000_000, 600_000_000_000),
         };
         let from_ns = if self.flag() { 0 } else { self.range(0, duration_ns - 1) };
+        let ipv6 = self.one_in(3);
         let nodes = ["r1", "r2"].map(|name| Node {
             name: name.into(),
             switch: self.maybe(8, |draw| {
@@ -134,7 +135,11 @@ impl Draw {
                 SwitchConfig { buffer_bytes, pause }
             }),
         });
-        let hosts: Vec<Host> = ["a", "b", "c"].map(|name| self.host(name)).to_vec();
+        let mut hosts: Vec<Host> = ["a", "b", "c"].map(|name| self.host(name)).to_vec();
+        for host in &mut hosts {
+            // One host alone is refused.
+            host.ip = if ipv6 || self.one_in(100) { IpVersion::Ipv6 } else { IpVersion::Ipv4 };
+        }
         let mut links = Vec::new();
         for (from, to) in [("a", "r1"), ("r1", "r2"), ("r2", "b"), ("c", "r1")] {
             for (from, to) in [(from, to), (to, from)] {
@@ -214,6 +219,7 @@ impl Draw {
             name: name.into(),
             stack: stack.spec().name.into(),
             hz: self.of(&[10, 64, 100, 250, 1000, 10_000]),
+            ip: IpVersion::Ipv4,
             mss,
             ecn: match stack.spec().accecn.known {
                 true => self.of(&[Ecn::Accurate, Ecn::OnAcceptAccurate, Ecn::AcceptAccurate]),
@@ -368,11 +374,47 @@ impl Draw {
                 alpha_ppb: self.range(0, 256_000_000_000),
                 beta_ppb: self.range(0, 256_000_000_000),
                 coupling_factor: self.small(1, 255),
+                memlimit_bytes: limit_bytes.min(u32::MAX.into()),
                 step_thresh_ns: self.time(),
+                step_packets: self.maybe(2, |draw| draw.small(0, 1_000_000_000)),
+                min_qlen_step_packets: self.small(0, 1_000_000_000),
                 classic_protection: self.small(0, 100),
                 drop_on_overload: self.flag(),
+                drop_enqueue: self.flag(),
+                any_ect: self.flag(),
+                split_gso: self.flag(),
             }),
+            8 => QueueConfig::Choke(self.choke(limit_packets, ecn)),
+            9 => QueueConfig::Fq(self.fq(limit_packets, quantum_bytes, ce_threshold_ns)),
             _ => QueueConfig::Pfifo(PfifoConfig { limit_packets }),
+        }
+    }
+
+    fn choke(&mut self, limit_packets: u32, ecn: bool) -> ChokeConfig {
+        let max_packets = self.small(1, 1_000_000_000);
+        ChokeConfig {
+            limit_packets: limit_packets.min(131_071),
+            min_packets: self.small(0, max_packets - 1),
+            max_packets,
+            avpkt_bytes: self.range(1, 65_535),
+            burst_packets: self.range(0, 1_000_000_000),
+            probability_ppb: self.share(),
+            bandwidth_bps: self.rate(),
+            ecn,
+        }
+    }
+
+    fn fq(&mut self, limit_packets: u32, quantum_bytes: u32, ce_threshold_ns: Option<u64>) -> FqConfig {
+        FqConfig {
+            limit_packets,
+            flow_limit_packets: self.small(0, 1_000_000_000),
+            quantum_bytes: quantum_bytes.max(256),
+            initial_quantum_bytes: self.small(0, 1 << 20),
+            maxrate_bps: self.maybe(2, |draw| draw.range(8, 34_000_000_000)),
+            low_rate_threshold_bps: self.range(8, 34_000_000_000),
+            refill_delay_ns: self.time(),
+            orphan_mask: self.small(0, 65_535),
+            ce_threshold_ns,
         }
     }
 

@@ -137,7 +137,13 @@ impl FreeBsdSender {
             self.ensure_timer(snd, buffered, cx);
             return None;
         }
-        Some(self.send(snd, len, probing, cx))
+        let transmit = self.send(snd, len, probing, cx);
+        if transmit.len == 0 {
+            // Behind a FIN there is nothing, and one call of tcp_output sends it once, also where a closed window makes it the
+            // next segment again.
+            self.wait(snd);
+        }
+        Some(transmit)
     }
 
     /// First byte and length of the retransmission that fills a hole, in SACK recovery.

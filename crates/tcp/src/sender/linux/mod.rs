@@ -336,8 +336,8 @@ impl Sender for LinuxSender {
         self.output.pushed = snd.end;
     }
 
-    fn space(&self, snd: &SendState) -> u64 {
-        self.buffer_space(snd)
+    fn space(&self, snd: &SendState, wanted: u64) -> u64 {
+        self.buffer_space(snd, wanted)
     }
 
     fn send_buffer(&self, snd: &SendState) -> u64 {

@@ -677,7 +677,7 @@ fn woken(max_wnd: u64) -> Bench {
 #[test]
 fn a_call_fills_the_window_whatever_the_buffer_holds() {
     let bench = woken(1 << 30);
-    assert_eq!(bench.sender.space(&bench.snd), (45 + 400) * MSS);
+    assert_eq!(bench.sender.space(&bench.snd, u64::MAX), (45 + 400) * MSS);
 }
 
 /// Half of the largest window after the last push all is pushed: a buffer has to be begun, for which there is no memory.
@@ -685,10 +685,10 @@ fn a_call_fills_the_window_whatever_the_buffer_holds() {
 fn a_call_ends_where_it_pushes() {
     let mut bench = woken(200 * MSS);
     let burst = bench.sender.tso_segments(&bench.snd) * MSS;
-    let space = bench.sender.space(&bench.snd);
+    let space = bench.sender.space(&bench.snd, u64::MAX);
     assert!((90 * MSS..90 * MSS + burst).contains(&(space - 1)), "{space}");
     // A call that has ended has pushed what it wrote.
     bench.with(|sender, snd, _| sender.on_write_end(snd));
-    let space = bench.sender.space(&bench.snd);
+    let space = bench.sender.space(&bench.snd, u64::MAX);
     assert!((100 * MSS..100 * MSS + burst).contains(&(space - 1)), "{space}");
 }

@@ -86,7 +86,7 @@ struct cwndlab_guest_state {
 	uint64_t pacing;	/* pacing rate, bits per second; unknown where nothing paces */
 	uint64_t acknowledged;	/* payload acknowledged so far, bytes */
 	uint64_t sent;		/* packets with payload sent so far, with those sent again */
-	uint64_t lost;		/* packets sent again, or judged lost, so far */
+	uint64_t lost;		/* packets sent again, or judged lost, so far; a datagram guest that does not tell has 0 of them in tables */
 	uint64_t window;	/* the peer's window, bytes */
 	uint64_t buffer;	/* send buffer, bytes */
 	uint64_t written;	/* payload taken from the application so far, bytes */

@@ -188,6 +188,7 @@ export function numbers(settings) {
         delay: Math.floor(settings.rtt / 2),
         limit: settings.buffer,
         limit_bytes: limitBytes,
+        memory: 2 * limitBytes,
         red_min: redMin,
         red_max: redMax,
         red_burst: Math.max(Math.floor((2 * redMin + redMax) / (3 * AVPKT)), Math.ceil(redMin / AVPKT)),
@@ -254,7 +255,7 @@ export function yamlOf(settings, templates) {
     const words = { experiment: settings.experiment, kind: settings.queue, seed: String(settings.seed) };
     for (const key of ['rate', 'access']) words[key] = format(values[key], RATES);
     for (const key of ['limit', 'red_burst']) words[key] = `${values[key]}p`;
-    for (const key of ['limit_bytes', 'red_min', 'red_max']) words[key] = format(values[key], SIZES);
+    for (const key of ['limit_bytes', 'memory', 'red_min', 'red_max']) words[key] = format(values[key], SIZES);
     for (const key of ['delay', 'rate_at', 'duration', 'measure', 'start_jitter', 'phase_jitter', 'tcp', 'queue_every']) {
         words[key] = format(values[key], TIMES);
     }

@@ -221,20 +221,54 @@ def _cake(told: Mapping[str, Any]) -> list[str]:
     return ["cake", *shaper, *_times(told, "rtt"), told["flow_mode"], "memlimit", str(told["memlimit_bytes"])]
 
 
-def _dualpi2(told: Mapping[str, Any]) -> list[str]:
-    gains = ["alpha", f"{told['alpha_ppb'] / 1e9:g}", "beta", f"{told['beta_ppb'] / 1e9:g}"]
-    coupled = ["coupling_factor", str(told["coupling_factor"]), *_times(told, "step_thresh")]
-    overload = "drop_on_overload" if told["drop_on_overload"] else "overflow"
-    protected = ["classic_protection", f"{told['classic_protection']}%"]
-    return [
-        "dualpi2",
-        *_limit(told),
-        *_times(told, "target", "tupdate"),
-        *gains,
-        *coupled,
-        overload,
-        *protected,
+def _choke(told: Mapping[str, Any]) -> list[str]:
+    sizes = [
+        word for name in ("limit", "min", "max", "burst") for word in (name, str(told[f"{name}_packets"]))
     ]
+    more = ["avpkt", str(told["avpkt_bytes"]), "bandwidth", f"{told['bandwidth_bps']}bit"]
+    marks = ["ecn"] if told["ecn"] else []
+    return ["choke", *sizes, *more, "probability", f"{told['probability_ppb'] / 1e9:g}", *marks]
+
+
+def _fq(told: Mapping[str, Any]) -> list[str]:
+    rate, threshold = told["maxrate_bps"], told["ce_threshold_ns"]
+    return [
+        *("fq", *_limit(told), "flow_limit", str(told["flow_limit_packets"])),
+        *("quantum", str(told["quantum_bytes"]), "initial_quantum", str(told["initial_quantum_bytes"])),
+        *([] if rate is None else ["maxrate", f"{rate}bit"]),
+        *("low_rate_threshold", f"{told['low_rate_threshold_bps']}bit"),
+        *(*_times(told, "refill_delay"), "orphan_mask", str(told["orphan_mask"])),
+        *([] if threshold is None else _times(told, "ce_threshold")),
+    ]
+
+
+def _dualpi2(told: Mapping[str, Any]) -> list[str]:
+    step = told["step_packets"]
+    return [
+        *("dualpi2", *_limit(told), "memlimit", str(told["memlimit_bytes"])),
+        *_times(told, "target", "tupdate"),
+        *("alpha", f"{told['alpha_ppb'] / 1e9:g}", "beta", f"{told['beta_ppb'] / 1e9:g}"),
+        *("coupling_factor", str(told["coupling_factor"])),
+        *(_times(told, "step_thresh") if step is None else ["step_thresh", f"{step}p"]),
+        *("min_qlen_step", str(told["min_qlen_step_packets"])),
+        "drop_on_overload" if told["drop_on_overload"] else "overflow",
+        "drop_enqueue" if told["drop_enqueue"] else "drop_dequeue",
+        "any_ect" if told["any_ect"] else "l4s_ect",
+        *("classic_protection", f"{told['classic_protection']}%"),
+        "split_gso" if told["split_gso"] else "no_split_gso",
+    ]
+
+
+def in_one_kernel(told: Mapping[str, Any]) -> str | None:
+    """Return the reason why a queue is another one in the kernel that has the senders. None where it is not.
+
+    TCP notes when it sends a packet (__tcp_transmit_skb), and the packet keeps that in other namespaces
+    (skb_clear_tstamp); FQ takes it for the time at which the packet may leave.
+    """
+    if told["kind"] == "fq" and (told["maxrate_bps"], told["ce_threshold_ns"]) != (None, None):
+        counts = "fq with maxrate or ce_threshold counts from when a sender's TCP sent"
+        return f"{counts}, where that is the same kernel"
+    return None
 
 
 OWN: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
@@ -244,6 +278,8 @@ OWN: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
     "red": _red,
     "cake": _cake,
     "dualpi2": _dualpi2,
+    "choke": _choke,
+    "fq": _fq,
 }
 """Disciplines of many parameters, each with its words."""
 

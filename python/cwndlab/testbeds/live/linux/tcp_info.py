@@ -40,6 +40,7 @@ class TcpInfoSampler:
         ]
         self.troubles: list[str] = []
         """Failures of the sampling, complete after `stop`."""
+        self.at_acks: pa.Table | None = None
 
     def start(self) -> None:
         """Start sampling."""

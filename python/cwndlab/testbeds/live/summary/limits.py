@@ -35,9 +35,9 @@ def limited(rows: pl.DataFrame, scenario: Scenario, flow: str, active: int, head
         return unknown
     counted, rated = dict.fromkeys((*_COUNTERS, "path"), 0.0), True
     for _, socket in rows.group_by("local_port", "remote_port", maintain_order=True):
-        mss = max(_most(socket, "mss_bytes"), 1)
+        mss, lines = max(_most(socket, "mss_bytes"), 1), _Lines(socket)
         for since, until in _rounds(socket, scenario["measure"]["from_ns"], scenario["measure"]["to_ns"]):
-            grown = {name: _at(socket, name, until) - _at(socket, name, since) for name in _COUNTERS}
+            grown = {name: lines.at(name, until) - lines.at(name, since) for name in _COUNTERS}
             found = narrowest(scenario, flow, (since, until))
             bits = 8 * grown["delivered_bytes"] * (1 + header / mss)
             rated &= found is not None
@@ -75,7 +75,13 @@ def _most(socket: pl.DataFrame, column: str) -> int:
     return max(known, default=0)
 
 
-def _at(socket: pl.DataFrame, counter: str, at: int) -> float:
-    """A counter's value at a time; between two rows on the line through them."""
-    values = socket[counter].fill_null(0).to_numpy().astype(np.float64)
-    return float(np.interp(at, socket["t_ns"].to_numpy().astype(np.float64), values))
+class _Lines:
+    """Counters of a socket; between two rows on the line through them."""
+
+    def __init__(self, socket: pl.DataFrame) -> None:
+        self._times = socket["t_ns"].to_numpy().astype(np.float64)
+        self._values = {name: socket[name].fill_null(0).to_numpy().astype(np.float64) for name in _COUNTERS}
+
+    def at(self, counter: str, at: int) -> float:
+        """A counter's value at a time."""
+        return float(np.interp(at, self._times, self._values[counter]))

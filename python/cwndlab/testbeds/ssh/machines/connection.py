@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent import futures
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -195,7 +196,7 @@ class Connection:
         mark = f"cwndlab-{secrets.token_hex(12)}"
         end = "" if text.endswith("\n") or not text else "\n"
         told = f"{{ {shlex.join(argv)} <<'{mark}'\n{text}{end}{mark}\n}} 2>\"$err\"\n"
-        shell.stdin.write(f"{told}printf '\\n{mark} %d\\n' $?; cat \"$err\"; echo {mark}\n".encode())
+        _tell(shell, f"{told}printf '\\n{mark} %d\\n' $?; cat \"$err\"; echo {mark}\n".encode())
         try:
             out = await shell.stdout.readuntil(f"\n{mark} ".encode())
             status = await shell.stdout.readline()
@@ -216,13 +217,12 @@ class Connection:
     async def _kept_shell(self) -> asyncssh.SSHClientProcess[bytes]:
         if self._shell is None or self._shell.exit_status is not None or not self.is_open:
             self._shell = await self._stands().create_process(self._command(["sh"]), encoding=None)
-            self._shell.stdin.write(_BEGIN.encode())
+            _tell(self._shell, _BEGIN.encode())
         return self._shell
 
     async def _send(self, argv: Sequence[str], data: bytes) -> Done:
         process = await self._stands().create_process(self._command(argv), encoding=None)
-        process.stdin.write(data)
-        process.stdin.write_eof()
+        _tell(process, data, end=True)
         out = bytearray()
         return await self._drained(process, out.extend, out)
 
@@ -325,7 +325,7 @@ class Pipe:
 
     def write(self, data: bytes) -> None:
         """Have the command read data, whenever that arrives."""
-        loop().call_soon_threadsafe(self._process.stdin.write, data)
+        loop().call_soon_threadsafe(_tell, self._process, data)
 
     def line(self, limit_s: float) -> str:
         """The next line that it prints, empty at the end; raises LostError."""
@@ -334,7 +334,18 @@ class Pipe:
 
     def close(self) -> None:
         """Close its input, and forget it."""
-        loop().call_soon_threadsafe(self._process.stdin.write_eof)
+        loop().call_soon_threadsafe(_tell, self._process, b"", True)
+
+
+def _tell(process: asyncssh.SSHClientProcess[bytes], data: bytes, end: bool = False) -> None:
+    """Have a command read data, and the end of its input where `end` says so.
+
+    A command that has ended reads nothing. Its output and exit status, which the caller reads next, tell why.
+    """
+    with suppress(BrokenPipeError):
+        process.stdin.write(data)
+        if end:
+            process.stdin.write_eof()
 
 
 def await_there(work: Coroutine[Any, Any, _T], limit_s: float) -> _T:

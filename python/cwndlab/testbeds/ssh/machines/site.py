@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cwndlab.errors import CwndlabError, InputError
+from cwndlab.testbeds.live import program
 from cwndlab.testbeds.live.linux.trial import Tried
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.lab_file import LabFile
@@ -19,7 +20,7 @@ from cwndlab.testbeds.ssh.machines import scripts
 from cwndlab.testbeds.ssh.machines.connection import ANSWER_ERRORS, LostError, one_line_of
 from cwndlab.testbeds.ssh.machines.machine import Machine
 from cwndlab.testbeds.ssh.machines.platforms import Driven, driven
-from cwndlab.testbeds.ssh.traffic import agents, tools
+from cwndlab.testbeds.ssh.traffic import tools
 
 _T = TypeVar("_T")
 
@@ -119,7 +120,7 @@ class Site:
         """Find the program of cwndlab's agent for a machine. None where there is none."""
         if machine not in self._agents:
             system, processor = self.machines[machine].run(["uname", "-sm"]).split()
-            self._agents[machine] = agents.program(f"{system.lower()}-{processor}", self.file.agent)
+            self._agents[machine] = program.find(f"{system.lower()}-{processor}", self.file.agent)
         return self._agents[machine]
 
     def round_trip_ns(self, from_: str, to: str) -> int | None:

@@ -46,6 +46,7 @@ class Samplers:
         self._each, self._hosts, self._limit_s = each, hosts, limit_s
         self._busy: dict[str, str] = {}
         self.troubles: list[str] = []
+        self.at_acks: pa.Table | None = None
         self.busiest: dict[str, float] = {}
         """The largest share of a processor's time that was taken in a second, by host."""
 
@@ -118,6 +119,7 @@ class SsSampler:
         self._zero = 0
         self._end_ns: int = scenario["duration_ns"]
         self.troubles: list[str] = []
+        self.at_acks: pa.Table | None = None
 
     def start(self) -> None:
         """Start sampling at all hosts."""

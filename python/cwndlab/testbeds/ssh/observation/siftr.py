@@ -63,6 +63,7 @@ class SiftrSampler:
         self._interval_ns = every["interval_ns"] if every["kind"] == "interval" else INTERVAL_NS
         self._zero = 0
         self.troubles: list[str] = []
+        self.at_acks: pa.Table | None = None
         for name in self._modules:
             self._prepare(name)
 

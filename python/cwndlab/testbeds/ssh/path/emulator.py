@@ -15,11 +15,12 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.experiment.scenario.queries import of_engine
 from cwndlab.testbeds.live.addresses import Ends, flow_keys
 from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.shell import parsed, unless_gone
 from cwndlab.testbeds.ssh.machines.machine import Clock
 from cwndlab.testbeds.ssh.path.backend import MadeLink
-from cwndlab.testbeds.ssh.traffic.agents import AgentTraffic, batches
+from cwndlab.testbeds.ssh.traffic.agents import AgentTraffic
 
 TABLE = 7700
 """Number of the routing table that leads into the emulator; its rules have the numbers from here on."""

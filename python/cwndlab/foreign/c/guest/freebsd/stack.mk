@@ -6,6 +6,9 @@ include Makefile
 CFLAGS += -fPIC -fvisibility=hidden -D__thread= -DTCP_HHOOK -I$(GLUE)/include -I$(GLUE)
 # The same bytes wherever they are compiled.
 CFLAGS += -fmacro-prefix-map=$(CURDIR)=.
+# Which headers a file reads.
+CFLAGS += -MMD -MP
+-include $(wildcard *.d)
 # Warnings on the tree's files are its authors' matter.
 WERROR = -w
 stack.o timers.o: WERROR = -Werror -DRECORDED=$(RECORDED)

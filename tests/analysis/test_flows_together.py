@@ -1,0 +1,93 @@
+"""Flows of a run together: goodput over the time they share, and what is said where some did not end."""
+
+from pathlib import Path
+
+import pytest
+
+from cwndlab import load
+from cwndlab.analysis import contrasts, runs
+from cwndlab.analysis.comparison import RunSet
+from cwndlab.errors import InputError
+from cwndlab.report.html_report import sections
+from cwndlab.report.html_report.facts import Facts
+from cwndlab.report.html_report.headline import totals
+from cwndlab.results.resultset import ResultSet
+
+RATE = 10.0
+"""Rate of the link, Mbit/s."""
+
+FILE = f"""\
+experiment: transfers
+duration: 3500ms
+hosts: {{a: {{stack: linux-6.18, cc: cubic}}, b: {{stack: linux-6.18}}}}
+network: {{dumbbell: {{left: [a], right: [b], bottleneck: {{rate: {RATE:g}mbit, delay: 10ms}}}}}}
+flows: [{{name: f, from: a, to: b, bytes: 900KB, count: 5, stagger: 500ms}}]
+record: {{tcp: "off", queue: "off"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> ResultSet:
+    """A run of five transfers, of which each begins half a second later and the last two do not end."""
+    found = load(FILE).run(out=tmp_path_factory.mktemp("transfers") / "r")
+    assert found.summary["status"].to_list() == ["complete"] * 3 + ["unfinished"] * 2
+    return found
+
+
+def test_flows_one_after_the_other_carry_no_more_together_than_their_link(results: ResultSet) -> None:
+    (run,), _ = runs.of_results(results)
+    summed = results.summary["goodput_mbps"].sum()
+    assert summed > 2 * RATE, "else this shows nothing"
+    together = run.metrics["goodput_mbps"]
+    assert 0.9 * RATE < together < RATE
+    # They share the whole of the run but its first moments, so that this is what all carried in it.
+    assert together == pytest.approx(results.summary["total_goodput_mbps"][0], rel=0.02)
+
+
+def test_one_flow_has_its_own_rate(results: ResultSet) -> None:
+    (run,), _ = runs.of_results(results, "f.4")
+    assert run.metrics["goodput_mbps"] == results.summary["goodput_mbps"][3]
+
+
+def test_a_pause_between_flows_is_no_time_of_theirs() -> None:
+    second = 10**9
+    rates = {"goodput_mbps": [8.0, 4.0, None], "utilisation": [0.25, 0.5, None]}
+    active = [(0, second), (10 * second, 12 * second), (0, 0)]
+    assert runs._all_flows(rates, active) == {"goodput_mbps": pytest.approx(16 / 3), "utilisation": 0.75}
+    assert runs._all_flows(rates)["goodput_mbps"] == 12.0, "of recordings that do not tell the times"
+
+
+def test_a_run_has_no_completion_time_where_a_transfer_did_not_end(results: ResultSet) -> None:
+    (run,), notes = runs.of_results(results)
+    assert "completion_s" not in run.metrics
+    assert "1 runs ended before a flow had done all; they count, without a completion time" in notes[0]
+    sides = [RunSet("one", [run]), RunSet("other", [run])]
+    with pytest.raises(InputError, match="completion_s has no value, as no run here ended all its transfers"):
+        contrasts._metrics([(sides[0], sides[1])], ["completion_s"])
+    (first,), _ = runs.of_results(results, "f.1")
+    assert first.metrics["completion_s"] == results.summary["completion_s"][0]
+
+
+def glance(facts: Facts) -> list[object]:
+    """What a report says at a glance."""
+    said = sections._glance(facts)["glance"]
+    assert isinstance(said, list)
+    return said
+
+
+def test_a_report_counts_flows_that_did_not_end_and_says_so(results: ResultSet) -> None:
+    facts = Facts(results)
+    assert ("runs", "0 complete, 1 with flows that had not done all") in glance(facts)
+    (words,) = sections._incomplete(facts, 0, 1)
+    assert words.startswith("2 of 5 flows had not done all they were asked to when their run ended")
+    names, ((_, _, flows, *cells),) = totals(facts)
+    assert flows == 5
+    utilisation = cells[names.index("utilisation")]
+    assert isinstance(utilisation, tuple)
+    assert utilisation[1] == pytest.approx(100 * results.summary["utilisation"].sum())
+
+
+def test_a_report_of_what_ended_says_nothing_of_that(tmp_path: Path) -> None:
+    facts = Facts(load(FILE.replace("900KB", "90KB")).run(out=tmp_path / "r"))
+    assert ("runs", "1 complete") in glance(facts)
+    assert sections._incomplete(facts, 0, 1) == []
