@@ -177,8 +177,8 @@ impl Connection {
 }
 
 /// An event as the module's interface is told of it; what that has no event for calls no hook.
-fn number(event: CwndEvent) -> LinuxEvent {
-    match event {
+fn number(event: CwndEvent) -> Option<LinuxEvent> {
+    Some(match event {
         CwndEvent::TxStart => LinuxEvent::TxStart,
         CwndEvent::Restart => LinuxEvent::Restart,
         CwndEvent::CompleteCwr => LinuxEvent::CompleteCwr,
@@ -188,7 +188,8 @@ fn number(event: CwndEvent) -> LinuxEvent {
         CwndEvent::Frto => LinuxEvent::Frto,
         CwndEvent::FastAck => LinuxEvent::FastAck,
         CwndEvent::SlowAck => LinuxEvent::SlowAck,
-    }
+        CwndEvent::TlpRecovery => return None,
+    })
 }
 
 fn sample_rtt(rtt_us: Option<u32>) -> i32 {
@@ -230,7 +231,9 @@ impl CongestionControl for Connection {
     }
 
     fn cwnd_event(&mut self, core: &mut Core, event: CwndEvent) {
-        self.call(core, Hook::CwndEvent, [number(event) as i64, 0], |_| ());
+        if let Some(number) = number(event) {
+            self.call(core, Hook::CwndEvent, [number as i64, 0], |_| ());
+        }
     }
 
     fn in_ack_event(&mut self, core: &mut Core, event: AckEvent) {

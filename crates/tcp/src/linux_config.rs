@@ -49,6 +49,57 @@ pub struct BufferSizes {
     pub max: u64,
 }
 
+/// Constants of BBR version 3 in which its draft differs from the source, or that experiments change. Gains and shares are in 1/256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bbr3 {
+    /// The route is one of shallow marks (RTAX_FEATURE_ECN_LOW): marks count, where ECN was agreed.
+    pub ecn_low: bool,
+    /// Marks count up to this minimum round trip, microseconds (bbr_ecn_max_rtt_us); 0: at any.
+    pub ecn_max_rtt_us: u32,
+    /// Pacing gain in DRAIN (bbr_drain_gain).
+    pub drain_gain: u32,
+    /// Pacing gain in PROBE_DOWN (bbr_pacing_gain).
+    pub down_gain: u32,
+    /// Part of a flight that is lost where probing has gone too far (bbr_loss_thresh).
+    pub loss_threshold: u32,
+    /// Part by which loss cuts bounds (bbr_beta).
+    pub beta: u32,
+}
+
+impl Bbr3 {
+    /// The constants of google/bbr's branch v3.
+    pub const GOOGLE: Bbr3 = Bbr3 {
+        ecn_low: false,
+        ecn_max_rtt_us: 5000,
+        drain_gain: 256 * 1000 / 2885,
+        down_gain: 256 * 91 / 100,
+        loss_threshold: 256 * 2 / 100,
+        beta: 256 * 30 / 100,
+    };
+}
+
+/// Form in which Prague keeps the fractions of its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PragueWindow {
+    /// Whole packets, and a carry of what they are to change by (2020).
+    Carry,
+    /// A window with fractions, which whole packets follow.
+    Fraction,
+}
+
+/// Parameters of module tcp_prague.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prague {
+    /// Era: the window.
+    pub window: PragueWindow,
+    /// Round trip that flows of shorter ones pretend to have, microseconds (prague_rtt_target); 0: none.
+    pub rtt_target_us: u32,
+    /// Rounds after slow start from which on they do (prague_rtt_transition).
+    pub rtt_transition: u32,
+    /// Longest burst, seconds as a power of 1/2 (prague_burst_shift).
+    pub burst_shift: u32,
+}
+
 /// Sysctls (their names in comments where they differ) and choices of an era.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -166,6 +217,10 @@ pub struct Config {
     pub dctcp_alpha_on_init: u32,
     /// Parameter dctcp_shift_g of module tcp_dctcp: the weight of a window's marks, as a power of 1/2.
     pub dctcp_shift_g: u32,
+    /// Parameters of Prague.
+    pub prague: Prague,
+    /// Parameters of BBR version 3.
+    pub bbr3: Bbr3,
     /// Largest burst handed to the interface, bytes (GSO_MAX_SIZE).
     pub gso_max_size: u64,
     /// Largest number of segments in a burst (GSO_MAX_SEGS).
@@ -267,6 +322,13 @@ impl Config {
             comp_sack_nr: 0,
             dctcp_alpha_on_init: 1024,
             dctcp_shift_g: 4,
+            prague: Prague {
+                window: PragueWindow::Fraction,
+                rtt_target_us: 25_000,
+                rtt_transition: 500,
+                burst_shift: 12,
+            },
+            bbr3: Bbr3::GOOGLE,
             gso_max_size: 65_536,
             gso_max_segs: 65_535,
         }

@@ -133,7 +133,9 @@ impl Simulation {
         let cc = super::setup::registered(&self.scenario.flows[flow.index()]);
         let opener = self.hosts[self.flows[flow.index()].from.index()].stack.kernel()?;
         let here = self.hosts[host.index()].stack.kernel()?;
-        let both = opener.sender(&cc, 0).needs_ecn() && here.congestion_controls().contains(&cc.as_str());
+        let opening = opener.sender(&cc, 0);
+        let tells = opening.needs_ecn() || opening.hears_ecn();
+        let both = tells && here.congestion_controls().contains(&cc.as_str());
         both.then_some(cc)
     }
 

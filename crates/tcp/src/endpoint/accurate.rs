@@ -17,12 +17,22 @@ fn counters(segment: &Segment) -> Option<&AccEcnCounters> {
 impl Endpoint {
     /// ECN field of our SYN or SYN-ACK where ECN is asked for or agreed.
     pub(super) fn syn_field(&self) -> Ecn {
-        if self.sender.needs_ecn() { Ecn::Ect0 } else { Ecn::NotEct }
+        if self.sender.needs_ecn() { self.capable_field() } else { Ecn::NotEct }
+    }
+
+    /// ECN field of packets that can be marked.
+    fn capable_field(&self) -> Ecn {
+        if self.sender.is_l4s() { Ecn::Ect1 } else { Ecn::Ect0 }
+    }
+
+    /// Whether our SYN asks for Accurate ECN, as the host or congestion control wants it.
+    fn asks_accurate(&self) -> bool {
+        self.handshake.ecn == EcnMode::Accurate || self.sender.is_l4s()
     }
 
     /// Flags by which our SYN, sent so often before, asks for ECN (RFC 9768 section 3.1.4.1; RFC 3168 section 6.1.1.1).
     pub(super) fn syn_flags(&self, sent: usize) -> Flags {
-        let accurate = self.handshake.ecn == EcnMode::Accurate && self.handshake.accecn.known;
+        let accurate = self.asks_accurate() && self.handshake.accecn.known;
         let retries = match self.handshake.accecn.fallback {
             true => usize::from(self.rules.ecn_syn_retries) + usize::from(accurate),
             false => usize::MAX,
@@ -39,12 +49,13 @@ impl Endpoint {
     /// Agrees on what a SYN asks for, as a listener, or where both have sent a SYN.
     pub(super) fn agree_with_syn(&mut self, syn: &Segment) {
         let h = &self.handshake;
-        let may = if h.passive { h.ecn.accepts_accurate() } else { h.ecn == EcnMode::Accurate };
+        let accepts = h.ecn.accepts_accurate() || self.sender.is_l4s();
+        let may = if h.passive { accepts } else { self.asks_accurate() };
         if may && h.accecn.known && accecn::asked_by(syn.flags) {
             self.snd.ecn = true;
             self.snd.accecn = Some(Box::new(AccEcn::new(h.accecn, syn.ecn, self.syn_field())));
         } else {
-            self.snd.ecn = self.grants_ecn(syn);
+            self.snd.ecn = !self.sender.is_l4s() && self.grants_ecn(syn);
         }
     }
 
@@ -52,7 +63,7 @@ impl Endpoint {
     pub(super) fn agree_with_syn_ack(&mut self, answer: &Segment) {
         let h = &self.handshake;
         let asked = self.asks_for_ecn();
-        let accurate = h.ecn == EcnMode::Accurate;
+        let accurate = self.asks_accurate();
         self.snd.ecn = asked
             && match accecn::ace(answer.flags) {
                 _ if !h.accecn.known => answer.flags.has(Flags::ECE) && !answer.flags.has(Flags::CWR),
@@ -60,6 +71,8 @@ impl Endpoint {
                 _ => true,
             };
         let classic = |ace| ace == 1 || ace == 5 && !accurate;
+        // L4S does without the ECN of RFC 3168.
+        self.snd.ecn &= !(self.sender.is_l4s() && classic(accecn::ace(answer.flags)));
         if self.snd.ecn && h.accecn.known && !classic(accecn::ace(answer.flags)) {
             let mut accecn = AccEcn::new(h.accecn, answer.ecn, self.syn_field());
             accecn.take_syn_ack(answer.flags, counters(answer));
@@ -112,7 +125,10 @@ impl Endpoint {
     /// The connection is open.
     pub(super) fn establish_accurate(&mut self, now: Nanos) {
         if let Some(accecn) = &self.snd.accecn {
-            self.base_ecn = accecn.field();
+            self.base_ecn = match accecn.field() {
+                Ecn::Ect0 => self.capable_field(),
+                field => field,
+            };
             self.rcv.feedback = accecn.flags();
             self.predicts_headers = false;
             self.size_segments(now);

@@ -338,6 +338,11 @@ pub trait Sender: Send {
         false
     }
 
+    /// Whether congestion control needs Accurate ECN and sends ECT(1) (RFC 9331).
+    fn is_l4s(&self) -> bool {
+        false
+    }
+
     /// Whether congestion control hears of every segment on a connection with ECN, not only of those that change something.
     fn hears_ecn(&self) -> bool {
         self.needs_ecn()

@@ -115,3 +115,17 @@ fn cdg_backs_off_before_the_queue_is_full() {
     let reductions = run.events.iter().filter(|e| e.1 == tcp::event::EventKind::Reduction).count();
     assert!(reductions > 10, "{reductions}");
 }
+
+/// The bound that loss of a probe draws: version 1 has none, and goes on losing.
+#[test]
+fn version_3_is_told_of_each_loss_in_the_flight_in_which_it_left() {
+    let drops = |cc| {
+        let profile = tcp::profile::find("linux-7.3").expect("a stack");
+        let path = Path { cc, rate: Some(20_000_000), queue: 20, ..Path::new(profile.as_ref()) };
+        let run = run(&path);
+        assert!(run.read > 17_000_000 / 8 * 9, "{cc}: {}", run.read);
+        run.drops
+    };
+    let (first, third) = (drops("bbr"), drops("bbr3"));
+    assert!(third > 0 && third * 2 < first, "{third} of {first}");
+}

@@ -5,5 +5,6 @@ mod bbr;
 mod dctcp;
 mod hooks;
 mod path;
+mod prague;
 mod signatures;
 mod sockets;

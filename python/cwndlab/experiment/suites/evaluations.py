@@ -14,6 +14,8 @@ RFC9743 = "rfc9743"
 BBR = "bbr-cases"
 RFC8867 = "rfc8867"
 RFC7928 = "rfc7928"
+L4S = "l4s-coexistence"
+DCTCP = "dctcp-datacentre"
 
 TCP = {"cubic": "CUBIC", "reno": "Reno"}
 """Congestion controls that run in the judged one's place, with their names in tables."""
@@ -55,6 +57,22 @@ SUITES = {
         "The draft is of BBRv3. What it says of variables is judged by what is seen of them from outside;"
         " bounds without a number in the draft are cwndlab's own.",
         {"A": "Appendix A"},
+    ),
+    L4S: About(
+        "What documents of L4S say of flows that share a bottleneck",
+        "Delays are the RFC's; of rates that are roughly equal, half is enough: cwndlab's own bound.",
+        {
+            "9330": "RFC 9330, the architecture",
+            "9331": "RFC 9331, the requirements",
+            "9332": "RFC 9332, coupled queues",
+            "PAM": "Sarpkaya, Fund and Panwar, PAM 2025",
+            "8290": "RFC 8290, a queue for each flow",
+        },
+    ),
+    DCTCP: About(
+        "What documents of DCTCP say of it in a data centre",
+        "RFC 8257 has no numbers: bounds are the paper's, or cwndlab's own.",
+        {"8257": "RFC 8257", "SIGCOMM": "Alizadeh et al., SIGCOMM 2010"},
     ),
     RFC8867: About(
         "The test cases of RFC 8867 for real-time media with a congestion control",

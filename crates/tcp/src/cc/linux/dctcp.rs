@@ -22,10 +22,7 @@ pub(super) struct Dctcp {
     delivered_ce: u64,
     /// The window of data ends there.
     window_end: u64,
-    /// Whether the newest data that came was marked.
-    ce: bool,
-    /// Next byte expected when it came.
-    prior_nxt: u64,
+    echo: EchoChanges,
     /// cwnd before the last reduction.
     loss_cwnd: u32,
     /// The peer has no ECN: this is Reno.
@@ -41,8 +38,7 @@ impl Dctcp {
             delivered: 0,
             delivered_ce: 0,
             window_end: 0,
-            ce: false,
-            prior_nxt: 0,
+            echo: EchoChanges::default(),
             loss_cwnd: 0,
             without_ecn: false,
         }
@@ -59,10 +55,25 @@ impl Dctcp {
         self.loss_cwnd = core.cwnd;
         core.ssthresh = (core.cwnd / 2).max(2);
     }
+}
+
+/// Receiver that tells of marks as they change: the newest data that came.
+#[derive(Debug, Default)]
+pub(super) struct EchoChanges {
+    /// Whether it was marked.
+    ce: bool,
+    /// Next byte expected when it came.
+    prior_nxt: u64,
+}
+
+impl EchoChanges {
+    pub(super) fn new(core: &Core) -> EchoChanges {
+        EchoChanges { ce: false, prior_nxt: core.receiving.nxt }
+    }
 
     /// Data came, marked or not: a change is acknowledged at once. What waits for its ACK is acknowledged before that, with the
     /// echo that was true of it (dctcp_ece_ack_update).
-    fn on_data(&mut self, core: &mut Core, ce: bool) {
+    pub(super) fn on_data(&mut self, core: &mut Core, ce: bool) {
         let receiving = &mut core.receiving;
         if ce != self.ce {
             if receiving.delays_ack {
@@ -80,7 +91,7 @@ impl CongestionControl for Dctcp {
     fn init(&mut self, core: &mut Core) {
         self.without_ecn = !core.ecn;
         self.alpha = self.config.dctcp_alpha_on_init.min(MAX_ALPHA);
-        self.prior_nxt = core.receiving.nxt;
+        self.echo = EchoChanges::new(core);
         self.begin_window(core);
     }
 
@@ -123,8 +134,8 @@ impl CongestionControl for Dctcp {
     fn cwnd_event(&mut self, core: &mut Core, event: CwndEvent) {
         match event {
             _ if self.without_ecn => {}
-            CwndEvent::EcnIsCe => self.on_data(core, true),
-            CwndEvent::EcnNoCe => self.on_data(core, false),
+            CwndEvent::EcnIsCe => self.echo.on_data(core, true),
+            CwndEvent::EcnNoCe => self.echo.on_data(core, false),
             CwndEvent::Loss => self.on_loss(core),
             _ => {}
         }

@@ -4,9 +4,11 @@
 //! connection's through [`Core`].
 
 mod bbr;
+mod bbr3;
 mod cdg;
 pub(super) mod cubic;
 mod dctcp;
+mod prague;
 pub(super) mod reno;
 pub mod replay;
 
@@ -72,6 +74,8 @@ pub enum CwndEvent {
     EcnNoCe,
     /// Data came with a mark of congestion, to a module that needs ECN.
     EcnIsCe,
+    /// A tail loss probe repaired a loss (google/bbr).
+    TlpRecovery,
     /// ACK at hand that only advances (Linux 3.9).
     FastAck,
     /// ACK at hand that does more than advance (Linux 3.9).
@@ -137,6 +141,29 @@ pub struct RateSample {
     pub is_retrans: bool,
     /// Whether this ACK was possibly held back by the receiver.
     pub is_ack_delayed: bool,
+    /// Packets in flight when that packet left, it included; 0 where no module asks.
+    pub tx_in_flight: u32,
+    /// `Core::lost` then, its lower 32 bits.
+    pub prior_lost: u32,
+    /// Packets judged lost since then.
+    pub lost: u32,
+    /// Whether the ACK tells of marks.
+    pub is_ece: bool,
+    /// Packets of which Accurate ECN newly tells that they were marked.
+    pub delta_ce: u32,
+    /// Whether the ACK answers a tail loss probe that sent old data, or the original: nobody knows.
+    pub acks_probe: bool,
+}
+
+/// A packet that was just judged lost, and the flight in which it left.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LostPacket {
+    /// Packets in flight when it left, it included.
+    pub tx_in_flight: u32,
+    /// Packets judged lost since then, it included.
+    pub lost: u32,
+    /// The packet was sent while the application was the limit.
+    pub is_app_limited: bool,
 }
 
 /// The receiving side, as a module that needs ECN sees it when data has come, and what the module wants of the answer.
@@ -217,6 +244,8 @@ pub struct Core {
     pub cwr_requested: bool,
     /// Transmissions are paced.
     pub pacing: bool,
+    /// Segments of a burst, where the module says so; 0: sized by the pacing rate.
+    pub tso_segs: u32,
     /// Segmentation offload is on.
     pub gso: bool,
     /// ECN was agreed.
@@ -282,6 +311,7 @@ impl Core {
             pacing_rate: 0,
             cwr_requested: false,
             pacing: false,
+            tso_segs: 0,
             gso: false,
             ecn: false,
             departure: 0,
@@ -508,6 +538,25 @@ pub trait CongestionControl: Any + Send {
         false
     }
 
+    /// Whether the module reads one mark as one mark: its packets are ECT(1), and it works with Accurate ECN only
+    /// (TCP_CONG_NEEDS_ACCECN).
+    fn is_l4s(&self) -> bool {
+        false
+    }
+
+    /// Whether the module hears of marks on data that comes, where ECN was agreed.
+    fn hears_ecn(&self) -> bool {
+        self.needs_ecn()
+    }
+
+    /// Whether the module looks at the loss of flights: [`CongestionControl::packet_lost`], and `tx_in_flight` and `lost` of samples.
+    fn hears_losses(&self) -> bool {
+        false
+    }
+
+    /// A packet was judged lost (skb_marked_lost of google/bbr).
+    fn packet_lost(&mut self, _core: &mut Core, _packet: &LostPacket) {}
+
     /// Somebody asks for TCP_INFO.
     fn get_info(&self, _core: &Core) {}
 }
@@ -542,6 +591,8 @@ pub fn built_in(names: &[&str]) -> Registry {
         let make: fn(&Shared) -> Box<dyn CongestionControl> = match name {
             "reno" => |config| Box::new(reno::Reno::new(config)),
             "bbr" => |_| Box::new(bbr::Bbr::new()),
+            "bbr3" => |config| Box::new(bbr3::Bbr3::new(config)),
+            "prague" => |config| Box::new(prague::Prague::new(config)),
             "dctcp" => |config| Box::new(dctcp::Dctcp::new(config)),
             "cdg" => |config| Box::new(cdg::Cdg::new(config)),
             "cubic" => |config| Box::new(cubic::Cubic::new(config)),

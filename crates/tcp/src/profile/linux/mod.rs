@@ -97,7 +97,16 @@ impl LinuxProfile {
 
 /// Every Linux. The newest that was recorded on a live kernel, which plain `linux` means, is last.
 pub(super) fn all() -> Vec<LinuxProfile> {
-    vec![v3_9::profile(), v6_8::profile(), v6_12::profile(), v7_3::profile(), v6_18::profile()]
+    let [prague_2020, prague] = v7_3::l4s();
+    vec![
+        v3_9::profile(),
+        v6_8::profile(),
+        prague_2020,
+        prague,
+        v6_12::profile(),
+        v7_3::profile(),
+        v6_18::profile(),
+    ]
 }
 
 /// Least receive buffer, bytes: the memory of a packet of 2 KiB with its metadata (SOCK_MIN_RCVBUF).

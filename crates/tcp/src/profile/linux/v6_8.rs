@@ -120,7 +120,17 @@ pub(super) fn profile() -> LinuxProfile {
 
 /// A profile with what 6.8 brought.
 pub(super) fn modern(name: &'static str, config: Config, own: &'static [Knob]) -> LinuxProfile {
-    let mut profile = LinuxProfile::new(name, config, &["cubic", "reno", "bbr", "cdg", "dctcp"], own);
+    with_controls(name, config, &["cubic", "reno", "bbr", "cdg", "dctcp"], own)
+}
+
+/// [`modern`] with other congestion controls.
+pub(super) fn with_controls(
+    name: &'static str,
+    config: Config,
+    cc: &'static [&'static str],
+    own: &'static [Knob],
+) -> LinuxProfile {
+    let mut profile = LinuxProfile::new(name, config, cc, own);
     profile.syn_linear_timeouts = 4;
     profile.spec.invalid_ratelimit = 500 * MILLISECOND;
     profile.spec.syn_retry_ticks = Some(TIMEOUT_MIN);

@@ -186,7 +186,7 @@ impl LinuxSender {
         self.fack = self.fack.max(id);
         if self.is_modern() {
             self.rack_advance(&packet);
-            self.rate_delivered(&packet, p);
+            self.rate_delivered(id, &packet, p);
             self.remove_from_send_order(id);
             self.board.get_mut(id).tags |= scoreboard::RATED;
         }
@@ -294,7 +294,7 @@ impl LinuxSender {
             }
             if self.is_modern() {
                 if !packet.has(scoreboard::RATED) {
-                    self.rate_delivered(&packet, p);
+                    self.rate_delivered(self.board.head(), &packet, p);
                 }
                 self.remove_from_send_order(self.board.head());
             }
@@ -330,7 +330,7 @@ impl LinuxSender {
         self.core.count_delivered(packets, p.ece);
         self.core.packets_out -= packets;
         self.rack_advance(&last);
-        self.rate_delivered(&last, p);
+        self.rate_delivered(self.board.head() - 1, &last, p);
         packets
     }
 
@@ -353,7 +353,8 @@ impl LinuxSender {
             mss: self.core.mss,
             sent: snd.max - snd.iss,
         };
-        p.ece = accecn.deliver(&delivery) > 0;
+        p.rate.delta_ce = accecn.deliver(&delivery);
+        p.ece = p.rate.delta_ce > 0;
         self.core.delivered_ce = u64::from(accecn.delivered_ce());
     }
 

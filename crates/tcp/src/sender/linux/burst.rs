@@ -88,6 +88,9 @@ impl LinuxSender {
         if !self.is_modern() {
             return most;
         }
+        if self.core.tso_segs > 0 {
+            return u64::from(self.core.tso_segs).min(most);
+        }
         let mut bytes = self.pacing_rate() >> 10;
         let shift = u64::from(self.core.min_rtt_us) >> self.config.tso_rtt_log;
         if self.config.tso_rtt_log > 0 && shift < 64 {

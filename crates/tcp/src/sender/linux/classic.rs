@@ -340,7 +340,7 @@ impl LinuxSender {
                 self.classic.sacked_below += 1;
             } else if tags & LOST == 0 {
                 self.remove_from_send_order(id);
-                self.board.mark_lost(&mut self.core, id);
+                self.mark_lost(id);
             }
             id += 1;
         }

@@ -105,6 +105,8 @@ pub struct LinuxSender {
     timeouts: u64,
     recoveries: u64,
     failed: bool,
+    /// Congestion control looks at the loss of flights.
+    hears_losses: bool,
 }
 
 /// A tail loss probe under way.
@@ -121,6 +123,7 @@ impl LinuxSender {
         LinuxSender {
             config: config.clone(),
             core: Core::new(random),
+            hears_losses: cc.hears_losses(),
             cc,
             board: Scoreboard::new(),
             sacked: RangeSet::new(),
@@ -272,6 +275,7 @@ impl Sender for LinuxSender {
         self.core.una = snd.una;
         self.core.nxt = snd.max;
         self.output.host_has_queue |= self.output.in_host > 0;
+        self.rate_check_silence(snd);
         self.run_timers(snd, cx);
     }
 
@@ -299,7 +303,7 @@ impl Sender for LinuxSender {
 
     fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         let answer = EcnAnswer { ack_now: false, echoes_ce: segment.echoed, first: None };
-        if segment.payload == 0 || !segment.capable || !self.cc.needs_ecn() {
+        if segment.payload == 0 || !segment.capable || !self.cc.hears_ecn() {
             return answer;
         }
         self.core.set_time(cx.clock, cx.now);
@@ -311,6 +315,14 @@ impl Sender for LinuxSender {
 
     fn needs_ecn(&self) -> bool {
         self.cc.needs_ecn()
+    }
+
+    fn is_l4s(&self) -> bool {
+        self.cc.is_l4s()
+    }
+
+    fn hears_ecn(&self) -> bool {
+        self.cc.hears_ecn()
     }
 
     fn on_closed(&mut self) {

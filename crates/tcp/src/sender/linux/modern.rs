@@ -10,6 +10,7 @@ use crate::sender::{Ack, SendState};
 
 impl LinuxSender {
     pub(super) fn on_ack_modern(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
+        self.rate_check_silence(snd);
         let mut p = self.begin_ack(snd, ack);
         self.output.prefer_new = false;
         if ack.ack < snd.una {
@@ -44,7 +45,7 @@ impl LinuxSender {
             }
             self.on_window_probe_ack(snd, cx);
             if self.tlp.is_some() {
-                self.process_tlp_ack(snd, ack.ack, &p, cx);
+                self.process_tlp_ack(snd, ack.ack, &mut p, cx);
             }
             return;
         }
@@ -61,7 +62,7 @@ impl LinuxSender {
             self.tell_in_ack(snd, ack, &p);
         }
         if self.tlp.is_some() {
-            self.process_tlp_ack(snd, ack.ack, &p, cx);
+            self.process_tlp_ack(snd, ack.ack, &mut p, cx);
         }
         if !p.not_dup || p.sacked || p.ece || p.dsack || self.core.state != CaState::Open {
             let duplicate = !p.advanced && !p.not_dup && !p.dsack;
@@ -235,7 +236,7 @@ impl LinuxSender {
             let head = self.board.head();
             if !self.board.get(head).has(LOST) {
                 self.remove_from_send_order(head);
-                self.board.mark_lost(&mut self.core, head);
+                self.mark_lost(head);
             }
         }
     }
@@ -364,7 +365,7 @@ impl LinuxSender {
     }
 
     /// An ACK while a tail loss probe was under way.
-    fn process_tlp_ack(&mut self, snd: &SendState, ack: u64, p: &Progress, cx: &mut Context<'_>) {
+    fn process_tlp_ack(&mut self, snd: &SendState, ack: u64, p: &mut Progress, cx: &mut Context<'_>) {
         let Some(tlp) = self.tlp else { return };
         if ack < tlp.high_seq {
             return;
@@ -373,6 +374,9 @@ impl LinuxSender {
             self.tlp = None;
         } else if ack > tlp.high_seq {
             // The probe repaired a loss that nothing else noticed: one reduction.
+            if self.hears_losses {
+                self.cc.cwnd_event(&mut self.core, CwndEvent::TlpRecovery);
+            }
             self.init_cwnd_reduction();
             self.set_state(CaState::Cwr);
             let value = i64::from(self.core.ssthresh) * i64::from(self.core.mss);
@@ -382,6 +386,8 @@ impl LinuxSender {
         } else if !p.advanced && !p.not_dup && !p.sacked {
             // A plain duplicate: original and probe both arrived.
             self.tlp = None;
+        } else {
+            p.rate.acks_probe = true;
         }
     }
 

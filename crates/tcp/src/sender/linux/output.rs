@@ -378,6 +378,9 @@ impl LinuxSender {
             packet.delivered = snd.max;
         }
         let packet = *packet;
+        if self.hears_losses {
+            self.note_flight(id);
+        }
         self.remove_from_send_order(id);
         self.board.append_to_send_order(id);
         snd.retransmits += 1;
@@ -498,6 +501,9 @@ impl LinuxSender {
         let mut packet = Packet { seq: snd.max, len: len as u32, sent: departure, ..Packet::default() };
         packet.note_delivery(&self.core);
         self.board.push_in_send_order(packet);
+        if self.hears_losses {
+            self.note_flight(self.board.tail() - 1);
+        }
         let end = snd.max + len;
         snd.max = end;
         snd.nxt = end;
@@ -544,8 +550,12 @@ impl LinuxSender {
             if modern {
                 self.board.append_to_send_order(id);
             }
+            if self.hears_losses {
+                self.note_flight(id);
+            }
             at += piece;
             count += 1;
+            self.core.packets_out += 1;
         }
         if payload != mss && !payload.is_multiple_of(mss) {
             self.small_end = end;
@@ -553,7 +563,6 @@ impl LinuxSender {
         snd.max = end;
         snd.nxt = end;
         self.core.nxt = end;
-        self.core.packets_out += count;
         self.core.last_sent_jiffies = self.core.jiffies;
         self.output.in_host += payload;
         self.output.sent += count;

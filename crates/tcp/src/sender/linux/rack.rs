@@ -152,7 +152,7 @@ impl LinuxSender {
                 break;
             }
             self.remove_from_send_order(id);
-            self.board.mark_lost(&mut self.core, id);
+            self.mark_lost(id);
         }
         // Every packet from the first to the edge is undecided; the one sent last decides last.
         loop {

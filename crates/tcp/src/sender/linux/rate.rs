@@ -2,13 +2,14 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
-use super::scoreboard::{APP_LIMITED, DELIVERED_CE_MASK, EVER_RETRANS, Packet, RETRANS};
+use super::scoreboard::{APP_LIMITED, DELIVERED_CE_MASK, EVER_RETRANS, Flight, Id, Packet, RETRANS};
+use crate::cc::linux::LostPacket;
 use crate::sender::SendState;
 
 impl LinuxSender {
-    /// `packet` has been delivered for the first time that counts.
+    /// `packet`, named `id`, has been delivered for the first time that counts.
     #[inline]
-    pub(super) fn rate_delivered(&mut self, packet: &Packet, p: &mut Progress) {
+    pub(super) fn rate_delivered(&mut self, id: Id, packet: &Packet, p: &mut Progress) {
         let sent_us = packet.sent / 1000;
         let newest = p.rate.prior_delivered == 0
             || sent_us > self.core.first_tx_mstamp
@@ -22,6 +23,10 @@ impl LinuxSender {
             p.rate.last_end_seq = packet.end();
             self.core.first_tx_mstamp = sent_us;
             p.rate.send_interval_us = sent_us - packet.first_tx_mstamp;
+            if let Some(flight) = self.board.flight(id) {
+                p.rate.tx_in_flight = flight.packets;
+                p.rate.prior_lost = flight.lost;
+            }
         }
     }
 
@@ -39,16 +44,50 @@ impl LinuxSender {
         let rate = &mut p.rate;
         rate.acked_sacked = delivered;
         rate.losses = (core.lost - p.prior_lost) as u32;
+        rate.is_ece = p.ece;
         if rate.prior_mstamp == 0 || p.had_reneged {
             rate.delivered = None;
             return;
         }
+        rate.lost = (core.lost as u32).wrapping_sub(rate.prior_lost);
         let delivered_ce = core.delivered_ce as u32;
         rate.delivered_ce = delivered_ce.wrapping_sub(rate.prior_delivered_ce) & DELIVERED_CE_MASK;
         rate.interval_us = rate.send_interval_us.max(now_us - rate.prior_mstamp);
         // Shorter than the path: timing got lost in aggregation.
         rate.delivered = (rate.interval_us >= u64::from(core.min_rtt_us))
             .then(|| (core.delivered - rate.prior_delivered) as u32);
+    }
+
+    /// `id` leaves, for a module that looks at the loss of flights.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_flight(&mut self, id: Id) {
+        let flight = Flight { packets: self.core.in_flight() + 1, lost: self.core.lost as u32 };
+        self.board.note_flight(id, flight);
+    }
+
+    /// Tags `id` LOST, and tells a module that looks at the loss of flights (tcp_notify_skb_loss_event).
+    pub(super) fn mark_lost(&mut self, id: Id) {
+        let before = self.core.lost;
+        self.board.mark_lost(&mut self.core, id);
+        if !self.hears_losses || self.core.lost == before {
+            return;
+        }
+        let flight = self.board.flight(id).unwrap_or_default();
+        let lost = LostPacket {
+            tx_in_flight: flight.packets,
+            lost: (self.core.lost as u32).wrapping_sub(flight.lost),
+            is_app_limited: self.board.get(id).has(APP_LIMITED),
+        };
+        self.cc.packet_lost(&mut self.core, &lost);
+    }
+
+    /// [`LinuxSender::rate_check_app_limited`] where an ACK or a timer comes, for a module that looks at the loss of flights: silence
+    /// between retransmissions is the application's too.
+    pub(super) fn rate_check_silence(&mut self, snd: &SendState) {
+        if self.hears_losses && self.output.in_host == 0 {
+            self.rate_check_app_limited(snd);
+        }
     }
 
     /// Notes that the application, not the network, limits the sender now.

@@ -207,7 +207,7 @@ impl LinuxSender {
                 continue;
             }
             self.remove_from_send_order(id);
-            self.board.mark_lost(&mut self.core, id);
+            self.mark_lost(id);
         }
     }
 }

@@ -109,10 +109,21 @@ impl Packet {
     }
 }
 
+/// State of the flight when a packet left, for congestion controls that look at the loss of a flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flight {
+    /// Packets in flight, this one included (tx.in_flight).
+    pub packets: u32,
+    /// `Core::lost` then, its lower 32 bits (tx.lost).
+    pub lost: u32,
+}
+
 /// The packets outstanding.
 #[derive(Debug)]
 pub(super) struct Scoreboard {
     ring: Vec<Packet>,
+    /// The flight of each, in the same places; empty where nobody asks.
+    flights: Vec<Flight>,
     head: Id,
     tail: Id,
     /// Where the last search ended: SACK blocks grow at their right edge.
@@ -130,6 +141,7 @@ impl Scoreboard {
     pub(super) fn new() -> Scoreboard {
         Scoreboard {
             ring: Vec::new(),
+            flights: Vec::new(),
             head: 0,
             tail: 0,
             hint: 0,
@@ -236,11 +248,26 @@ impl Scoreboard {
     #[inline(never)]
     fn grow(&mut self) {
         let new_len = (self.ring.len() * 2).max(32);
-        let mut ring = vec![Packet::default(); new_len];
-        for id in self.head..self.tail {
-            ring[id as usize & (new_len - 1)] = self.ring[id as usize & (self.ring.len() - 1)];
+        self.ring = grown(&self.ring, self.head..self.tail, new_len);
+        if !self.flights.is_empty() {
+            self.flights = grown(&self.flights, self.head..self.tail, new_len);
         }
-        self.ring = ring;
+    }
+
+    /// Notes what is under way as `id` leaves.
+    pub(super) fn note_flight(&mut self, id: Id, flight: Flight) {
+        if self.flights.len() != self.ring.len() {
+            self.flights.resize(self.ring.len(), Flight::default());
+        }
+        let slot = self.slot(id);
+        self.flights[slot] = flight;
+    }
+
+    /// Flight in which `id`, which is outstanding or was until this ACK, left last. None where nobody asks.
+    #[inline]
+    pub(super) fn flight(&self, id: Id) -> Option<Flight> {
+        let mask = self.flights.len().wrapping_sub(1);
+        self.flights.get(id as usize & mask).copied()
     }
 
     /// Forgets the oldest packets that end by `una`, as far as they were sent once and no SACK reported them; returns the
@@ -423,6 +450,15 @@ impl Scoreboard {
     }
 }
 
+/// A ring of `new_len` with the packets `ids` of another.
+fn grown<T: Clone + Copy + Default>(ring: &[T], ids: std::ops::Range<Id>, new_len: usize) -> Vec<T> {
+    let mut longer = vec![T::default(); new_len];
+    for id in ids {
+        longer[id as usize & (new_len - 1)] = ring[id as usize & (ring.len() - 1)];
+    }
+    longer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -462,6 +498,18 @@ mod tests {
         board.mark_lost(&mut core, 2);
         assert_eq!(board.next_lost(), 2);
         assert_eq!((core.lost_out, core.retrans_out, core.sacked_out), (2, 0, 1));
+    }
+
+    #[test]
+    fn flights_stay_with_their_packets_as_the_ring_grows() {
+        let (mut board, _) = filled(20);
+        assert!(board.flight(7).is_none(), "nobody asks");
+        board.note_flight(7, Flight { packets: 8, lost: 2 });
+        for i in 20..100 {
+            board.push(Packet { seq: 1000 + i * 10, len: 10, sent: i, ..Packet::default() });
+        }
+        let flight = board.flight(7).expect("one that was noted");
+        assert_eq!((flight.packets, flight.lost), (8, 2));
     }
 
     #[test]

@@ -17,7 +17,7 @@ PLAIN_CC = "reno"
 """A congestion control that every Linux has, that every namespace may choose, and that leaves nothing behind
 (Documentation/networking/ip-sysctl.rst, tcp_congestion_control)."""
 
-NEED_ECN = frozenset({"dctcp"})
+NEED_ECN = frozenset({"dctcp", "prague"})
 """Congestion controls that tell of marks in their own way (TCP_CONG_NEEDS_ECN): a host that accepts a flow of
 them needs the same."""
 
