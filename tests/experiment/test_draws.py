@@ -1,4 +1,4 @@
-"""What sizes and intervals of datagrams follow: distributions as text, and files beside the experiment."""
+"""What datagrams and transfers follow: distributions as text, and files beside the experiment."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from cwndlab.report import interface
 from experiments import dumbbell
 
 
-def experiment(app: str) -> str:
+def experiment(app: str, kind: str = "udp-vbr") -> str:
     return dumbbell(
         "datagrams",
         duration="10s",
         a="stack: linux-6.8",
         bottleneck="rate: 100mbit, delay: 1ms, queue: {kind: pfifo, limit: 1000p}",
-        flow=f"name: f1, from: a, to: b, app: {{kind: udp-vbr, {app}}}",
+        flow=f"name: f1, from: a, to: b, app: {{kind: {kind}, {app}}}",
     )
 
 
@@ -115,3 +115,49 @@ def test_files_lie_beside_the_experiment(tmp_path: Path):
 def test_numbers_that_draw_nothing_are_refused(size: str):
     with pytest.raises(InputError, match=r"expected (a number above 0|the smaller one first)"):
         interface.load(experiment(f"size: {size}, interval: 1ms"))
+
+
+def transfers(tmp_path: Path, sizes: str) -> tuple[int, float]:
+    """Transfers of 10 s of background traffic of 40 Mbit/s, and its goodput in Mbit/s."""
+    file = tmp_path / "x.yaml"
+    file.write_text(experiment(f"load: 40mbit, connections: 1000, sizes: {sizes}", "background"))
+    results = interface.load(file).run(out=tmp_path / "results", force=True)
+    samples = results.series(results.summary["run_id"][0], table="samples")
+    return (
+        samples.filter(pl.col("kind").cast(pl.String) == "completion").height,
+        results.summary["goodput_mbps"][0],
+    )
+
+
+def test_transfers_have_the_sizes_of_their_distribution(tmp_path: Path):
+    (tmp_path / "sizes.csv").write_text("bytes\n10000\n20000\n120000\n")
+    for sizes in ("50KB", "lognormal(50KB 50KB)", "file(sizes.csv)"):
+        count, goodput = transfers(tmp_path, sizes)
+        # 1000 transfers, with a standard deviation of 32.
+        assert count == pytest.approx(1000, abs=130), sizes
+        assert goodput == pytest.approx(40, rel=0.2), sizes
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("10000\n", "expected bytes"),
+        ("bytes\n", "found 0 sizes in sizes.csv"),
+        ("bytes\n0\n", "a number of bytes above 0"),
+        ("bytes\n1.5\n", "a number of bytes above 0"),
+    ],
+)
+def test_a_file_without_sizes_is_refused(tmp_path: Path, content: str, said: str):
+    (tmp_path / "sizes.csv").write_text(content)
+    file = tmp_path / "x.yaml"
+    file.write_text(experiment("load: 1mbit, sizes: file(sizes.csv)", "background"))
+    with pytest.raises(InputError, match=r"flows\.f1\.app\.sizes: found") as refused:
+        interface.load(file).plan()
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["size: 10KB", "shape: 1.2"])
+def test_sizes_say_mean_and_shape_alone(key: str):
+    name = key.partition(":")[0]
+    with pytest.raises(InputError, match=rf"flows\.f1\.app\.{name}: stands beside sizes"):
+        interface.load(experiment(f"load: 1mbit, sizes: exp(10KB), {key}", "background")).plan()

@@ -73,6 +73,7 @@ pub fn check_app(app: &App) -> Result<(), AppError> {
             }
             Ok(())
         }
+        App::Background { sizes: Some(ref sizes), .. } => Ok(sizes.check("sizes")?),
         _ => Ok(()),
     }
 }

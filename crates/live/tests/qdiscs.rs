@@ -389,7 +389,7 @@ struct Log {
 }
 
 impl Output<Datagram> for Log {
-    fn forward(&mut self, at: u64, packet: Datagram, _waited: u64) {
+    fn forward(&mut self, at: u64, packet: Datagram, _waited: u64, _sent: u64) {
         self.passed.push((at, packet.number));
     }
     fn dropped(&mut self, _at: u64, _packet: &Datagram, _why: DropReason) {

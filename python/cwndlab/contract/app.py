@@ -174,17 +174,19 @@ class AppVideo(TypedDict):
 
 
 class AppBackground(TypedDict):
-    """Cross traffic: Poisson arrivals of transfers, each with a connection of its own, of
-    Pareto-distributed sizes.
+    """Cross traffic: Poisson arrivals of transfers, each with a connection of its own, whose sizes follow
+    a distribution.
     """
 
     kind: Literal["background"]
     load_bps: int
     """Mean rate of all transfers together."""
     size_bytes: int
-    """Mean size of a transfer."""
+    """Mean size of a transfer, where `sizes` is not given."""
     shape_milli: int
-    """Shape of the distribution of sizes."""
+    """Shape of the Pareto distribution of sizes, where `sizes` is not given."""
+    sizes: Draws | None
+    """Distribution of sizes; of a file each is one of its sizes, as likely as any other."""
     connections: int
     """Transfers at a time at most; one that finds so many waits for its turn."""
 

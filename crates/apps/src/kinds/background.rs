@@ -1,48 +1,46 @@
 //! Background traffic: transfers that arrive at random, each over a connection of its own.
 
-use path::{exponential, pareto};
+use path::exponential;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::RngCore;
 
-use crate::{Bulk, End, Message, Metric, Nanos, Socket};
+use crate::{Bulk, Draws, End, Message, Metric, Nanos, Socket};
 
 /// Size of one write of a background transfer.
 pub const BACKGROUND_WRITE: u64 = 131_072;
 
-/// The transfers of background traffic, one after the other: Poisson arrivals of Pareto-distributed sizes.
+/// Bytes of a transfer at most, those of the largest size of an experiment file.
+const LARGEST_TRANSFER: u64 = 1 << 50;
+
+/// The transfers of background traffic, one after the other: Poisson arrivals of drawn sizes.
 #[derive(Clone, Debug)]
 pub struct Transfers {
     /// Mean time between two.
     interval: Nanos,
-    /// Mean size of one, bytes.
-    size: u64,
-    /// Shape of the distribution of sizes, in thousandths.
-    shape_milli: u32,
+    /// Distribution of their bytes.
+    sizes: Draws,
     arrivals: Xoshiro256PlusPlus,
-    sizes: Xoshiro256PlusPlus,
+    random: Xoshiro256PlusPlus,
 }
 
 impl Transfers {
-    /// Transfers of `size` bytes on average that make `load_bps` together; `streams` gives the random stream of a purpose.
-    pub fn new(
-        load_bps: u64,
-        size: u64,
-        shape_milli: u32,
-        streams: &dyn Fn(&str) -> Xoshiro256PlusPlus,
-    ) -> Transfers {
-        let interval = u128::from(size) * 8_000_000_000 / u128::from(load_bps);
+    /// Transfers of these `sizes` that make `load_bps` together; `streams` gives the random stream of a purpose.
+    pub fn new(load_bps: u64, sizes: Draws, streams: &dyn Fn(&str) -> Xoshiro256PlusPlus) -> Transfers {
+        let interval = u128::from(sizes.mean()) * 8_000_000_000 / u128::from(load_bps);
         Transfers {
             interval: Nanos::try_from(interval).unwrap_or(Nanos::MAX),
-            size,
-            shape_milli,
+            sizes,
             arrivals: streams("arrivals"),
-            sizes: streams("sizes"),
+            random: streams("sizes"),
         }
     }
 
     /// The next one: the time since the one before it (or the flow's start), and its bytes.
     pub fn draw(&mut self) -> (Nanos, u64) {
         let after = exponential(&mut self.arrivals, self.interval).max(1);
-        (after, pareto(&mut self.sizes, self.size, self.shape_milli))
+        // Of a list any size is as likely, whatever its place.
+        let place = if matches!(self.sizes, Draws::List { .. }) { self.random.next_u64() } else { 0 };
+        (after, self.sizes.draw(&mut self.random, place).clamp(1, LARGEST_TRANSFER))
     }
 }
 
@@ -97,5 +95,47 @@ impl End for TransferSink {
             metrics.push(Metric::Completion(now.saturating_sub(arrived)));
         }
         read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOAD: u64 = 8_000_000;
+
+    fn drawn(sizes: Draws) -> Vec<(Nanos, u64)> {
+        let mut transfers = Transfers::new(LOAD, sizes, &|purpose| path::stream(5, 0, purpose, "f1"));
+        (0..200_000).map(|_| transfers.draw()).collect()
+    }
+
+    #[test]
+    fn sizes_of_any_distribution_make_the_load() {
+        for sizes in [
+            Draws::Constant { value: 20_000 },
+            Draws::Lognormal { mean: 20_000, deviation: 30_000 },
+            Draws::Pareto { mean: 20_000, shape_milli: 3000 },
+            Draws::List { values: vec![1000, 2000, 57_000] },
+        ] {
+            let (time, bytes) = drawn(sizes.clone())
+                .iter()
+                .fold((0, 0), |(time, all), (after, size)| (time + after, all + size));
+            let load = bytes as f64 * 8e9 / time as f64;
+            assert!((load - LOAD as f64).abs() < 0.02 * LOAD as f64, "{sizes:?}: {load}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_a_list_are_as_likely_in_any_order() {
+        let found = drawn(Draws::List { values: vec![1, 2, 3] });
+        let pairs = found.windows(2).filter(|pair| pair[0].1 == 1 && pair[1].1 == 1).count() as f64;
+        let share = pairs / found.len() as f64;
+        assert!((share - 1.0 / 9.0).abs() < 0.005, "{share}");
+    }
+
+    #[test]
+    fn a_transfer_has_a_byte_at_least() {
+        let found = drawn(Draws::Normal { mean: 1, deviation: 10 });
+        assert!(found.iter().all(|&(_, size)| size >= 1));
     }
 }

@@ -1,4 +1,4 @@
-//! Rule of the sizes and intervals of datagrams: a distribution, or the numbers of a file.
+//! Rule of the sizes and intervals of datagrams, and of the sizes of transfers: a distribution, or the numbers of a file.
 
 use params::{ParamError, Value};
 use path::{exponential, pareto, uniform};
@@ -96,6 +96,39 @@ impl Draws {
         }
     }
 
+    /// The mean, rounded, at least 1; what is cut off at 0 counts as it was drawn.
+    pub fn mean(&self) -> u64 {
+        let mean = match *self {
+            Draws::Constant { value } => value,
+            Draws::Uniform { low, high } => low.midpoint(high),
+            Draws::Exponential { mean }
+            | Draws::Normal { mean, .. }
+            | Draws::Lognormal { mean, .. }
+            | Draws::Pareto { mean, .. } => mean,
+            // Euler's constant times the scale lies between the mode and the mean.
+            Draws::Extreme { mode, scale } => whole(mode as f64 + 0.577_215_664_9 * scale as f64),
+            Draws::List { ref values } => {
+                let sum: u128 = values.iter().map(|&value| u128::from(value)).sum();
+                (sum / values.len() as u128) as u64
+            }
+        };
+        mean.max(1)
+    }
+
+    /// No number below this one is drawn.
+    pub fn least(&self) -> u64 {
+        match *self {
+            Draws::Constant { value } => value,
+            Draws::Uniform { low, .. } => low,
+            // The scale of the distribution.
+            Draws::Pareto { mean, shape_milli } => {
+                (u128::from(mean) * u128::from(shape_milli - 1000) / u128::from(shape_milli)) as u64
+            }
+            Draws::List { ref values } => values.iter().copied().min().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     /// The number at this place, counted from 0.
     pub fn draw(&self, random: &mut Xoshiro256PlusPlus, place: u64) -> u64 {
         match *self {
@@ -165,6 +198,7 @@ mod tests {
             let found = mean(&of);
             assert!((found - expected).abs() < 0.01 * expected, "{of:?}: {found}");
             assert_eq!(of.check("size"), Ok(()));
+            assert!((of.mean() as f64 - expected).abs() < 1.0, "{of:?}: {}", of.mean());
         }
     }
 

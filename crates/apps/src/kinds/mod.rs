@@ -168,15 +168,17 @@ params::kinds! {
             /// Size of the request for a chunk.
             request_bytes: u64 = request(),
         }
-        /// Cross traffic: Poisson arrivals of transfers, each with a connection of its own, of Pareto-distributed sizes.
+        /// Cross traffic: Poisson arrivals of transfers, each with a connection of its own, whose sizes follow a distribution.
         Background: "background" {
             /// Mean rate of all transfers together.
             load_bps: u64 = Param::rate("load").required(),
-            /// Mean size of a transfer.
+            /// Mean size of a transfer, where `sizes` is not given.
             size_bytes: u64 = Param::bytes("size").above_zero().default(100_000),
-            /// Shape of the distribution of sizes.
+            /// Shape of the Pareto distribution of sizes, where `sizes` is not given.
             shape_milli: u32 = Param::new("shape", Unit::Milli).range(1001, u32::MAX as u64).default(1500)
                 .because("so that transfers have a mean size"),
+            /// Distribution of sizes; of a file each is one of its sizes, as likely as any other.
+            sizes: Option<Draws> = Param::new("sizes", Unit::BytesDrawn).otherwise("pareto of size and shape"),
             /// Transfers at a time at most; one that finds so many waits for its turn.
             connections: u32 = Param::count("connections", 1, 10_000).default(64),
         }
@@ -364,8 +366,9 @@ impl App {
                 Traffic::Pinger(Pinger::new(ping_bytes, interval_ns))
             }
             App::Loadlatency { write_bytes, .. } => Traffic::Load(Bulk::new(None, write_bytes)),
-            App::Background { load_bps, size_bytes, shape_milli, connections } => {
-                Traffic::Background(Transfers::new(load_bps, size_bytes, shape_milli, streams), connections)
+            App::Background { load_bps, connections, .. } => {
+                let sizes = self.transfer_sizes().expect("the sizes of background traffic");
+                Traffic::Background(Transfers::new(load_bps, sizes, streams), connections)
             }
         }
     }
@@ -396,10 +399,20 @@ impl App {
             App::UdpCbr { payload_bytes: least, .. }
             | App::Voip { payload_bytes: least, .. }
             | App::UdpVbr { least_bytes: least, .. } => Some((least.into(), STAMP)),
-            App::Background { size_bytes, shape_milli, .. } => {
-                // The scale of a Pareto distribution of this mean and shape.
-                let least = u128::from(size_bytes) * u128::from(shape_milli - 1000) / u128::from(shape_milli);
-                Some((least as u64, Message::Transfer { arrived: u64::MAX }.encode().1))
+            App::Background { .. } => {
+                let least = self.transfer_sizes()?.least();
+                Some((least, Message::Transfer { arrived: u64::MAX }.encode().1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Distribution of the sizes of background traffic's transfers.
+    fn transfer_sizes(&self) -> Option<Draws> {
+        match *self {
+            App::Background { sizes: Some(ref sizes), .. } => Some(sizes.clone()),
+            App::Background { size_bytes: mean, shape_milli, .. } => {
+                Some(Draws::Pareto { mean, shape_milli })
             }
             _ => None,
         }

@@ -237,8 +237,13 @@ fn what_a_guest_does_not_have_is_refused_in_a_line() {
         refusal(|s| link_mut(s, "r1-r2").duplicate_ppb = 1),
         "r1-r2: duplicates packets, which is not carried out in a run with a guest (a)"
     );
-    let background =
-        App::Background { load_bps: 1_000_000, size_bytes: 10_000, shape_milli: 1500, connections: 2 };
+    let background = App::Background {
+        load_bps: 1_000_000,
+        size_bytes: 10_000,
+        shape_milli: 1500,
+        sizes: None,
+        connections: 2,
+    };
     assert_eq!(
         refusal(|s| s.flows[0].app = background),
         "flow f1: app: is not carried out over quinn-0.11.19; there are bulk, fixed, rate-limited, on-off, \

@@ -1,4 +1,4 @@
-"""Files that stand beside an experiment: mahimahi traces, netem's tables of delays, and datagrams."""
+"""Files that stand beside an experiment: mahimahi traces, netem's tables of delays, datagrams, and sizes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ TRACE_OVERHEAD = 4
 """Bytes that mahimahi counts beside an IP packet: those that a TUN device puts before it (linux/if_tun.h,
 struct tun_pi), so that an opportunity carries one packet of 1500 bytes."""
 DATAGRAMS_HEAD = "interval_ms,bytes"
+SIZES_HEAD = "bytes"
 MAX_DATAGRAMS = 1_000_000
-"""Datagrams of a file at most, as the engine takes them."""
+"""Datagrams or sizes of a file at most, as the engine takes them."""
 MAX_DEVIATIONS = 16384
 """Entries of a table of delays at most (iproute2 tc/q_netem.c, MAX_DIST)."""
 
@@ -65,6 +66,24 @@ def datagrams(experiment: str, name: str) -> list[tuple[int, int]]:
     if not 1 <= len(rows) <= MAX_DATAGRAMS or not any(interval for interval, _ in rows):
         raise BadValue(f"{len(rows)} datagrams in {name}", f"1 to {MAX_DATAGRAMS}, not all at once")
     return rows
+
+
+def sizes(experiment: str, name: str) -> list[int]:
+    """Return the sizes of a CSV file: its first line is ``bytes``, every other a whole number.
+
+    Raises `BadValue`.
+    """
+    head, *lines = _text(experiment, name).splitlines() or [""]
+    if head.strip() != SIZES_HEAD:
+        raise BadValue(f"{shown(head[:40])} as the first line of {name}", SIZES_HEAD)
+    found = []
+    for line in filter(str.strip, lines):
+        if not re.fullmatch("0*[1-9][0-9]{0,14}", line.strip()):
+            raise BadValue(f"{shown(line[:40])} in {name}", "a number of bytes above 0, such as 14600")
+        found.append(int(line))
+    if not 1 <= len(found) <= MAX_DATAGRAMS:
+        raise BadValue(f"{len(found)} sizes in {name}", f"1 to {MAX_DATAGRAMS}")
+    return found
 
 
 def _integers(experiment: str, name: str) -> list[int]:

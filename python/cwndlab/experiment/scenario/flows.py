@@ -20,6 +20,7 @@ from cwndlab.experiment.scenario.memo import Piece
 from cwndlab.experiment.scenario.resolver import PlannedFlow, Resolver, Traffic
 from cwndlab.experiment.scenario.topology import Routes, Topology, Wire, origin
 from cwndlab.experiment.schema import Flow, Host
+from cwndlab.experiment.schema.parameters import Kinded
 from cwndlab.experiment.units import BadValue
 
 DATAGRAM_LESS = 12
@@ -252,6 +253,8 @@ class Flows(Resolver):
                 resolved[key] = self.drawn(key, value, (*flow.path, "app", key))
         if app.kind == "bulk":
             resolved["bytes"] = model.bytes
+        if app.kind == "background" and app.given("sizes") is not None:
+            _check_sizes(app, (*flow.path, "app"))
         if app.kind == "media":
             _check_rates(resolved, (*flow.path, "app"))
         if flow.load is not None:
@@ -267,6 +270,11 @@ class Flows(Resolver):
         """Return a distribution as the Scenario has it, of a file what it holds."""
         if drawn.scenario["kind"] != draws.FILE:
             return drawn.scenario
+        if key == "sizes":
+            return {
+                "kind": "list",
+                "values": self.companion(companion_files.sizes, drawn.scenario["name"], path),
+            }
         rows = self.companion(companion_files.datagrams, drawn.scenario["name"], path)
         return {"kind": "list", "values": [row[0 if key == "interval" else 1] for row in rows]}
 
@@ -292,6 +300,13 @@ class Flows(Resolver):
         if not model.cc and not self.spec.hosts[sender].cc and model.app.kind not in DATAGRAMS:
             made.unnamed = self.stack(sender).name
         return made
+
+
+def _check_sizes(app: Kinded, path: Path) -> None:
+    """Refuse a mean or a shape beside a distribution of sizes, which has its own."""
+    for key in ("size", "shape"):
+        if app.given(key) is not None:
+            raise Misplaced((*path, key), BadValue(problem="stands beside sizes, which says it already"))
 
 
 def _check_rates(media: MappingType[str, Any], path: Path) -> None:

@@ -577,6 +577,7 @@ impl Draw {
                 load_bps: self.rate(),
                 size_bytes: self.size(),
                 shape_milli: self.small(1001, u32::MAX),
+                sizes: self.maybe(3, Draw::draws),
                 connections: self.small(1, 100),
             },
             11 => App::Loadlatency {
