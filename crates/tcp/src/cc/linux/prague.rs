@@ -240,11 +240,12 @@ impl Prague {
         };
         core.pacing_rate = rate;
         let burst = (((rate / packet) >> self.config.prague.burst_shift) as u32).max(1);
-        let least = self.config.min_tso_segs;
+        // That kernel asks the control how long bursts are (prague_tso_segs), the older one how long they may be.
         core.tso_segs = if self.carries() {
-            burst.min(((rate >> 10) / u64::from(core.mss.max(1))).max(u64::from(least)) as u32)
+            let least = u64::from(self.config.min_tso_segs);
+            burst.min(((rate >> 10) / u64::from(core.mss.max(1))).max(least) as u32)
         } else {
-            burst.max(least)
+            burst
         };
     }
 }
@@ -460,7 +461,7 @@ mod tests {
         let (mut prague, mut core) = connected(|_| ());
         ack(&mut prague, &mut core, 0, 0);
         assert_eq!(core.pacing_rate, 40 * 1500 * 100);
-        assert_eq!(core.tso_segs, 2);
+        assert_eq!(core.tso_segs, 1);
         core.ssthresh = 1000;
         prague.window = 40_000 << PACKET_BITS;
         prague.update_pacing_rate(&mut core);
