@@ -103,6 +103,22 @@ def test_connections_of_one_file_are_told_apart_by_their_groups(tmp_path: Path) 
     assert found.metrics["server-a"] == found.metrics["server-b"]
 
 
+def test_paths_of_a_connection_are_flows_with_windows_of_their_own(tmp_path: Path) -> None:
+    """As picoquic writes them: a column `path_id`, of which 0 is the first."""
+    document = json.loads(qlogs.picoquic())
+    (trace,) = document["traces"]
+    at, *names = trace["event_fields"]
+    trace["event_fields"] = [at, "path_id", *names]
+    single = [[time, 0, *others] for time, *others in trace["events"]]
+    second = [[0, 1, "recovery", "metrics_updated", {"cwnd": 77_000, "smoothed_rtt": 9000}]]
+    trace["events"] = [*second, *single]
+    found = read(tmp_path, json.dumps(document))
+    assert sorted(found.flows) == ["server-c0ffee", "server-c0ffee-path1"]
+    of_flow = {name: [row for row in rows(found) if row["flow"] == name] for name in found.flows}
+    assert [row["cwnd_bytes"] for row in of_flow["server-c0ffee-path1"]] == [77_000]
+    assert 77_000 not in {row["cwnd_bytes"] for row in of_flow["server-c0ffee"]}
+
+
 def test_both_ends_in_one_file_are_two_flows_by_one_clock(tmp_path: Path) -> None:
     document = json.loads(qlogs.picoquic())
     client = json.loads(json.dumps(document["traces"][0]))
