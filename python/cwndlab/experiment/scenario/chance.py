@@ -1,4 +1,4 @@
-"""What a Scenario leaves to chance, which decides how often a cell is run where the file does not say."""
+"""Draws of a Scenario, which decide how often a cell is run where the file does not say."""
 
 from __future__ import annotations
 
