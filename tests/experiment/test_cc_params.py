@@ -18,6 +18,7 @@ network:
     access: {{rate: 1gbit}}
     bottleneck: {{rate: 20mbit, delay: 20ms, queue: {{kind: pfifo, limit: 25p}}}}
 flows: [{{name: f, from: a, to: b}}, {{name: g, from: a, to: b, start: 3s}}]
+repeat: 1
 """
 
 STACKS = (

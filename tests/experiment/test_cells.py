@@ -61,8 +61,9 @@ def alone(experiment: Experiment) -> list[tuple[object, ...]]:
     part = planner.subset(experiment.tree, experiment.axes, schema, support, catalogue)
     found: list[tuple[object, ...]] = []
     try:
+        repeat = planner.make(experiment).repeat
         for cell in part.cells():
-            made = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, support)
+            made = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, support, repeat)
             notes = (*experiment.notes, *part.notes, *made.notes, *Notes(catalogue).of(made.scenario, None))
             digest = scenario_hash(made.scenario)
             found.append((list(cell.values.items()), repr(made.scenario), digest, notes, made.warnings))

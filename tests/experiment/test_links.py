@@ -28,7 +28,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan(*overrides: str) -> PlannedRun:
-    (run,) = load(BASE, overrides).plan().runs
+    (run,) = load(BASE, [*overrides, "repeat=1"]).plan().runs
     return run
 
 

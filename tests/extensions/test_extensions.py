@@ -39,6 +39,7 @@ network:
 flows:
   - {name: one, from: a, to: b}
   - {name: two, from: a, to: b}
+repeat: 1
 """
 
 

@@ -36,6 +36,7 @@ network:
 flows:
   - {name: f1, from: a, to: b, app: bulk, bytes: 6MB}
   - {name: f2, from: a, to: b, app: bulk, start: 2s, bytes: 3MB}
+repeat: 1
 record: {pcap: [a, b, {at: bottleneck, snaplen: 60}], tcp: per-ack}
 """
 

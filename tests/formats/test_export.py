@@ -35,6 +35,7 @@ flows:
   - {name: f1, from: a, to: b, app: bulk}
   - {name: f2, from: a, to: b, app: bulk, start: 2s}
 sweep: [{network.dumbbell.bottleneck.rate: [10mbit, 5mbit]}]
+repeat: 1
 record: {tcp: 10ms, queue: 10ms}
 """
 

@@ -103,6 +103,41 @@ def test_connections_of_one_file_are_told_apart_by_their_groups(tmp_path: Path) 
     assert found.metrics["server-a"] == found.metrics["server-b"]
 
 
+def test_paths_of_a_connection_are_flows_with_windows_of_their_own(tmp_path: Path) -> None:
+    """As picoquic writes them: a column `path_id`, of which 0 is the first."""
+    document = json.loads(qlogs.picoquic())
+    (trace,) = document["traces"]
+    at, *names = trace["event_fields"]
+    trace["event_fields"] = [at, "path_id", *names]
+    single = [[time, 0, *others] for time, *others in trace["events"]]
+    second = [[0, 1, "recovery", "metrics_updated", {"cwnd": 77_000, "smoothed_rtt": 9000}]]
+    trace["events"] = [*second, *single]
+    found = read(tmp_path, json.dumps(document))
+    assert sorted(found.flows) == ["server-c0ffee", "server-c0ffee-path1"]
+    of_flow = {name: [row for row in rows(found) if row["flow"] == name] for name in found.flows}
+    assert [row["cwnd_bytes"] for row in of_flow["server-c0ffee-path1"]] == [77_000]
+    assert 77_000 not in {row["cwnd_bytes"] for row in of_flow["server-c0ffee"]}
+
+
+def test_quinn_writes_round_trips_in_seconds_and_changes_the_group_in_the_handshake(tmp_path: Path) -> None:
+    """As quinn-proto 0.11.19 writes them; the first round trip is RFC 9002's, which nobody measured."""
+    initial = dict.fromkeys(("min_rtt", "smoothed_rtt", "latest_rtt"), 0.333)
+    measured = dict.fromkeys(initial, 0.04048)
+    told: list[tuple[float, str, dict[str, object], str]] = [
+        (1.0, "transport:packet_sent", {"header": {"packet_type": "initial", "packet_number": 0}}, "aa"),
+        (1.0, "recovery:metrics_updated", initial | {"congestion_window": 12_000}, "aa"),
+        (41.0, "transport:packet_received", {"header": {"packet_type": "handshake"}}, "bb"),
+        (41.0, "recovery:metrics_updated", measured | {"bytes_in_flight": 0}, "bb"),
+        (42.0, "recovery:metrics_updated", {"congestion_window": 14_000}, "bb"),
+    ]
+    head = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": {"vantage_point": {"type": "unknown"}}}
+    events = [{"time": at, "name": name, "data": data, "group_id": group} for at, name, data, group in told]
+    found = read(tmp_path, "".join(f"\x1e{json.dumps(each)}\n" for each in (head, *events)))
+    assert found.flows == ("unknown-aa",)
+    windows = [(row["cwnd_bytes"], row["srtt_ns"], row["rtt_ns"]) for row in rows(found)]
+    assert windows == [(12_000, None, None), (12_000, 40_480_000, 40_480_000), (14_000, 40_480_000, None)]
+
+
 def test_both_ends_in_one_file_are_two_flows_by_one_clock(tmp_path: Path) -> None:
     document = json.loads(qlogs.picoquic())
     client = json.loads(json.dumps(document["traces"][0]))

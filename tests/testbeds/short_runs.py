@@ -38,7 +38,7 @@ def run(text: str, **overrides: str) -> Short:
     """Run the only run of an experiment, a text or a file; ``hosts__b__nic__gro="true"`` overrides a key."""
     experiment = load(
         text if "\n" in text else Path(text),
-        [f"{key.replace('__', '.')}={value}" for key, value in overrides.items()],
+        ["repeat=1", *(f"{key.replace('__', '.')}={value}" for key, value in overrides.items())],
     )
     (planned,) = experiment.plan().runs
     simulation = _native.Simulation(json.dumps(planned.scenario), 0)

@@ -21,7 +21,7 @@ LAB = dumbbell(
     b="stack: freebsd-13, cc: newreno",
     bottleneck="rate: 10mbit, delay: 5ms, queue: {kind: pfifo, limit: 60p}",
     flow="name: ll, from: a, to: b, app: {kind: loadlatency, scenario: 4, idle: 1s}",
-    more="start_jitter: 0s\n",
+    more="start_jitter: 0s\nrepeat: 1\n",
 )
 
 

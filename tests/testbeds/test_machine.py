@@ -75,6 +75,7 @@ flows:
   - {name: f1, from: a, to: c, app: bulk}
   - {name: f2, from: b, to: c, app: bulk}
   - {name: f3, from: c, to: a, app: ping}
+repeat: 1
 """
 
 

@@ -261,8 +261,7 @@ class _Converter(Traffic, Hosts, Router):
             }
         if sweep:
             tree["sweep"] = sweep
-        if repeat > 1:
-            tree["repeat"] = repeat
+        tree["repeat"] = repeat
         tree["record"] = {"tcp": "10ms", "queue": "10ms"}
         text = yaml.dump(tree, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
         self._check(text, self.source.place("TPCONF_hosts"))

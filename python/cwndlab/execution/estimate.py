@@ -193,6 +193,7 @@ def remarks(plan: Plan) -> list[str]:
     warnings = dict.fromkeys(warning for run in plan.runs for warning in run.warnings)
     notes = dict.fromkeys(note for run in plan.runs for note in run.notes)
     lines = [f"warning: {warning}" for warning in list(warnings)[:MAX_RUNS]]
+    lines += [f"note: {plan.why}"] if plan.why else []
     return lines + [f"note: {note}" for note in list(notes)[:MAX_RUNS]]
 
 

@@ -40,13 +40,15 @@ class PlannedRun:
 class Plan:
     """All runs of an experiment: cells in the order of the sweep, the last axis changing fastest.
 
-    ``keys`` are the swept keys in order, ``repeat`` the repeats of each cell, which follow each other.
+    ``keys`` are the swept keys in order, ``repeat`` the repeats of each cell, which follow each other, and
+    ``why`` the sentence on their number where the experiment gives none and something is drawn; else empty.
     """
 
     experiment: str
     keys: tuple[str, ...]
     repeat: int
     runs: list[PlannedRun]
+    why: str = ""
 
     @property
     def cells(self) -> int:

@@ -44,7 +44,7 @@ sweep:                                # what to vary: every combination is run
   - hosts.a.cc: [newreno, cubic]
   - network.dumbbell.bottleneck.delay: [5ms, 20ms, 50ms]
 
-repeat: 2                             # runs of each combination, each with its own random draws
+repeat: 2                             # runs of each combination; left out: 5 where something is drawn, else 1
 seed: 1                               # the same seed gives the same runs, to the byte
 measure: {from: 10s}                  # what the summary covers: here without the first 10 s
 record: {tcp: 10ms, queue: 10ms, pcap: false}   # tcp: per-ack records every acknowledgement

@@ -17,7 +17,7 @@ from cwndlab.errors import InputError
 from cwndlab.formats import base, series
 from cwndlab.formats.base import Recording
 from cwndlab.formats.qlog_connection import COLUMNS, KINDS, Connection
-from cwndlab.formats.qlog_records import EARLIEST_NS, Reading, Trace
+from cwndlab.formats.qlog_records import EARLIEST_NS, Event, Reading, Trace
 from cwndlab.testbeds.logs import connections
 from cwndlab.testbeds.logs.connections import Flows, Rows
 
@@ -65,6 +65,9 @@ class _Run:
         self._rows: list[tuple[int, int, list[float]]] = []
         self._notes: list[tuple[int, int, int, float]] = []
         self._zero: int | None = None
+        self._keys: dict[tuple[int, str], tuple[int, str]] = {}
+        self._newest: dict[int, tuple[int, str]] = {}
+        """By trace: the connection that began last."""
         dated = all(trace.reference_ns is not None for trace in reading.traces)
         self._offsets = [(trace.reference_ns or 0) if dated else 0 for trace in reading.traces]
 
@@ -74,7 +77,7 @@ class _Run:
             if self._zero is None or event.t_ns < self._zero:
                 self._zero = event.t_ns
             name = partial(self._name, self._reading.traces[place], event.group)
-            number = self._flows.number((place, event.group), name)
+            number = self._flows.number(self._key(place, event), name)
             known = self._connections.get(number)
             if known is None:
                 unit_ns = self._reading.traces[place].unit_ns
@@ -105,6 +108,21 @@ class _Run:
         return series.with_tables(
             replace(found, metrics=metrics), {"events": self._events.table(self._flows.names, zero)}
         )
+
+    def _key(self, place: int, event: Event) -> tuple[int, str]:
+        """Return what tells the connection of an event apart: its group, or the one before.
+
+        quinn changes the group to the other end's own ID during the handshake. A group whose first metrics
+        are without a window goes on with the connection before it, if that one has no round trip yet.
+        """
+        given = (place, event.group)
+        if given not in self._keys:
+            earlier = self._newest.get(place)
+            known = None if earlier is None else self._connections[self._flows.number(earlier, str)]
+            later = event.name == "metrics_updated" and "congestion_window" not in event.data
+            goes_on = later and known is not None and not known.has_round_trips
+            self._keys[given] = self._newest[place] = earlier if earlier and goes_on else given
+        return self._keys[given]
 
     def _name(self, trace: Trace, group: str) -> str:
         name = "-".join(part for part in (trace.vantage, group or trace.group) if part) or "connection"

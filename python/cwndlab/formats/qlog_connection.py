@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 from cwndlab.formats.qlog_records import Event, number
@@ -58,6 +59,8 @@ _METRICS = {
     "pacing_bps": ("pacing_rate",),
 }
 _TIMES = {"srtt_ns": "smoothed_rtt", "rtt_ns": "latest_rtt"}
+INITIAL_RTT_S = 0.333
+"""Round trip before the first sample (RFC 9002 section 6.2.2)."""
 _NOT_IN_FLIGHT = {"ack", "connection_close"}
 
 
@@ -83,6 +86,8 @@ class Connection:
     _probes: float = 0
     _sample: Any = None
     """Newest round trip, as it was written."""
+    _rtt_unit_ns: float = 0
+    """Unit of round trips; 0 before the first of them."""
 
     def take(self, event: Event) -> None:
         """Take the next event."""
@@ -111,11 +116,12 @@ class Connection:
         self._tells_flight |= number(data.get("bytes_in_flight")) is not None
         if not self._values["ssthresh_bytes"] < INFINITE_BYTES:
             self._values["ssthresh_bytes"] = _NAN
+        sampled = self._samples(data)
         for column, name in _TIMES.items():
             value = number(data.get(name))
-            if value is not None and value > 0:
+            if sampled and value is not None and value > 0:
                 told = True
-                self._values[column] = value * self.unit_ns
+                self._values[column] = value * self._rtt_unit_ns
         if self._sent and data.get("latest_rtt") == self._sample and self._values["inflight_bytes"] > flight:
             # Some stacks write all they know with each packet that they send: no sample is new.
             self._values["rtt_ns"] = _NAN
@@ -132,6 +138,22 @@ class Connection:
             self.note(t_ns, self.flow, "persistent-congestion", _NAN)
         if told:
             self._write(t_ns)
+
+    @property
+    def has_round_trips(self) -> bool:
+        """Whether a round trip was told."""
+        return not isnan(self._values["srtt_ns"])
+
+    def _samples(self, data: Mapping[str, Any]) -> bool:
+        """Whether round trips were measured.
+
+        quinn writes them in seconds, and the initial one before the first.
+        """
+        if not self._rtt_unit_ns and any(name in data for name in _TIMES.values()):
+            initial = all(number(data.get(name)) == INITIAL_RTT_S for name in _TIMES.values())
+            self._rtt_unit_ns = 1e9 if initial else self.unit_ns
+            return not initial
+        return True
 
     def _congestion(self, t_ns: int, data: Mapping[str, Any]) -> None:
         if str(data.get("trigger", "")).lower() == "persistent_congestion":

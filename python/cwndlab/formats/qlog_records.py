@@ -299,9 +299,8 @@ def _event(found: Any, trace: Trace) -> Event | None:
     if at is None or not isinstance(name, str) or abs(at) >= LATEST_NS / trace.unit_ns:
         return None
     group = read("group_id", "")
-    return Event(
-        round(at * trace.unit_ns),
-        name.rpartition(":")[2].lower(),
-        _dict(read("data")),
-        group if isinstance(group, str) else json.dumps(group),
-    )
+    group = group if isinstance(group, str) else json.dumps(group)
+    if number(path := read("path_id")):
+        # Each path of a connection has a window and round trips of its own.
+        group = "-".join(part for part in (group or trace.group, f"path{path}") if part)
+    return Event(round(at * trace.unit_ns), name.rpartition(":")[2].lower(), _dict(read("data")), group)

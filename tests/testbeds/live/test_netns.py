@@ -208,6 +208,7 @@ def test_every_form_of_network_carries_flows_both_ways(tmp_path: Path, network: 
     hosts_and_flows = """
 experiment: net
 duration: 2s
+repeat: 1
 hosts:
   a: {stack: linux, egress: {delay: 1ms}, nic: {tso: true}}
   b: {stack: linux, nic: {gro: true}}

@@ -25,6 +25,7 @@ flows:
   - {name: large, from: a, to: b, app: {kind: rate-limited, rate: 100kbit, write: 128KiB}}
   - {name: cross, from: a, to: b, app: {kind: background, load: 2mbit, size: 20KB}}
 start_jitter: 300ms
+repeat: 1
 """
 
 

@@ -12,6 +12,7 @@ EXPERIMENT = """
 experiment: same-apps
 duration: 3s
 seed: 7
+repeat: 1
 hosts: {a: {stack: linux, cc: cubic}, b: {stack: linux}, c: {stack: linux}}
 network:
   dumbbell:

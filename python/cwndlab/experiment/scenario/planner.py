@@ -18,7 +18,7 @@ from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.locate import Misplaced
 from cwndlab.experiment.plan import MAX_RUNS, Plan, PlannedRun
-from cwndlab.experiment.scenario import notes
+from cwndlab.experiment.scenario import chance, notes
 from cwndlab.experiment.scenario.notes import Notes
 from cwndlab.experiment.scenario.resolve import OF_NETWORK, Resolved, Resolving, resolve
 from cwndlab.experiment.schema import Spec
@@ -28,6 +28,9 @@ from cwndlab.experiment.support import Support
 from cwndlab.experiment.sweep import Axis
 from cwndlab.experiment.units import BadValue
 from cwndlab.experiment.yaml_nodes import Mapping
+
+_Cells = Iterator[tuple[int, dict[str, str], Resolved | ExperimentError]]
+"""The cells of an experiment: place in the plan, values, and Scenario or what is wrong."""
 
 
 @contextmanager
@@ -48,15 +51,17 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
 
     ``told`` is told of each cell how many runs of how many are planned.
     """
-    schema, repeat = type(experiment.spec), experiment.spec.repeat
+    schema = type(experiment.spec)
     catalogue = experiment.support.catalogue()
     part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
+    resolved_once = partial(_resolved, part, schema, catalogue, experiment.support)
+    repeat, why = _repeats(experiment.spec, resolved_once)
     count = repeat * prod(len(axis.rows) for axis in part.axes)
     if count > MAX_RUNS:
         raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
     found = Notes(catalogue)
-    cells = partial(_resolved, part, schema, catalogue, experiment.support)
+    cells = partial(resolved_once, repeat=repeat)
     for place, values, resolved in cells(listed=False):
         if isinstance(resolved, ExperimentError):
             raise next(error for _, _, error in cells() if isinstance(error, ExperimentError))
@@ -82,7 +87,18 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     alike = _levels_alike(part, runs[::repeat])
     if alike:
         runs = [replace(run, notes=(*run.notes, *alike)) for run in runs]
-    return Plan(experiment.name, keys, repeat, runs)
+    return Plan(experiment.name, keys, repeat, runs, why)
+
+
+def _repeats(spec: Spec, cells: Callable[..., _Cells]) -> tuple[int, str]:
+    """Return how often each cell is run, and why where the file does not say and something is drawn."""
+    if spec.repeat is not None:
+        return spec.repeat, ""
+    start, said = bool(spec.start_jitter), f"repeat: {chance.REPEATS} by default"
+    for _, _, resolved in cells(listed=False):
+        if isinstance(resolved, Resolved) and (drawn := chance.drawn(resolved.scenario, start=start)):
+            return chance.REPEATS, f"{said}, as draws decide {drawn}; repeat: 1 makes one run"
+    return 1, ""
 
 
 def errors(experiment: Experiment, cells: int, most: int) -> list[ExperimentError]:
@@ -111,8 +127,14 @@ def _levels_alike(part: Subset, runs: Sequence[PlannedRun]) -> list[str]:
 
 
 def _resolved(
-    part: Subset, schema: type[Spec], catalogue: Catalogue, support: Support, *, listed: bool = True
-) -> Iterator[tuple[int, dict[str, str], Resolved | ExperimentError]]:
+    part: Subset,
+    schema: type[Spec],
+    catalogue: Catalogue,
+    support: Support,
+    *,
+    listed: bool = True,
+    repeat: int = 1,
+) -> _Cells:
     """Yield each cell's place in the plan, its values, and its Scenario or what is wrong with it.
 
     They come as they are `listed` in the plan, else so that cells with the same network follow each other.
@@ -122,7 +144,7 @@ def _resolved(
     first = next(part.cells())
     whole = locate.check(schema, first.tree)
     sections = Sections(whole, part, support)
-    resolving = Resolving(first.tree.place.file, catalogue, support)
+    resolving = Resolving(first.tree.place.file, catalogue, support, repeat)
     lacking = next(support.refused(whole), None)
     labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
     sizes = [len(axis.rows) for axis in part.axes]
@@ -144,7 +166,7 @@ def _resolved(
         except (ExperimentError, Misplaced):
             tree = part.cell(combination)
             try:
-                resolved = resolve(locate.check(schema, tree), tree, catalogue, support)
+                resolved = resolve(locate.check(schema, tree), tree, catalogue, support, repeat)
             except ExperimentError as error:
                 resolved = error
         yield sum(map(mul, combination, steps)), values, resolved

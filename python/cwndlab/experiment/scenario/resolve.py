@@ -67,7 +67,7 @@ class Resolved:
             yield whole.hexdigest()[:HASH_DIGITS]
 
 
-def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> Resolved:
+def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support, repeat: int = 1) -> Resolved:
     """Return the Scenario of a cell; raises `ExperimentError` with the place in ``tree`` of what is wrong."""
     refused = [
         locate.fault(tree, path, BadValue(problem=f"not supported by testbed {support.testbed} yet"))
@@ -76,7 +76,7 @@ def resolve(spec: Spec, tree: Tree, catalogue: Catalogue, support: Support) -> R
     if refused:
         raise together(refused)
     try:
-        return Resolving(tree.place.file, catalogue, support).resolve(spec)
+        return Resolving(tree.place.file, catalogue, support, repeat).resolve(spec)
     except Misplaced as misplaced:
         raise locate.placed(tree, misplaced) from None
 
@@ -130,9 +130,10 @@ class Resolving:
     Parts of a Scenario are kept by the rows of the axes that touch what they are made of.
     """
 
-    def __init__(self, file: str, catalogue: Catalogue, support: Support) -> None:
-        """`file` is the experiment's."""
+    def __init__(self, file: str, catalogue: Catalogue, support: Support, repeat: int = 1) -> None:
+        """`file` is the experiment's, `repeat` how often each cell is run."""
         self._of = (file, catalogue, support)
+        self._repeat = repeat
         self._live = support.live
         self._known = Known()
         self._topologies: Memo[Topology] = Memo()
@@ -153,7 +154,9 @@ class Resolving:
         topology = self._topologies.of(rows.of(*_OF_CABLES), cell.topology)
         asked = (topology.shape, rows.of(*_OF_TRAFFIC))
         traffic = self._known.traffic.of(asked, cell.traffic, asked, topology)
-        net = self._networks.of((rows.of(*OF_NETWORK), traffic.ways), cell.network, topology, traffic)
+        net = self._networks.of(
+            (rows.of(*OF_NETWORK), traffic.ways), cell.network, topology, traffic, self._repeat
+        )
         window = rows.of(("measure",), ("duration",))
         measure = self._measures.of(window, cell.piece, cell.measure)
         recorded = (rows.of(("record",), ("hosts", ANY, "count")), topology.shape)
@@ -210,7 +213,7 @@ class _Resolver(Hosts, Links, Flows):
         self.check_switches(net)
         return net
 
-    def network(self, net: Topology, traffic: Traffic) -> _Network:
+    def network(self, net: Topology, traffic: Traffic, repeat: int) -> _Network:
         """Return what follows from the network."""
         by_name = {name: link for cables in net.cables for name, link in cables.links.items()}
         start = Moment(0, traffic.pairs, all_copies(self.spec.hosts), by_name)
@@ -222,7 +225,7 @@ class _Resolver(Hosts, Links, Flows):
             schedule = self.schedule(net, start)
         except Misplaced as misplaced:
             schedule = misplaced
-        phases = self.phase_jitter(links.value, traffic)
+        phases = self.phase_jitter(links.value, traffic, repeat)
         notes = (*links.notes, *self.notes)
         self.notes.clear()
         return _Network(links, nodes, jitter, phases, schedule, notes)
@@ -260,7 +263,7 @@ class _Resolver(Hosts, Links, Flows):
             return self.spec.start_jitter
         return max(map(start.empty_rtt_ns, start.flows))
 
-    def phase_jitter(self, links: Sequence[contract.Link], traffic: Traffic) -> dict[str, int]:
+    def phase_jitter(self, links: Sequence[contract.Link], traffic: Traffic, repeat: int) -> dict[str, int]:
         """Return by the link that leaves a host how far its phase is spread: as written, or with repeats the
         time of a packet at the slowest link of its flows; the longest of these.
         """
@@ -272,7 +275,7 @@ class _Resolver(Hosts, Links, Flows):
                     f"phase_jitter: nothing to testbed {bed}, whose machines have phases of their own"
                 )
             return {}
-        if written is None and self.spec.repeat == 1:
+        if written is None and repeat == 1:
             return {}
         found: dict[str, int] = {}
         for flow in traffic.pairs:

@@ -135,14 +135,16 @@ class Spec(Section):
     hosts: dict[Name, Host] = required("end hosts")
     network: Network = required("the path between them")
     flows: list[Flow] = required("flows")
-    repeat: Annotated[int, *integer(1, MAX_REPEAT)] = about("runs of each cell", 1)
+    repeat: Annotated[int, *integer(1, MAX_REPEAT)] | None = about(
+        "runs of each cell; default 5 where anything is drawn, else 1"
+    )
     seed: Annotated[int, *integer(0, 2**63 - 1)] = about("seed of every random stream", 1)
     start_jitter: Time | None = about(
         "a flow's start is drawn from start … start + this; default one base RTT"
     )
     phase_jitter: Time | None = about(
         "a host's packets are delayed by a draw from 0 … this, the same for all of a run; default with"
-        " `repeat` the time of a packet at the slowest link of its flows, else 0"
+        " `repeat` above 1 the time of a packet at the slowest link of its flows, else 0"
     )
     measure: Measure = about("what the summary covers; default all", Measure())
     record: Record = about("what is recorded", Record())

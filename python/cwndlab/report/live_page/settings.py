@@ -57,6 +57,7 @@ hosts:
 flows:
 {flows}start_jitter: {start_jitter}
 phase_jitter: {phase_jitter}
+repeat: 1
 seed: {seed}
 measure: {from: {measure}}
 record: {tcp: {tcp}, queue: {queue_every}}
