@@ -51,20 +51,38 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
 
     ``told`` is told of each cell how many runs of how many are planned.
     """
+    planned = _plan(experiment, told)
+    if isinstance(planned, Plan):
+        return planned
+    again = _plan(experiment, told, chance.REPEATS)
+    assert isinstance(again, Plan)  # as it is given how often cells are run
+    why = f"repeat: {chance.REPEATS} by default, as draws decide {planned}; repeat: 1 makes one run"
+    return replace(again, why=why)
+
+
+def _plan(experiment: Experiment, told: Callable[[int, int], None] | None, repeats: int = 0) -> Plan | str:
+    """Return the plan, or what draws decide, where neither the caller nor the file says how often to run cells.
+
+    Cells that draw nothing are run once.
+    """
     schema = type(experiment.spec)
     catalogue = experiment.support.catalogue()
     part = subset(experiment.tree, experiment.axes, schema, experiment.support, catalogue)
-    resolved_once = partial(_resolved, part, schema, catalogue, experiment.support)
-    repeat, why = _repeats(experiment.spec, resolved_once)
+    spec = experiment.spec
+    repeat = repeats or spec.repeat or 1
     count = repeat * prod(len(axis.rows) for axis in part.axes)
     if count > MAX_RUNS:
         raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
     found = Notes(catalogue)
-    cells = partial(resolved_once, repeat=repeat)
+    cells = partial(_resolved, part, schema, catalogue, experiment.support, repeat=repeat)
     for place, values, resolved in cells(listed=False):
         if isinstance(resolved, ExperimentError):
             raise next(error for _, _, error in cells() if isinstance(error, ExperimentError))
+        if spec.repeat is None and not repeats:
+            drawn = chance.drawn(resolved.scenario, start=bool(spec.start_jitter))
+            if drawn:
+                return drawn
         said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario, resolved.ends))
         for number, own in enumerate(resolved.hashes(repeat)):
             scenario: Scenario = {**resolved.scenario, "repeat": number} if number else resolved.scenario
@@ -87,18 +105,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
     alike = _levels_alike(part, runs[::repeat])
     if alike:
         runs = [replace(run, notes=(*run.notes, *alike)) for run in runs]
-    return Plan(experiment.name, keys, repeat, runs, why)
-
-
-def _repeats(spec: Spec, cells: Callable[..., _Cells]) -> tuple[int, str]:
-    """Return how often each cell is run, and why where the file does not say and something is drawn."""
-    if spec.repeat is not None:
-        return spec.repeat, ""
-    start, said = bool(spec.start_jitter), f"repeat: {chance.REPEATS} by default"
-    for _, _, resolved in cells(listed=False):
-        if isinstance(resolved, Resolved) and (drawn := chance.drawn(resolved.scenario, start=start)):
-            return chance.REPEATS, f"{said}, as draws decide {drawn}; repeat: 1 makes one run"
-    return 1, ""
+    return Plan(experiment.name, keys, repeat, runs)
 
 
 def errors(experiment: Experiment, cells: int, most: int) -> list[ExperimentError]:
