@@ -61,7 +61,7 @@ def make(experiment: Experiment, told: Callable[[int, int], None] | None = None)
 
 
 def _plan(experiment: Experiment, told: Callable[[int, int], None] | None, repeats: int = 0) -> Plan | str:
-    """Return the plan, or what draws decide, where neither the caller nor the file says how often to run cells.
+    """Return the plan, or what draws decide where neither caller nor file says how often to run a cell.
 
     Cells that draw nothing are run once.
     """
