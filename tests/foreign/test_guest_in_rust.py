@@ -25,9 +25,9 @@ EXPERIMENT = dumbbell(
 def test_what_comes_built_in_does_the_same_as_a_library(tmp_path: Path) -> None:
     if not LIBRARY.exists():
         pytest.skip("not built: cargo build --release in examples/guests/rust")
-    built_in = api.load(EXPERIMENT).run(out=tmp_path / "built-in")
+    built_in = api.load(EXPERIMENT, ["repeat=1"]).run(out=tmp_path / "built-in")
     text = EXPERIMENT.replace("stack: quinn", "stack: guest:mine")
-    library = api.load(text, guest=[f"mine={LIBRARY}"]).run(out=tmp_path / "library")
+    library = api.load(text, ["repeat=1"], guest=[f"mine={LIBRARY}"]).run(out=tmp_path / "library")
     (one,), (two,) = (results.summary.to_dicts() for results in (built_in, library))
     assert one["status"] == "complete"
     assert one["retransmit_rate"] > 0

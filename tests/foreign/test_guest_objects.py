@@ -66,7 +66,7 @@ def test_connections_of_a_host_share_its_machine(tmp_path: Path) -> None:
   - {name: h, from: b, to: a, app: {kind: fixed, size: 1MB}}
   - {name: i, from: a, to: b, app: {kind: request-response, requests: 5, request: 100B, response: 10KB}}
 """
-    results = api.load(EXPERIMENT + more, guest=[f"mine={EXAMPLE}"]).run(out=tmp_path / "out")
+    results = api.load(EXPERIMENT + more, ["repeat=1"], guest=[f"mine={EXAMPLE}"]).run(out=tmp_path / "out")
     summary = {row["flow"]: row for row in results.summary.to_dicts()}
     assert all(row["status"] == "complete" for row in summary.values())
     assert summary["f"]["completion_s"] > 1.6
@@ -79,7 +79,7 @@ def test_a_library_is_what_its_source_is(tmp_path: Path) -> None:
     library = tmp_path / "libmine.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{HEADER}", EXAMPLE, "-o", library], check=True)
     own, made = (
-        api.load(EXPERIMENT, guest=[f"mine={file}"]).run(out=tmp_path / f"of-{file.name}")
+        api.load(EXPERIMENT, ["repeat=1"], guest=[f"mine={file}"]).run(out=tmp_path / f"of-{file.name}")
         for file in (EXAMPLE, library)
     )
     assert rows(own, 0) == rows(made, 0)
@@ -100,7 +100,7 @@ def test_a_library_is_what_its_source_is(tmp_path: Path) -> None:
 )
 def test_a_guest_that_fails_is_one_line(how: int, line: str, tmp_path: Path) -> None:
     text = EXPERIMENT.replace("a: {stack: guest:mine", "a: {stack: linux-6.18")
-    results = api.load(text, guest=[failing(tmp_path, how)]).run(out=tmp_path / "out")
+    results = api.load(text, ["repeat=1"], guest=[failing(tmp_path, how)]).run(out=tmp_path / "out")
     (record,) = results.records()
     assert record.status == "failed"
     assert line in record.error
@@ -129,7 +129,7 @@ def test_an_object_that_is_no_guest_is_refused(how: int, line: str, tmp_path: Pa
 @pytest.mark.slow
 def test_sysctls_are_the_guests_to_judge(tmp_path: Path) -> None:
     text = EXPERIMENT.replace("a: {stack: guest:mine", "a: {stack: guest:mine, sysctl: {net.x: 3}")
-    (record,) = api.load(text, guest=[failing(tmp_path, 0)]).run(out=tmp_path / "out").records()
+    (record,) = api.load(text, ["repeat=1"], guest=[failing(tmp_path, 0)]).run(out=tmp_path / "out").records()
     assert "host a: guest:mine: net.x=3 is not for me" in record.error
 
 
