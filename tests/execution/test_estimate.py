@@ -73,14 +73,14 @@ def test_packets_and_disk_are_right_within_a_factor_of_three(name: str, tmp_path
 def test_a_guest_takes_longer_for_a_packet() -> None:
     def seconds(a: str) -> float:
         written = text("rate: 10mbit, delay: 10ms", a=a, duration="60s")
-        return float(json.loads(estimate.as_json(load(written).plan()))["cost"]["seconds"])
+        return float(json.loads(estimate.as_json(load(written, ["repeat=1"]).plan()))["cost"]["seconds"])
 
     assert seconds("stack: quinn") > 2 * seconds(LINUX)
 
 
 def test_windows_and_applications_bound_what_is_sent() -> None:
     def packets(written: str) -> int:
-        cost = json.loads(estimate.as_json(load(written).plan()))["cost"]
+        cost = json.loads(estimate.as_json(load(written, ["repeat=1"]).plan()))["cost"]
         return int(cost["packets"])
 
     full = packets(text("rate: 1gbit, delay: 10ms"))
@@ -135,7 +135,7 @@ def test_fast_links_beside_a_slow_one_take_no_memory() -> None:
         hosts = f"{LINUX}, count: 20, sndbuf: 256MB, rcvbuf: 256MB"
         nothing = 'tcp: "off", queue: "off"'
         written = text(bottleneck, a=hosts, record=nothing, access=access, duration="600s")
-        cost = json.loads(estimate.as_json(load(written).plan()))["cost"]
+        cost = json.loads(estimate.as_json(load(written, ["repeat=1"]).plan()))["cost"]
         return int(cost["memory_bytes"]) - PROCESS_MEMORY
 
     wide, slow = (

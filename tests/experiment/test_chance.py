@@ -98,6 +98,8 @@ SIZES = {
     "bfifo": ", limit: 30KB",
     "cake": ", bandwidth: 9mbit",
     "red": ", limit: 60KB",
+    "choke": ", limit: 60p",
+    "fq": ", flow_limit: 20p",
 }
 QUEUES = [f"{{kind: {kind}{SIZES.get(kind, '')}}}" for kind in sorted(catalogue().queues)]
 

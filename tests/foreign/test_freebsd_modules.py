@@ -41,7 +41,7 @@ def rows(results, run=0):
 
 
 def run(tmp_path, module, more="", *, name="out", jobs=1, experiment=EXPERIMENT, sets=()):
-    return api.load(experiment + more, list(sets), cc=[module]).run(out=tmp_path / name, jobs=jobs)
+    return api.load(experiment + more, ["repeat=1", *sets], cc=[module]).run(out=tmp_path / name, jobs=jobs)
 
 
 @pytest.mark.parametrize("abi", [abi for abi in ABIS if abi.startswith("freebsd")])
@@ -69,7 +69,7 @@ def test_every_hook_is_called(tmp_path):
 @pytest.mark.slow
 def test_the_kernels_newreno_is_the_engines(tmp_path):
     foreign = run(tmp_path, own("cc_own_newreno.c"), name="foreign")
-    built_in = api.load(EXPERIMENT, ["hosts.a.cc=newreno"]).run(out=tmp_path / "built-in")
+    built_in = api.load(EXPERIMENT, ["repeat=1", "hosts.a.cc=newreno"]).run(out=tmp_path / "built-in")
     assert rows(foreign) == rows(built_in)
 
 
@@ -80,7 +80,7 @@ def test_newreno_of_15_is_made_of_its_steps(tmp_path):
     outage = f"{bottleneck}.schedule=[{{at: 2s, set: {{down: true}}}}, {{at: 2500ms, set: {{down: false}}}}]"
     sets = [outage, f"{bottleneck}.loss={{random: 0.5%}}"]
     foreign = run(tmp_path, own("cc_steps.c", "freebsd-15"), name="foreign", experiment=experiment, sets=sets)
-    built_in = api.load(experiment, [*sets, "hosts.a.cc=newreno"]).run(out=tmp_path / "built-in")
+    built_in = api.load(experiment, ["repeat=1", *sets, "hosts.a.cc=newreno"]).run(out=tmp_path / "built-in")
     assert rows(foreign) == rows(built_in)
 
 

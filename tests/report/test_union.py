@@ -113,9 +113,9 @@ def test_the_metrics_of_loadlatency_are_told_apart_by_the_results(tmp_path: Path
     made = {}
     for label, rate in (("before", "10mbit"), ("after", "12mbit")):
         text = TEXT.format(name=label, rate=rate).replace("app: bulk", f"app: {load}")
-        made[label] = cwndlab.load(text.replace("newreno, cubic", "cubic").replace("repeat: 3", "")).run(
-            out=tmp_path / label
-        )
+        made[label] = cwndlab.load(
+            text.replace("newreno, cubic", "cubic").replace("repeat: 3", "repeat: 1")
+        ).run(out=tmp_path / label)
     found = loadlatency.series(together(made))
     assert [one.cell["results"] for one in found] == ["before", "after"]
     assert [one.missing for one in found] == [0, 0]
@@ -128,7 +128,9 @@ def test_a_report_of_loadlatency_begins_with_its_own_metrics(tmp_path: Path) -> 
 
     load = "{kind: loadlatency, scenario: 2, idle: 100ms}"
     text = (
-        TEXT.format(name="line", rate="10mbit").replace("app: bulk", f"app: {load}").replace("repeat: 3", "")
+        TEXT.format(name="line", rate="10mbit")
+        .replace("app: bulk", f"app: {load}")
+        .replace("repeat: 3", "repeat: 1")
     )
     text = text.replace("- hosts.a.cc: [newreno, cubic]", "- flows.f1.app.scenario: [1, 2]")
     page = write(cwndlab.load(text).run(out=tmp_path / "line"), tmp_path / "x.html").read_text()

@@ -1,5 +1,6 @@
 """Switches, topologies and schedules do what they say, end to end."""
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -137,22 +138,27 @@ def test_a_paused_switch_pauses_those_behind_it():
     text = (Path(__file__).parents[2] / "examples" / "pause-frames.yaml").read_text()
     text = text[: text.index("sweep:")]
     dropping, pausing = (
-        short_runs.run(
-            text,
-            duration="3s",
-            measure__from="200ms",
-            network__switch_of__s1__pause=value,
-            network__switch_of__s2__pause=value,
-        )
+        [
+            short_runs.run(
+                text,
+                duration="3s",
+                measure__from="200ms",
+                seed=str(seed),
+                network__switch_of__s1__pause=value,
+                network__switch_of__s2__pause=value,
+            )
+            for seed in range(1, 6)
+        ]
         for value in ("false", "true")
     )
-    assert sum(flow["drops"] for flow in dropping.summary["flows"]) > 20
+    assert all(sum(flow["drops"] for flow in run.summary["flows"]) > 10 for run in dropping)
     # What the second switch cannot take stays in the first, which passes it on to the hosts: nothing is lost.
-    assert sum(flow["drops"] for flow in pausing.summary["flows"]) == 0
+    assert all(sum(flow["drops"] for flow in run.summary["flows"]) == 0 for run in pausing)
     # The price: the trunk stands still for the victim, too, whose own way is free.
-    victim = [run.metrics["victim"]["goodput_mbps"] for run in (dropping, pausing)]
-    assert 0.45 * 950 < victim[1] < 0.55 * 950
-    assert victim[0] > 1.1 * victim[1]
+    free, slowed = ([run.metrics["victim"]["goodput_mbps"] for run in runs] for runs in (dropping, pausing))
+    assert all(0.45 * 950 < each < 0.55 * 950 for each in slowed)
+    # Without pauses one of the others may keep the shared buffer full, and nothing is left of the victim.
+    assert statistics.median(free) > 1.1 * max(slowed)
 
 
 def test_a_general_network_with_a_switch_and_delays_of_its_own_for_each_flow():

@@ -31,7 +31,7 @@ fn linux_3_9() -> Side {
 }
 
 fn stack(name: &str) -> usize {
-    tcp::profile::all().iter().position(|p| p.spec().name == name).expect("a stack")
+    driver::stacks().iter().position(|p| p.spec().name == name).expect("a stack")
 }
 
 /// The window that a SYN had promised was forgotten: Linux then offered none, and the peer's FIN was outside it.

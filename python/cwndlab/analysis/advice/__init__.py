@@ -11,7 +11,9 @@ from cwndlab.execution import faults, runner
 
 
 def simulated(experiment: str, columns: Sequence[str], jobs: int) -> list[dict[str, Any]]:
-    """Carry out an experiment on the models; a row for each flow of each run, with these columns."""
+    """Carry out each cell of an experiment once on the models; a row for each flow, with these columns."""
     with tempfile.TemporaryDirectory(prefix="cwndlab-advise-") as directory:
-        results = runner.run(faults.load(experiment), out=Path(directory) / "results", jobs=jobs)
+        results = runner.run(
+            faults.load(experiment, ["repeat=1"]), out=Path(directory) / "results", jobs=jobs
+        )
         return results.summary.select(columns).to_dicts()
