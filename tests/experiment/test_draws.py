@@ -1,4 +1,4 @@
-"""What datagrams and transfers follow: distributions as text, and files beside the experiment."""
+"""Distributions of datagrams and transfers, as text and in files beside the experiment."""
 
 from pathlib import Path
 
@@ -86,20 +86,31 @@ def test_a_run_sends_what_a_file_says_over_and_over(tmp_path: Path):
     assert results.summary["goodput_mbps"][0] == pytest.approx(100 * 1200 * 8 / 10e6, rel=0.02)
 
 
+DATAGRAMS = ("udp-vbr", "interval", "size: 100B, interval: file(x.csv)")
+SIZES = ("background", "sizes", "load: 1mbit, sizes: file(x.csv)")
+
+
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("of", "content", "said"),
     [
-        ("ms,bytes\n1,2\n", "expected interval_ms,bytes"),
-        ("interval_ms,bytes\n", "found 0 datagrams in steps.csv"),
-        ("interval_ms,bytes\n1\n", "a time in ms and bytes"),
-        ("interval_ms,bytes\n0,100\n", "not all at once"),
+        (DATAGRAMS, "ms,bytes\n1,2\n", "expected interval_ms,bytes"),
+        (DATAGRAMS, "interval_ms,bytes\n", "found 0 datagrams in x.csv"),
+        (DATAGRAMS, "interval_ms,bytes\n1\n", "a time in ms and bytes"),
+        (DATAGRAMS, "interval_ms,bytes\n0,100\n", "not all at once"),
+        (SIZES, "10000\n", "expected bytes"),
+        (SIZES, "bytes\n", "found 0 sizes in x.csv"),
+        (SIZES, "bytes\n0\n", "a number of bytes above 0"),
+        (SIZES, "bytes\n1.5\n", "a number of bytes above 0"),
     ],
 )
-def test_a_file_that_says_something_else_is_refused(tmp_path: Path, content: str, said: str):
-    (tmp_path / "steps.csv").write_text(content)
+def test_a_file_that_says_something_else_is_refused(
+    tmp_path: Path, of: tuple[str, str, str], content: str, said: str
+):
+    kind, key, keys = of
+    (tmp_path / "x.csv").write_text(content)
     file = tmp_path / "x.yaml"
-    file.write_text(experiment("size: 100B, interval: file(steps.csv)"))
-    with pytest.raises(InputError, match=r"flows\.f1\.app\.interval: found") as refused:
+    file.write_text(experiment(keys, kind))
+    with pytest.raises(InputError, match=rf"flows\.f1\.app\.{key}: found") as refused:
         interface.load(file).plan()
     assert said in str(refused.value)
 
@@ -136,24 +147,6 @@ def test_transfers_have_the_sizes_of_their_distribution(tmp_path: Path):
         # 1000 transfers, with a standard deviation of 32.
         assert count == pytest.approx(1000, abs=130), sizes
         assert goodput == pytest.approx(40, rel=0.2), sizes
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("10000\n", "expected bytes"),
-        ("bytes\n", "found 0 sizes in sizes.csv"),
-        ("bytes\n0\n", "a number of bytes above 0"),
-        ("bytes\n1.5\n", "a number of bytes above 0"),
-    ],
-)
-def test_a_file_without_sizes_is_refused(tmp_path: Path, content: str, said: str):
-    (tmp_path / "sizes.csv").write_text(content)
-    file = tmp_path / "x.yaml"
-    file.write_text(experiment("load: 1mbit, sizes: file(sizes.csv)", "background"))
-    with pytest.raises(InputError, match=r"flows\.f1\.app\.sizes: found") as refused:
-        interface.load(file).plan()
-    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("key", ["size: 10KB", "shape: 1.2"])

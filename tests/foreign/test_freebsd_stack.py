@@ -307,7 +307,7 @@ def test_a_patch_of_a_tree_compiles_what_reads_it_and_is_told_in_results(tmp_pat
     assert after.partition(" (tree ")[2].startswith(f"{tree}, patch ")
     assert (tmp_path / "new" / "modules" / "guest-mine" / "patch.diff").read_bytes() == patch.read_bytes()
     # The tree is as it was, and the same again is not compiled again.
-    assert f_stack.compiled("x", Path(TREE)).library == f_stack.compiled("x", Path(TREE)).library
+    assert f_stack.compiled("x", Path(TREE)).linked == f_stack.compiled("x", Path(TREE)).linked
     assert HALF[0] in (Path(TREE) / "freebsd" / HEADER_FILE).read_text()
     compiled.clear()
     f_stack.compiled("x", Path(TREE), patch)

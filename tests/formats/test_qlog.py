@@ -104,7 +104,7 @@ def test_connections_of_one_file_are_told_apart_by_their_groups(tmp_path: Path) 
 
 
 def test_paths_of_a_connection_are_flows_with_windows_of_their_own(tmp_path: Path) -> None:
-    """As picoquic writes them: a column `path_id`, of which 0 is the first."""
+    """Events of picoquic have a column `path_id`; the first path is 0."""
     document = json.loads(qlogs.picoquic())
     (trace,) = document["traces"]
     at, *names = trace["event_fields"]
@@ -120,7 +120,7 @@ def test_paths_of_a_connection_are_flows_with_windows_of_their_own(tmp_path: Pat
 
 
 def test_quinn_writes_round_trips_in_seconds_and_changes_the_group_in_the_handshake(tmp_path: Path) -> None:
-    """As quinn-proto 0.11.19 writes them; the first round trip is RFC 9002's, which nobody measured."""
+    """Round trips of quinn-proto 0.11.19 are in seconds; the first, RFC 9002's, was not measured."""
     initial = dict.fromkeys(("min_rtt", "smoothed_rtt", "latest_rtt"), 0.333)
     measured = dict.fromkeys(initial, 0.04048)
     told: list[tuple[float, str, dict[str, object], str]] = [

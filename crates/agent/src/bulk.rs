@@ -23,7 +23,8 @@ const LONGEST_WRITE: usize = 4 << 20;
 /// The most that one read waits for, which none reaches.
 const READ: usize = 1 << 30;
 
-/// Sends `bytes` (None: without an end), so many of them a `write`, from the flow's time on until it is told to stop; then waits for the other end.
+/// Sends `bytes` (None: without an end) from the flow's time on until it is told to stop, `write` bytes at once; then waits for the
+/// other end.
 ///
 /// # Errors
 /// Any failure of the connection.

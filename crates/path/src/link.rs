@@ -214,10 +214,14 @@ impl<P: Packet + Clone + 'static> Link<P> {
         fused.pass(at, bytes)
     }
 
-    /// Time when the transmission of the last packet of [`Link::pass`] ends; 0 of other links.
+    /// Time when the transmission of the last packet of [`Link::pass`] ends.
+    ///
+    /// # Panics
+    /// On a stepped link.
     #[inline]
     pub fn sent(&self) -> Nanos {
-        if let Hop::Fused(fused) = &self.hop { fused.sent() } else { 0 }
+        let Hop::Fused(fused) = &self.hop else { panic!("a stepped link tells of each packet") };
+        fused.sent()
     }
 
     /// Time when the link next wants [`Link::on_event`]. A fused link never does.

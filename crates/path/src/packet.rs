@@ -59,8 +59,8 @@ pub enum DropReason {
 /// Receiver of what a link tells its driver. All times are exact and may lie ahead of the driver's clock.
 pub trait Output<P> {
     /// The packet reaches the far end of the link at `at`. It has `waited` in the queue from its arrival to the start of its
-    /// transmission, whose end is `sent`. Called when the transmission starts; on a fused link, when the packet arrives. For one link, `at` never
-    /// decreases from call to call, unless jitter reorders.
+    /// transmission, whose end is `sent`. Called when the transmission starts; on a fused link, when the packet arrives. For one
+    /// link, `at` never decreases from call to call, unless jitter reorders.
     fn forward(&mut self, at: Nanos, packet: P, waited: Nanos, sent: Nanos);
     /// The packet was dropped at `at`.
     fn dropped(&mut self, at: Nanos, packet: &P, why: DropReason);

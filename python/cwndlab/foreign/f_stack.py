@@ -35,7 +35,7 @@ SIGNS = (" error: ", "undefined reference", " *** ")
 class Built:
     """A library, and what it was made of."""
 
-    library: bytes
+    linked: bytes
     tree_sha256: str
     """SHA-256 of the tree's files that the compiler read, without the patch."""
     change: str = ""
@@ -119,9 +119,9 @@ def _place(tree: Path, parts: tuple[str, ...], change: str) -> str | None:
 def _patched(own: Built, patch: Path, place: Path, scratch: Path) -> Built:
     """The library of the patched tree in a folder, made beside what was compiled of the tree itself."""
     change = diffs.read(patch)
-    digest = hashlib.sha256(own.library + replace(own, change=change).made_of.encode())
+    digest = hashlib.sha256(own.linked + replace(own, change=change).made_of.encode())
     if found := store.find(digest.hexdigest()):
-        return replace(own, library=found.file.read_bytes(), change=change)
+        return replace(own, linked=found.file.read_bytes(), change=change)
     changed, work = scratch / "tree", scratch / "objects"
     shutil.copytree(place, work, symlinks=True)
     for part in ("freebsd", "mk"):
@@ -129,7 +129,7 @@ def _patched(own: Built, patch: Path, place: Path, scratch: Path) -> Built:
         (work / part).symlink_to(changed / part)
     library = _made(f"--patch {patch}", changed, work)
     store.put(digest.hexdigest(), work / LIBRARY)
-    return replace(own, library=library, change=change)
+    return replace(own, linked=library, change=change)
 
 
 def _mirror_with(patch: Path, tree: Path, place: Path) -> None:

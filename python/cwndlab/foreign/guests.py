@@ -38,7 +38,7 @@ def build(name: str, source: str, *, private: bool = False, patch: Path | None =
         raise InputError(f"{what}: {file}: there is no such file")
     compiler = compilation.compiler_of(name)
     tree = f_stack.compiled(what, file, patch) if file.is_dir() else None
-    data = tree.library if tree else file.read_bytes()
+    data = tree.linked if tree else file.read_bytes()
     is_library = tree is not None or source.endswith(LIBRARIES)
     library = data if is_library else _compiled(what, file, compiler)
     file_name = f_stack.LIBRARY if tree else file.name

@@ -161,7 +161,7 @@ def _stacks(directory: Path) -> Iterator[Recording]:
     for folder in ("stack", "stack2", "rack"):
         path = directory / "freebsd" / folder / "summary.csv"
         for line, row in _rows(path):
-            # RACK's timers are those of no FreeBSD there: the tests of `crates/tcp` compare with them.
+            # Recorded with timers that no FreeBSD has; the tests of `crates/tcp` compare with them.
             if row["stack"] == "rack" and folder != "rack":
                 continue
             try:
@@ -333,7 +333,7 @@ def _lan(directory: Path) -> Iterator[Recording]:
             raise InputError(f"{path}:{line}: found {name!r}; expected fVERSION_CC_lanRTTms_nthN")
         version, rack, cc, rtt_ms, nth, pipe = match.groups()
         if rack:
-            # As above.
+            # Recorded with timers that no FreeBSD has.
             continue
         stack = _FREEBSD[version]
         run = Run(

@@ -1,24 +1,12 @@
 //! DCTCP of Linux between two endpoints: who gets ECN, and what the receiver tells of each mark.
 
-use tcp::profile;
 use tcp::stack::EcnMode;
 use wire::{Ecn, Flags};
 
-use crate::path::{Path, Run, run};
-
-const BYTES: u64 = 3000 * 1448;
+use crate::path::{MARKED_BYTES, Path, Run, marked};
 
 fn with(stack: &str, change: impl FnOnce(&mut Path<'_>)) -> Run {
-    let profile = profile::find(stack).expect("a stack");
-    let mut path = Path {
-        cc: "dctcp",
-        bytes: BYTES,
-        rate: Some(30_000_000),
-        mark_at: 12,
-        ..Path::new(profile.as_ref())
-    };
-    change(&mut path);
-    run(&path)
+    marked("dctcp", stack, change)
 }
 
 /// Packets that ACKs with an echo newly cover, and all.
@@ -39,7 +27,7 @@ fn echoed(run: &Run) -> (u64, u64) {
 fn every_packet_is_ecn_capable_whatever_the_host_says() {
     for ecn in [EcnMode::Accept, EcnMode::Off] {
         let run = with("linux-6.12", |path| path.ecn = ecn);
-        assert_eq!(run.read, BYTES);
+        assert_eq!(run.read, MARKED_BYTES);
         assert!(run.sent.iter().all(|(_, segment)| segment.ecn != Ecn::NotEct), "{ecn:?}");
         assert!(run.answers.iter().all(|(_, segment)| segment.ecn != Ecn::NotEct), "{ecn:?}");
     }

@@ -356,3 +356,15 @@ pub(crate) fn mean_period(cuts: &[f64], from: f64) -> f64 {
     let intervals = (late.len() - 1) / 2 * 2;
     (late[intervals] - late[0]) / intervals as f64
 }
+
+/// Payload of a transfer over a link that marks.
+pub(crate) const MARKED_BYTES: u64 = 3000 * 1448;
+
+/// Runs a transfer of a congestion control over a link that marks from 12 waiting packets on.
+pub(crate) fn marked(cc: &'static str, stack: &str, change: impl FnOnce(&mut Path<'_>)) -> Run {
+    let profile = tcp::profile::find(stack).expect("a stack");
+    let mut path =
+        Path { cc, bytes: MARKED_BYTES, rate: Some(30_000_000), mark_at: 12, ..Path::new(profile.as_ref()) };
+    change(&mut path);
+    run(&path)
+}

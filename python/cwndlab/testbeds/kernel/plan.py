@@ -90,6 +90,7 @@ class _Plan:
         self, run_id: int, scenario: LiveScenario, starts: Mapping[str, int], has: Inventory
     ) -> None:
         self._run_id, self._scenario, self._starts, self._has = run_id, scenario, starts, has
+        self._per_ack = scenario["record"]["tcp"]["kind"] == "per-ack"
         self._layout: Layout = lay_out(scenario)
         self._changing = {change["link"] for change in scenario["schedule"]}
         self._hosts = {host["name"]: host for host in scenario["hosts"]}
@@ -125,7 +126,7 @@ class _Plan:
             ],
             "orders": self._orders(),
             "samplers": [[role, self._sampler(role)] for role in ROLES],
-            "per_ack": scenario["record"]["tcp"]["kind"] == "per-ack",
+            "per_ack": self._per_ack,
             "links": self._looked_at(),
             "taps": self._taps(),
             "changes": self._changes(),
@@ -399,7 +400,7 @@ class _Plan:
                 found = tcp_info.socket(flow, self._layout.flows[flow["name"]], None, role)
                 sockets.append({**found, "netns": self._nodes[host]})
         told = tcp_info.config(self._run_id, self._scenario, sockets, role)
-        return told | {"per_ack": role == "from" and self._scenario["record"]["tcp"]["kind"] == "per-ack"}
+        return told | {"per_ack": role == "from" and self._per_ack}
 
 
 def _queue_and_wire(link: Link | None) -> tuple[Link | None, Link | None]:

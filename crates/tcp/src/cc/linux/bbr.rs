@@ -1,14 +1,12 @@
 //! BBR version 1 as Linux has it (tcp_bbr.c since 4.9): a model of the path's bandwidth and round trip sets pacing rate and cwnd.
 
+use super::bbr_model::{
+    self as model, AGGREGATION_ROUNDS, Aggregation, BW_UNIT, FULL_BW_ROUNDS, GAIN_SCALE, MIN_CWND,
+    MIN_RTT_SECONDS, PROBE_RTT_MS, UNIT, rate_bytes,
+};
 use super::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, RateSample};
 use crate::windowed::Windowed;
 
-/// Bandwidth is in packets per microsecond times 2^24.
-const BW_SCALE: u32 = 24;
-const BW_UNIT: u64 = 1 << BW_SCALE;
-/// Gains are in 1/256.
-const GAIN_SCALE: u32 = 8;
-const UNIT: u32 = 1 << GAIN_SCALE;
 /// 2/ln 2: doubles the rate each round trip.
 const HIGH_GAIN: u32 = UNIT * 2885 / 1000 + 1;
 /// Inverse of `HIGH_GAIN`, to drain the queue that start-up built.
@@ -21,28 +19,12 @@ const CYCLE: [u32; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNI
 const CYCLE_RANDOM: u32 = 7;
 /// The bandwidth filter's length in round trips.
 const BW_ROUNDS: u64 = CYCLE.len() as u64 + 2;
-/// The smallest window, packets.
-const MIN_CWND: u32 = 4;
-/// The minimum RTT is that of so many seconds.
-const MIN_RTT_SECONDS: u64 = 10;
-/// Time at the smallest window in PROBE_RTT, milliseconds.
-const PROBE_RTT_MS: u64 = 200;
-/// Start-up ends after this many rounds without 25 % growth.
-const FULL_BW_ROUNDS: u32 = 3;
-/// The pacing rate is that much below the bandwidth, per cent.
-const MARGIN_PERCENT: u64 = 1;
 /// Rates below this (bytes per second) send single segments.
 const MIN_TSO_RATE: u64 = 1_200_000 / 8;
 /// Largest burst in segments.
 const MAX_TSO_SEGS: u32 = 127;
 /// Largest burst in bytes: 64 KB less the largest headers.
 const MAX_TSO_BYTES: u64 = 65_536 - 1 - 320;
-/// Window over which ACK aggregation is remembered, twice: round trips.
-const AGGREGATION_ROUNDS: u32 = 5;
-/// Longest aggregation provided for, microseconds.
-const AGGREGATION_US: u64 = 100_000;
-/// An aggregation epoch ends after so many packets at the latest.
-const AGGREGATION_RESET: u64 = 1 << 20;
 /// Policer detection: shortest sampling interval, round trips; the longest is four times that.
 const LT_ROUNDS: u32 = 4;
 /// Lost packets per delivered one, in 1/256: about 20 %.
@@ -96,16 +78,6 @@ pub(super) struct Bbr {
 
     aggregation: Aggregation,
     policer: Policer,
-}
-
-/// Aggregation: how much ACKs bunch up.
-#[derive(Debug, Default)]
-struct Aggregation {
-    epoch_start: u64,
-    epoch_acked: u64,
-    extra: [u32; 2],
-    rounds: u32,
-    index: usize,
 }
 
 /// Long-term rate under a token-bucket policer.
@@ -164,8 +136,7 @@ impl Bbr {
         if self.min_rtt_us == u32::MAX {
             return INIT_CWND;
         }
-        let product = u128::from(bw) * u128::from(self.min_rtt_us) * u128::from(gain);
-        ((product >> GAIN_SCALE) as u64).div_ceil(BW_UNIT) as u32
+        model::bdp(bw, self.min_rtt_us, gain)
     }
 
     /// Room for bursts that sender, offloads and delayed ACKs need.
@@ -190,24 +161,13 @@ impl Bbr {
 
     /// Packets that will be in the network when the next packet may leave.
     fn in_net_at_departure(&self, core: &Core, now: u32) -> u32 {
-        let wait_us = core.departure.max(core.now).saturating_sub(core.now) / 1000;
-        let delivered = (self.believed_bw() * wait_us) >> BW_SCALE;
-        let mut inflight = now;
-        if self.pacing_gain > UNIT {
-            inflight += self.tso_goal(core);
-        }
-        u64::from(inflight).saturating_sub(delivered) as u32
+        let burst = if self.pacing_gain > UNIT { self.tso_goal(core) } else { 0 };
+        model::in_net_at_departure(core, self.believed_bw(), now + burst)
     }
 
     fn set_initial_pacing_rate(&mut self, core: &mut Core) {
-        let rtt_us = if core.srtt_us > 0 {
-            self.has_seen_rtt = true;
-            core.srtt_us
-        } else {
-            1000
-        };
-        let bw = u64::from(core.cwnd) * BW_UNIT / rtt_us;
-        core.pacing_rate = rate_bytes(core, bw, HIGH_GAIN);
+        self.has_seen_rtt |= core.srtt_us > 0;
+        core.pacing_rate = model::initial_rate(core, HIGH_GAIN);
     }
 
     fn set_pacing_rate(&mut self, core: &mut Core, bw: u64, gain: u32) {
@@ -221,11 +181,8 @@ impl Bbr {
     }
 
     fn save_cwnd(&mut self, core: &Core) {
-        if self.prior_state < CaState::Recovery && self.mode != Mode::ProbeRtt {
-            self.prior_cwnd = core.cwnd;
-        } else {
-            self.prior_cwnd = self.prior_cwnd.max(core.cwnd);
-        }
+        let in_probe_rtt = self.mode == Mode::ProbeRtt;
+        self.prior_cwnd = model::window_to_restore(core, self.prior_state, in_probe_rtt, self.prior_cwnd);
     }
 
     fn update_bw(&mut self, core: &mut Core, sample: &RateSample) {
@@ -247,39 +204,11 @@ impl Bbr {
         }
     }
 
-    fn update_aggregation(&mut self, core: &Core, sample: &RateSample) {
-        if sample.acked_sacked == 0 || sample.delivered.is_none() || sample.interval_us == 0 {
-            return;
-        }
-        let bw = self.believed_bw();
-        let a = &mut self.aggregation;
-        if self.round_start {
-            a.rounds += 1;
-            if a.rounds >= AGGREGATION_ROUNDS {
-                a.rounds = 0;
-                a.index ^= 1;
-                a.extra[a.index] = 0;
-            }
-        }
-        let elapsed = core.delivered_mstamp - a.epoch_start;
-        let mut expected = ((u128::from(bw) * u128::from(elapsed)) >> BW_SCALE) as u64;
-        let acked = u64::from(sample.acked_sacked);
-        if a.epoch_acked <= expected || a.epoch_acked + acked >= AGGREGATION_RESET {
-            a.epoch_acked = 0;
-            a.epoch_start = core.delivered_mstamp;
-            expected = 0;
-        }
-        a.epoch_acked = (a.epoch_acked + acked).min(AGGREGATION_RESET - 1);
-        let extra = (a.epoch_acked.saturating_sub(expected)).min(u64::from(core.cwnd)) as u32;
-        a.extra[a.index] = a.extra[a.index].max(extra);
-    }
-
     fn aggregation_cwnd(&self) -> u32 {
         if !self.full_bw_reached {
             return 0;
         }
-        let most = (self.believed_bw() * AGGREGATION_US / BW_UNIT) as u32;
-        self.aggregation.extra[0].max(self.aggregation.extra[1]).min(most)
+        self.aggregation.cwnd(self.believed_bw())
     }
 
     fn advance_cycle(&mut self, core: &Core) {
@@ -508,12 +437,6 @@ impl Bbr {
     }
 }
 
-/// Bytes per second of gain * bw, less the margin. Both shifts round down.
-fn rate_bytes(core: &Core, bw: u64, gain: u32) -> u64 {
-    let rate = (u128::from(bw) * u128::from(core.mss) * u128::from(gain)) >> GAIN_SCALE;
-    ((rate * u128::from(1_000_000 / 100 * (100 - MARGIN_PERCENT))) >> BW_SCALE) as u64
-}
-
 fn least_tso_segs(core: &Core) -> u32 {
     if core.pacing_rate < MIN_TSO_RATE { 1 } else { 2 }
 }
@@ -525,7 +448,7 @@ impl CongestionControl for Bbr {
         self.next_round_delivered = core.delivered;
         self.min_rtt_us = core.min_rtt_us;
         self.min_rtt_stamp = core.jiffies;
-        self.aggregation.epoch_start = core.now_us();
+        self.aggregation.begin(core.now_us());
         self.bw.reset(0, 0);
         self.set_initial_pacing_rate(core);
         self.reset_policer(core);
@@ -553,8 +476,7 @@ impl CongestionControl for Bbr {
     fn cwnd_event(&mut self, core: &mut Core, event: CwndEvent) {
         if event == CwndEvent::TxStart && core.app_limited != 0 {
             self.idle_restart = true;
-            self.aggregation.epoch_start = core.now_us();
-            self.aggregation.epoch_acked = 0;
+            self.aggregation.begin(core.now_us());
             // No burst after idleness: the rate the path had.
             if self.mode == Mode::ProbeBw {
                 self.set_pacing_rate(core, self.believed_bw(), UNIT);
@@ -577,7 +499,7 @@ impl CongestionControl for Bbr {
 
     fn cong_control(&mut self, core: &mut Core, sample: &RateSample) {
         self.update_bw(core, sample);
-        self.update_aggregation(core, sample);
+        self.aggregation.update(core, sample, self.believed_bw(), self.round_start, AGGREGATION_ROUNDS);
         self.update_cycle(core, sample);
         self.check_full_bw(sample);
         self.check_drain(core);

@@ -5,6 +5,7 @@
 
 mod bbr;
 mod bbr3;
+mod bbr_model;
 mod cdg;
 pub(super) mod cubic;
 mod dctcp;

@@ -227,8 +227,8 @@ mod tests {
 
     const WHOLE: u64 = 150_000;
 
-    /// As Linux 6.18 told it in TCP_INFO of a writer of 150,000 bytes with a buffer of 20,000 and segments of 1,000: 10 have left of the 15,000
-    /// bytes it took while the largest window was that of the SYN, 10,000.
+    /// A writer of 150,000 bytes has a send buffer of 20,000 and segments of 1,000. While the largest window is that of the SYN,
+    /// 10,000, Linux 6.18 takes 15,000 bytes, of which 10 segments leave (TCP_INFO).
     #[test]
     fn a_small_window_makes_small_buffers() {
         let call = Call {

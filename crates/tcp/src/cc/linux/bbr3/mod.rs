@@ -6,18 +6,16 @@ mod phases;
 #[cfg(test)]
 mod tests;
 
+use super::bbr_model::{
+    self as model, AGGREGATION_ROUNDS, Aggregation, BW_UNIT, FULL_BW_ROUNDS, GAIN_SCALE, MIN_CWND,
+    MIN_RTT_SECONDS, PROBE_RTT_MS, UNIT, is_valid,
+};
 use super::dctcp::EchoChanges;
 use super::{
     CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, LostPacket, RateSample,
 };
 use crate::linux_config::Shared;
 
-/// Bandwidth is in packets per microsecond times 2^24.
-const BW_SCALE: u32 = 24;
-const BW_UNIT: u64 = 1 << BW_SCALE;
-/// Gains and shares are in 1/256.
-const GAIN_SCALE: u32 = 8;
-const UNIT: u32 = 1 << GAIN_SCALE;
 /// A bound that is not known.
 const UNBOUND: u32 = u32::MAX;
 /// 4 ln 2: doubles the rate each round trip (bbr_startup_pacing_gain).
@@ -30,30 +28,13 @@ const PROBE_UP_CWND_GAIN: u32 = CWND_GAIN + UNIT / 4;
 const PROBE_UP_PACING_GAIN: u32 = UNIT * 5 / 4;
 /// Part of the BDP that stays in flight in PROBE_RTT.
 const PROBE_RTT_CWND_GAIN: u32 = UNIT / 2;
-/// The smallest window, packets.
-const MIN_CWND: u32 = 4;
-/// The minimum RTT is that of so many seconds.
-const MIN_RTT_SECONDS: u64 = 10;
 /// PROBE_RTT comes after so long without a lower round trip, milliseconds.
 const PROBE_RTT_INTERVAL_MS: u64 = 5000;
-/// Time in PROBE_RTT, milliseconds.
-const PROBE_RTT_MS: u64 = 200;
-/// The pacing rate is that much below the bandwidth, per cent.
-const MARGIN_PERCENT: u64 = 1;
 /// A burst of a short path halves for each 2^9 microseconds of its round trip.
 const TSO_RTT_SHIFT: u32 = 9;
 /// The largest burst, bytes (GSO_LEGACY_MAX_SIZE), and what of it is for headers.
 const MAX_BURST: u64 = 65_536;
 const BURST_HEADERS: u64 = 1 + 320;
-/// Window over which ACK aggregation is remembered, twice: round trips. In start-up one.
-const AGGREGATION_ROUNDS: u32 = 5;
-/// Longest aggregation provided for, microseconds.
-const AGGREGATION_US: u64 = 100_000;
-/// An aggregation epoch ends after so many packets at the latest.
-const AGGREGATION_RESET: u64 = 1 << 20;
-/// The pipe is full after this many rounds without 25 % growth.
-const FULL_BW_ROUNDS: u32 = 3;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -167,16 +148,6 @@ struct Undo {
     inflight_hi: u32,
 }
 
-/// Aggregation: how much ACKs bunch up.
-#[derive(Debug, Default)]
-struct Aggregation {
-    epoch_start: u64,
-    epoch_acked: u64,
-    extra: [u32; 2],
-    rounds: u32,
-    index: usize,
-}
-
 impl Bbr3 {
     pub(super) fn new(config: &Shared) -> Bbr3 {
         Bbr3 {
@@ -264,8 +235,7 @@ impl Bbr3 {
         if self.min_rtt_us == UNBOUND {
             return self.init_cwnd;
         }
-        let product = u128::from(u64::from(bw) * u64::from(self.min_rtt_us)) * u128::from(gain);
-        ((product >> GAIN_SCALE) as u64).div_ceil(BW_UNIT) as u32
+        model::bdp(bw.into(), self.min_rtt_us, gain)
     }
 
     /// Room for bursts that sender and receiver need.
@@ -294,28 +264,17 @@ impl Bbr3 {
 
     /// Packets that will be in the network when the next packet may leave.
     fn in_net_at_departure(&self, core: &Core, now: u32) -> u32 {
-        let wait_us = core.departure.max(core.now).saturating_sub(core.now) / 1000;
-        let delivered = (u64::from(self.bw()) * wait_us) >> BW_SCALE;
-        let mut inflight = now;
-        if self.pacing_gain > UNIT {
-            inflight += core.tso_segs;
-        }
-        u64::from(inflight).saturating_sub(delivered) as u32
+        let burst = if self.pacing_gain > UNIT { core.tso_segs } else { 0 };
+        model::in_net_at_departure(core, self.bw().into(), now + burst)
     }
 
     fn set_initial_pacing_rate(&mut self, core: &mut Core) {
-        let rtt_us = if core.srtt_us > 0 {
-            self.has_seen_rtt = true;
-            core.srtt_us
-        } else {
-            1000
-        };
-        let bw = u64::from(core.cwnd) * BW_UNIT / rtt_us;
-        core.pacing_rate = rate_bytes(core, bw as u32, STARTUP_PACING_GAIN);
+        self.has_seen_rtt |= core.srtt_us > 0;
+        core.pacing_rate = model::initial_rate(core, STARTUP_PACING_GAIN).max(1);
     }
 
     fn set_pacing_rate(&mut self, core: &mut Core, bw: u32, gain: u32) {
-        let rate = rate_bytes(core, bw, gain);
+        let rate = model::rate_bytes(core, bw.into(), gain).max(1);
         if !self.has_seen_rtt && core.srtt_us > 0 {
             self.set_initial_pacing_rate(core);
         }
@@ -326,11 +285,8 @@ impl Bbr3 {
     }
 
     fn save_cwnd(&mut self, core: &Core) {
-        if self.prior_state < CaState::Recovery && self.mode != Mode::ProbeRtt {
-            self.prior_cwnd = core.cwnd;
-        } else {
-            self.prior_cwnd = self.prior_cwnd.max(core.cwnd);
-        }
+        let in_probe_rtt = self.mode == Mode::ProbeRtt;
+        self.prior_cwnd = model::window_to_restore(core, self.prior_state, in_probe_rtt, self.prior_cwnd);
     }
 
     fn update_round(&mut self, core: &Core, sample: &RateSample) {
@@ -343,36 +299,8 @@ impl Bbr3 {
     }
 
     fn update_aggregation(&mut self, core: &Core, sample: &RateSample) {
-        if sample.acked_sacked == 0 || !is_valid(sample) {
-            return;
-        }
-        let bw = u64::from(self.bw());
         let window = if self.full_bw_reached { AGGREGATION_ROUNDS } else { 1 };
-        let a = &mut self.aggregation;
-        if self.round_start {
-            a.rounds = (a.rounds + 1).min(0x1f);
-            if a.rounds >= window {
-                a.rounds = 0;
-                a.index ^= 1;
-                a.extra[a.index] = 0;
-            }
-        }
-        let elapsed = core.delivered_mstamp.saturating_sub(a.epoch_start);
-        let mut expected = ((u128::from(bw) * u128::from(elapsed)) >> BW_SCALE) as u64;
-        let acked = u64::from(sample.acked_sacked);
-        if a.epoch_acked <= expected || a.epoch_acked + acked >= AGGREGATION_RESET {
-            a.epoch_acked = 0;
-            a.epoch_start = core.delivered_mstamp;
-            expected = 0;
-        }
-        a.epoch_acked = (a.epoch_acked + acked).min(AGGREGATION_RESET - 1);
-        let extra = (a.epoch_acked.saturating_sub(expected)).min(u64::from(core.cwnd)) as u32;
-        a.extra[a.index] = a.extra[a.index].max(extra);
-    }
-
-    fn aggregation_cwnd(&self) -> u32 {
-        let most = (u64::from(self.bw()) * AGGREGATION_US / BW_UNIT) as u32;
-        self.aggregation.extra[0].max(self.aggregation.extra[1]).min(most)
+        self.aggregation.update(core, sample, self.bw().into(), self.round_start, window);
     }
 
     fn reset_full_bw(&mut self, bw: u32) {
@@ -414,7 +342,7 @@ impl Bbr3 {
     /// Approaches the target from below, and is there at once from above.
     fn set_cwnd(&mut self, core: &mut Core, sample: &RateSample) {
         if sample.acked_sacked > 0 {
-            let target = self.bdp(self.bw(), self.cwnd_gain) + self.aggregation_cwnd();
+            let target = self.bdp(self.bw(), self.cwnd_gain) + self.aggregation.cwnd(self.bw().into());
             let target = self.quantise(core, target);
             let mut cwnd = core.cwnd;
             self.try_fast_path = false;
@@ -470,23 +398,10 @@ impl Bbr3 {
     }
 }
 
-/// Bytes per second of gain * bw, less the margin. Both shifts round down.
-#[inline]
-fn rate_bytes(core: &Core, bw: u32, gain: u32) -> u64 {
-    let rate = (u128::from(u64::from(bw) * u64::from(core.mss)) * u128::from(gain)) >> GAIN_SCALE;
-    (((rate * u128::from(1_000_000 / 100 * (100 - MARGIN_PERCENT))) >> BW_SCALE) as u64).max(1)
-}
-
 /// `share` of `value`, in 1/256.
 #[inline]
 fn part(value: u32, share: u32) -> u32 {
     ((u64::from(value) * u64::from(share)) >> GAIN_SCALE) as u32
-}
-
-/// Whether a sample tells of a bandwidth.
-#[inline]
-fn is_valid(sample: &RateSample) -> bool {
-    sample.delivered.is_some() && sample.interval_us > 0
 }
 
 impl CongestionControl for Bbr3 {
@@ -502,7 +417,7 @@ impl CongestionControl for Bbr3 {
         self.min_rtt_stamp = core.jiffies;
         self.set_initial_pacing_rate(core);
         self.size_bursts(core);
-        self.aggregation.epoch_start = core.now_us();
+        self.aggregation.begin(core.now_us());
         self.echo = EchoChanges::new(core);
         // Marks and losses are sampled from when the first flight is acknowledged.
         self.loss_round_delivered = core.delivered + 1;
@@ -536,8 +451,7 @@ impl CongestionControl for Bbr3 {
         match event {
             CwndEvent::TxStart if core.app_limited != 0 => {
                 self.idle_restart = true;
-                self.aggregation.epoch_start = core.now_us();
-                self.aggregation.epoch_acked = 0;
+                self.aggregation.begin(core.now_us());
                 // No burst after idleness: the rate the path had.
                 if self.mode == Mode::ProbeBw {
                     self.set_pacing_rate(core, self.bw(), UNIT);
