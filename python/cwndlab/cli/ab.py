@@ -29,7 +29,7 @@ def ab(
     metrics: Annotated[
         str | None,
         typer.Option(
-            "--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps, of marked runs more]."
+            "--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps; marked: more]."
         ),
     ] = None,
     equivalent: Annotated[

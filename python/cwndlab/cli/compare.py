@@ -69,7 +69,7 @@ def compare(
         typer.Option(
             "--metric",
             metavar="A,B,...",
-            help="Columns of the summary [goodput_mbps, of marked runs more].",
+            help="Columns of the summary [goodput_mbps; marked: more].",
         ),
     ] = None,
     baseline: Annotated[
