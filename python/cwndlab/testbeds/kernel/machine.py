@@ -1,4 +1,4 @@
-"""What of this machine lets a guest run: its processes are traced, and its memory is a file."""
+"""Features of this machine without which no guest runs: tracing of processes, and executable memory."""
 
 from __future__ import annotations
 
