@@ -252,7 +252,7 @@ def has_ratios(metric: str, values: Floats) -> bool:
 
     Not those of metrics in per cent, as a per cent of per cents misleads, nor where any is not above 0.
     """
-    return columns.describe(metric).unit != "%" and bool(np.all(values > 0))
+    return columns.describe(metric).in_shares and bool(np.all(values > 0))
 
 
 def transients(contrast: Contrast, metric: str) -> list[str]:
@@ -522,7 +522,7 @@ def _possible(sample: _Sample) -> Interval:
         most = math.inf
     every = np.concatenate((sample.a.values, sample.b.values))
     return Interval(
-        -sample.a.mean if every.min() >= 0 else -math.inf,
+        -sample.a.mean if every.min() >= 0 and not shown.signed else -math.inf,
         most - sample.a.mean if every.max() <= most else math.inf,
     )
 

@@ -13,7 +13,7 @@ from cwndlab.analysis.runs import Run
 from cwndlab.errors import InputError, unknown
 from cwndlab.results.keys import distinguishing, whole_key
 from cwndlab.results.labels import Labels
-from cwndlab.results.metrics import FIRST_CHOICE
+from cwndlab.results.metrics import BESIDE_MARKS, FIRST_CHOICE
 from cwndlab.results.texttable import short_names
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Selection:
     """Choice of runs and metrics of results."""
 
     metrics: Sequence[str] = ()
-    """Columns of the summary; default the first of `FIRST_CHOICE` that both sides have."""
+    """Columns of the summary, or others of `metrics.COMPARED`; default the first of `FIRST_CHOICE` that both
+    sides have, and `BESIDE_MARKS` where packets of any run were marked.
+    """
     flow: str | None = None
     """Flow to compare. None where all flows of each run are."""
     where: Mapping[str, Sequence[str]] | None = None
@@ -245,7 +247,9 @@ def _cells(side: RunSet, keys: Sequence[str]) -> dict[tuple[tuple[str, str], ...
 
 
 def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> list[str]:
-    """The metrics to compare: those wanted, or the first that some pair has on both sides."""
+    """The metrics to compare: those wanted, or the first that some pair has on both sides; of runs of which
+    any was marked, those beside it.
+    """
     sides = [
         ({name for run in a.runs for name in run.metrics}, {name for run in b.runs for name in run.metrics})
         for a, b in pairs
@@ -273,7 +277,9 @@ def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
             raise unknown("--metric", name, known)
     if wanted:
         return list(dict.fromkeys(wanted))
-    return [next((name for name in FIRST_CHOICE if name in known), known[0])]
+    marked = any(run.metrics.get("ce_marks") for pair in pairs for side in pair for run in side.runs)
+    beside = [name for name in BESIDE_MARKS if name in known] if marked else []
+    return list(dict.fromkeys([next((name for name in FIRST_CHOICE if name in known), known[0]), *beside]))
 
 
 def _follows(found: Sequence[Run], key: str, other: str) -> bool:

@@ -18,6 +18,7 @@ from cwndlab.errors import InputError, unknown
 from cwndlab.formats import base
 from cwndlab.formats.base import Recording
 from cwndlab.results import columns, inferred_models
+from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import filtered
 from cwndlab.results.metrics import BY_NAME
@@ -108,14 +109,14 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
             here.pop("completion_s", None)
         mixed = _mixed(here, apps)
         here = {column: values for column, values in here.items() if column not in mixed}
+        beside = _beside_marks(brief, names, here.get("ce_marks", ()))
         told = len(names) > 1 and all(flow in brief.active for flow in names)
         active = [brief.active[flow] for flow in names] if told else []
         runs.append(
             Run(
                 label=str(name),
-                metrics=_all_flows(
-                    {column: of for column, of in here.items() if column not in mixed}, active
-                ),
+                metrics=_all_flows({column: of for column, of in here.items() if column not in mixed}, active)
+                | beside,
                 mixed=mixed,
                 cell={key: str(value) for key, value in zip(keys, cells[mine[0]], strict=True)},
                 repeat=repeat,
@@ -128,6 +129,18 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
             )
         )
     return runs
+
+
+def _beside_marks(brief: Brief, flows: Sequence[str], marks: Sequence[float | None]) -> dict[str, float]:
+    """The part of what these flows had delivered that was marked, and the run's `rtt_exponent`."""
+    found: dict[str, float] = {}
+    known = [count for count in marks if count is not None]
+    arrived = sum(brief.delivered.get(flow, 0) for flow in flows)
+    if arrived and len(known) == len(flows) and all(flow in brief.delivered for flow in flows):
+        found["mark_rate"] = sum(known) / arrived
+    if brief.rtt_exponent is not None:
+        found["rtt_exponent"] = brief.rtt_exponent
+    return found
 
 
 def of_files(paths: Iterable[Path]) -> tuple[list[Run], list[str]]:

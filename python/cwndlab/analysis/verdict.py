@@ -435,12 +435,12 @@ def _level(found: Comparison) -> str:
 def is_relative(found: Comparison) -> bool:
     """Whether differences are said in per cent of a's mean; else in the unit of the metric.
 
-    All differences of a comparison are said alike: metrics in per cent in points, as a per cent of per cents
-    misleads, and so those of several combinations of which some have none.
+    All differences of a comparison are said alike: metrics that are not `in_shares` in their unit (per cents
+    in points), and so those of several combinations of which some have none.
     """
     if found.contrast.combinations:
         return found.contrast.ratios
-    return found.a.mean != 0 and columns.describe(found.metric).unit != "%"
+    return found.a.mean != 0 and columns.describe(found.metric).in_shares
 
 
 def _amount(value: float, found: Comparison) -> str:
@@ -456,7 +456,7 @@ def _size(difference: float, found: Comparison) -> str:
 def _signed(difference: float, found: Comparison) -> str:
     """A difference with its sign, and beside it the same the other way: in the unit, or as a share."""
     percent = _percent_of(found, difference)
-    if percent is None or found.contrast.combinations:
+    if percent is None or found.contrast.combinations or columns.describe(found.metric).signed:
         return _told(difference, found, _plus)
     in_units = f"{_plus(difference * columns.describe(found.metric).factor)}{unit_of(found)}"
     share = f"{_plus(percent)} %"

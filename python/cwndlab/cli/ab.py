@@ -27,7 +27,10 @@ def ab(
     overrides: Overrides = None,
     resume: Resume = False,
     metrics: Annotated[
-        str | None, typer.Option("--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps].")
+        str | None,
+        typer.Option(
+            "--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps; marked: more]."
+        ),
     ] = None,
     equivalent: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Test also whether they differ by less, such as 3%.")

@@ -65,7 +65,12 @@ def compare(
     a: _FilesOfA = None,
     b: _FilesOfB = None,
     metrics: Annotated[
-        str | None, typer.Option("--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps].")
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="A,B,...",
+            help="Columns of the summary [goodput_mbps; marked: more].",
+        ),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="VALUE", help="Value of the key to compare with [the first].")

@@ -110,14 +110,9 @@ def _guests() -> Iterator[Finding]:
         f"needs {', '.join(missing)}" if missing else "compiler, flex, bison and what else it takes are here"
     )
     yield Finding("testbed kernel", "building kernels", not missing, detail)
-    memory = Path("/dev/shm")
-    free = f"{shutil.disk_usage(memory).free >> 20} MiB free" if memory.is_dir() else "is not there"
-    yield Finding(
-        "testbed kernel",
-        str(memory),
-        memory.is_dir(),
-        f"{free}; a guest takes some 25 MiB there, more with much data on its way",
-    )
+    if platform.system() == "Linux":
+        yield Finding("testbed kernel", "ptrace", *kernels.tracing())
+        yield Finding("testbed kernel", "/dev/shm", *kernels.memory())
     try:
         built = ", ".join(kernel.name for kernel in kernels.kernels())
     except InputError as error:

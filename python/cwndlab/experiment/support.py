@@ -39,10 +39,10 @@ class Support:
     """Whether the TCP is that of a kernel: `cwndlab.testbeds.Facts`, whose table fills this in."""
     draws_by_chance: bool = False
     """Whether machines draw what the Scenario does not: `cwndlab.testbeds.Facts`, likewise."""
-    subset: Callable[[Subset, Section, yaml_nodes.Mapping, Catalogue], Subset] | None = None
+    subset: Callable[[Subset, Section | None, yaml_nodes.Mapping, Catalogue], Subset] | None = None
     """Function that picks the part of an experiment that the testbed takes on, by the section of the file
-    that has the testbed's name; given the whole, that section, the file's tree and the catalogue. Raises
-    `ExperimentError`.
+    that has the testbed's name; given the whole, that section if any, the file's tree and the catalogue.
+    Raises `ExperimentError`.
     """
 
     missing_cc: str = "if it is a module that is not loaded: modprobe tcp_{}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab import testbeds
-from cwndlab.results import steady
+from cwndlab.results import marking, steady
 from cwndlab.results.parts import RunRecord
 
 
@@ -47,6 +47,10 @@ class Brief:
 
     Empty for a run of one flow.
     """
+    delivered: Mapping[str, int]
+    """Data segments of each flow that arrived, where that is known."""
+    rtt_exponent: float | None
+    """Exponent of goodput against base RTT (`marking`). None where flows do not differ in that alone."""
 
 
 def of_records(records: Iterable[RunRecord]) -> list[Brief]:
@@ -76,6 +80,10 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
             identity=_identity(record),
             unsettled=None if record.summary is None else steady.unsettled(record.scenario, record.summary),
             active=shared(_active(record)),
+            delivered={} if record.summary is None else shared(marking.delivered(record.summary)),
+            rtt_exponent=(
+                None if record.summary is None else marking.rtt_exponent(record.scenario, record.summary)
+            ),
         )
         for record in records
     ]

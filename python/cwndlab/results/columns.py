@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cwndlab.results.metrics import METRICS
+from cwndlab.results.metrics import BY_NAME
 from cwndlab.testbeds import tables
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ class Column:
     words: str
     unit: str
     factor: float = 1.0
+    signed: bool = False
+    """Whether it may be below 0."""
+
+    @property
+    def in_shares(self) -> bool:
+        """Whether a difference is told as a share: a per cent of per cents misleads, as does one of what may
+        be next to 0 or below.
+        """
+        return self.unit != "%" and not self.signed
 
     @property
     def label(self) -> str:
@@ -56,7 +65,10 @@ def recorded(rows: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 _WORDS = {
-    **{metric.name: Column(metric.words, metric.unit, metric.factor) for metric in METRICS},
+    **{
+        metric.name: Column(metric.words, metric.unit, metric.factor, metric.signed)
+        for metric in BY_NAME.values()
+    },
     "cwnd_bytes": Column("cwnd", "kB", 1e-3),
     "ssthresh_bytes": Column("ssthresh", "kB", 1e-3),
     "srtt_ms": Column("smoothed RTT of the sender's TCP", "ms"),

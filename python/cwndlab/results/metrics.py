@@ -45,6 +45,8 @@ class Metric:
     """Order in which metrics are given room there, the lowest first."""
     choice: int = 0
     """Place among those that are compared where none is named; 0: not among them."""
+    signed: bool = False
+    """Whether it may be below 0, so that differences are not told as shares of it."""
     lacking: str = LACKING
     """Words for a side of a comparison that has none of the metric."""
 
@@ -131,9 +133,15 @@ METRICS = (
 )  # fmt: skip
 """Metrics in the order of their columns."""
 
-BY_NAME = {metric.name: metric for metric in METRICS}
+COMPARED = (
+    Metric("mark_rate", "packets marked", "%", 100, of="run"),
+    Metric("rtt_exponent", "exponent of goodput against base RTT", of="run", signed=True),
+)
+"""Metrics of a run as comparisons see it, which are no columns of the summary."""
 
-NAMES = tuple(BY_NAME)
+BY_NAME = {metric.name: metric for metric in (*METRICS, *COMPARED)}
+
+NAMES = tuple(metric.name for metric in METRICS)
 
 
 def names(which: Callable[[Metric], object]) -> tuple[str, ...]:
@@ -156,3 +164,7 @@ FIRST_CHOICE = tuple(metric.name for metric in sorted(METRICS, key=lambda each: 
 """The metric that is compared where none is named: the first of these that both sides have.
 
 One, so that a look at every metric is a choice, and is corrected for."""
+
+BESIDE_MARKS = ("mark_rate", "queue_delay_p50_ms", "queue_delay_p95_ms", "rtt_exponent")
+"""Metrics that are compared beside it where packets were marked, those that there are: a scalable congestion
+control may have its goodput at the price of the others."""

@@ -19,7 +19,7 @@ from cwndlab.experiment.expression import Expression, Name, Series
 from cwndlab.experiment.scenario.capacity import narrowest
 from cwndlab.experiment.units import BadValue
 from cwndlab.results.columns import SERIES, describe
-from cwndlab.results.metrics import NAMES, NUMBERS, SHOWN, Metric, Value
+from cwndlab.results.metrics import BY_NAME, NUMBERS, SHOWN, Metric, Value
 from cwndlab.results.parts import RunRecord
 from cwndlab.results.summary import six_digits
 from cwndlab.testbeds import tables
@@ -31,7 +31,7 @@ MOST = 50
 """Metrics of one's own in a file."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
-_TAKEN = ("run_id", "repeat", "flow", "testbed", "run_index", "scenario_hash", "part", *NAMES)
+_TAKEN = ("run_id", "repeat", "flow", "testbed", "run_index", "scenario_hash", "part", *BY_NAME)
 
 _Tables = Callable[[str], pa.Table]
 

@@ -3,6 +3,20 @@
 from cwndlab.testbeds.kernel.build import CONFIG, HZ, HZ_CHOICES, Progress, build, missing
 from cwndlab.testbeds.kernel.choice import kernel as choose
 from cwndlab.testbeds.kernel.guest import ready
+from cwndlab.testbeds.kernel.machine import memory, tracing
 from cwndlab.testbeds.kernel.store import find, kernels
 
-__all__ = ["CONFIG", "HZ", "HZ_CHOICES", "Progress", "build", "choose", "find", "kernels", "missing", "ready"]
+__all__ = [
+    "CONFIG",
+    "HZ",
+    "HZ_CHOICES",
+    "Progress",
+    "build",
+    "choose",
+    "find",
+    "kernels",
+    "memory",
+    "missing",
+    "ready",
+    "tracing",
+]

@@ -202,14 +202,12 @@ def subset(
     Raises `ExperimentError` for a section that is wrong, also for one of another testbed.
     """
     sections = {key: model for key, model in schema.of_testbeds.items() if key in source.items}
-    if not sections:
-        return Subset(source, axes)
     given = {key: locate.check_at(model, source, (key,)) for key, model in sections.items()}
-    own = yaml_nodes.copy(source)
+    own = yaml_nodes.copy(source) if sections else source
     assert isinstance(own, Mapping)  # a copy of a mapping
     for key in sections:
         del own.items[key]
     whole = Subset(own, axes)
-    if support.subset is None or support.testbed not in given:
+    if support.subset is None:
         return whole
-    return support.subset(whole, given[support.testbed], source, catalogue)
+    return support.subset(whole, given.get(support.testbed), source, catalogue)

@@ -43,7 +43,9 @@ def draw(selection: Selection) -> Plot:
     chosen = contrasts.Selection([options.value] if options.value else [], flow, where)
     how = analysis.Options(confidence=options.confidence, within=False)
     found = contrasts.by_key(selection.results, key, chosen, how)
-    shown = [*found.overall, *found.each]
+    every = [*found.overall, *found.each]
+    # One axis has one metric: the first, where packets were marked.
+    shown = [each for each in every if each.metric == every[0].metric]
     if len(shown) > MAX_ROWS:
         raise InputError(f"where: {len(shown)} combinations are too many to draw; choose up to {MAX_ROWS}")
     return _drawn(selection, key, shown)

@@ -11,6 +11,7 @@ from cwndlab.experiment.locate import Misplaced
 from cwndlab.experiment.schema import Spec
 from cwndlab.experiment.support import LiveFlow, Support
 from cwndlab.experiment.units import BadValue
+from cwndlab.testbeds.kernel import linux_cells
 from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
 from cwndlab.testbeds.live.linux.kernel import FAMILY
 from cwndlab.testbeds.live.traffic import tools
@@ -39,6 +40,7 @@ def support(kernel: Path | None) -> Support:
         catalogue=partial(_catalogue, kernel),
         missing_cc="this kernel was built without tcp_{}, and loads no modules (cwndlab kernel config)",
         live=_live,
+        subset=linux_cells.take,
     )
 
 

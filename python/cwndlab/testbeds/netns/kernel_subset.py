@@ -16,13 +16,15 @@ from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
 from cwndlab.testbeds.netns.section import SECTION, KernelSubset
 
 
-def take(whole: Subset, given: Section, source: Mapping, catalogue: Catalogue) -> Subset:
-    """Return the subset of an experiment that the section describes; raises `ExperimentError` where it is
-    wrong.
+def take(whole: Subset, given: Section | None, source: Mapping, catalogue: Catalogue) -> Subset:
+    """Return the subset of an experiment that the section describes, all of it without one; raises
+    `ExperimentError` where it is wrong.
 
     Rows of the sweep whose hosts run a system that this kernel does not stand for are left out; `stacks`,
     `analogues` and `without` are applied to the rest. `source` is the tree of the file, section and all.
     """
+    if given is None:
+        return whole
     assert isinstance(given, KernelSubset)  # as the schema says
     own = yaml_nodes.copy(whole.tree)
     assert isinstance(own, Mapping)  # a copy of a mapping
@@ -72,7 +74,7 @@ class _Taker:
         rows = tuple(row.changed(self._value) for row in axis.rows if self._takes(row))
         if rows:
             return replace(axis, rows=rows)
-        key = next(filter(_names_stack, axis.keys))
+        key = next(filter(names_stack, axis.keys))
         there = dict.fromkeys(
             sweep.compact(each.node) for row in axis.rows for each in row.settings if each.key == key
         )
@@ -84,7 +86,7 @@ class _Taker:
 
     def _takes(self, row: Row) -> bool:
         """Whether this kernel stands for all systems of a row."""
-        stacks = [sweep.compact(each.node) for each in row.settings if _names_stack(each.key)]
+        stacks = [sweep.compact(each.node) for each in row.settings if names_stack(each.key)]
         return all(
             stack in self._given.stacks or self._catalogue.stack(stack) is not None for stack in stacks
         )
@@ -92,7 +94,7 @@ class _Taker:
     def _value(self, key: str, node: Node) -> Node:
         """A swept value as this kernel is told it."""
         words = key.split(".")
-        if _names_stack(key) and isinstance(node, Scalar):
+        if names_stack(key) and isinstance(node, Scalar):
             return self._stack(node)
         if len(words) == 3 and words[0] == "hosts" and words[2] == "sysctl" and isinstance(node, Mapping):
             if any(self._given.analogues.get(name) for name in node.items):
@@ -134,7 +136,8 @@ class _Taker:
         return locate.fault(self._source, (SECTION, *path), bad)
 
 
-def _names_stack(key: str) -> bool:
+def names_stack(key: str) -> bool:
+    """Whether a swept key is the system of a host."""
     words = key.split(".")
     return len(words) == 3 and words[0] == "hosts" and words[2] == "stack"
 
