@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cwndlab import testbeds
 from cwndlab.cli import kernel, run
-from cwndlab.cli.output import progress, say
+from cwndlab.cli.output import progress, remarks, say
 from cwndlab.errors import InputError
 from cwndlab.foreign import GUEST
 
@@ -75,4 +75,5 @@ def _both(file: Path, ways: Sequence[dict[str, Any]], *, quiet: bool) -> tuple[R
         with progress(quiet) as observer:
             results.append(run.carry_out(loaded, where, out, None, observer, force=True))
         say(f"{side}: {out}")
+    remarks(results[0])
     return results[0], results[1]

@@ -9,7 +9,7 @@ import typer
 
 from cwndlab.cli import evaluation, kernel_patch
 from cwndlab.cli.options import Guests, NoProgress, own_command
-from cwndlab.cli.output import progress, say
+from cwndlab.cli.output import progress, remarks, say
 from cwndlab.errors import CwndlabError, InputError
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ def _compare(given: Given, place: Path, *, text: Path | None, repeats: int | Non
         print(judge.text(found), end="")
     else:
         files.save(text, judge.text(found).encode())
+    if both.are_whole:
+        remarks(next(iter(found.results.values())))
     say(f"review: {file}")
     if found.failures:
         raise CwndlabError(f"{len(found.failures)} of {found.runs} runs failed; {place} holds the others")

@@ -8,7 +8,7 @@ import typer
 from cwndlab import testbeds
 from cwndlab.cli import kernel as kernels
 from cwndlab.cli.options import Junit, NoProgress, Overrides, Resume, parse_pairs, parse_share
-from cwndlab.cli.output import judge_outcomes, progress, say
+from cwndlab.cli.output import judge_outcomes, progress, remarks, say
 from cwndlab.errors import InputError, printable
 
 
@@ -78,6 +78,7 @@ def validate(
         validation_page.write_section(document, validation_page.markdown(rows, real))
     print(validation_page.text(rows, allowed), end="")
     if not quiet:
+        remarks(real)
         say(f"results: {directory}")
         say(f"report:  {directory / 'validate.html'}")
     found = [

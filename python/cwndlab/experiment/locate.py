@@ -166,6 +166,10 @@ def _translated(details: ErrorDetails, node: Node | None) -> BadValue:
     found = describe(node) if node is not None else "nothing"
     context = details.get("ctx", {})
     match details["type"]:
+        case "missing" if isinstance(node, Scalar) and node.text in details["loc"]:
+            key = str(details["loc"][-1])
+            meant = f"write it as {{kind: {node.text}, {key}: ...}}"
+            bad = BadValue(problem="missing; this key is required", hint=meant, key=key)
         case "missing":
             bad = BadValue(problem="missing; this key is required")
         case "union_tag_not_found":

@@ -127,7 +127,7 @@ def test_every_congestion_control_of_the_kernel_runs(kernel: Kernel, tmp_path: P
     every = inventory.of(kernel).kernel.congestion_controls
     assert len(every) > 10
     changes = ["duration=2s", "record={tcp: 100ms, queue: 100ms}"]
-    swept = f"{ONE}sweep: [hosts.a.cc: [{', '.join(every)}]]\n"
+    swept = f"{ONE}repeat: 1\nsweep: [hosts.a.cc: [{', '.join(every)}]]\n"
     experiment = cwndlab.load(swept, changes, kernel=kernel.name)
     results = experiment.run(kernel=kernel.name, out=tmp_path / "out", jobs=2)
     assert results.complete
@@ -141,7 +141,10 @@ def test_every_queue_of_a_file_is_one_of_the_kernel(kernel: Kernel, tmp_path: Pa
     assert {"pfifo", "bfifo", "red", "codel", "fq_codel", "pie", "fq_pie", "cake", "dualpi2"} <= {*ordinary}
     queues = [kind for kind in ordinary if has.has_queue(kind)]
     one = ONE.replace("{kind: pfifo, limit: 90p}", "pfifo")
-    told = {"red": "{kind: red, limit: 400KB, min: 30KB, max: 90KB, probability: 10%}"}
+    told = {
+        "red": "{kind: red, limit: 400KB, min: 30KB, max: 90KB, probability: 10%}",
+        "choke": "{kind: choke, limit: 300p, min: 20p, max: 60p, probability: 10%}",
+    }
     swept = ", ".join(told.get(kind, kind) for kind in queues)
     text = f"{one}sweep: [network.dumbbell.bottleneck.queue: [{swept}]]\n"
     results = cwndlab.load(text, ["duration=5s"], kernel=kernel.name).run(

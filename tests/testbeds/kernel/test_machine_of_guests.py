@@ -58,6 +58,7 @@ def test_memory_is_executable_and_has_room(
     found, detail = machine.memory()
     assert found is there
     assert text in detail
+    assert machine.executable() is not bool(flags)
     assert ("mount -o remount" in detail) is not there
 
 

@@ -269,7 +269,7 @@ def test_validate_puts_model_and_kernel_side_by_side(dumbbell: Path, cwndlab: Co
 def test_validate_refuses_to_compare_different_things(dumbbell: Path, cwndlab: Command) -> None:
     ran = cwndlab("compare", "--testbed", "netns", dumbbell, "--set", "record.tcp=per-ack")
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
-    assert "validate compares series at an interval" in ran.stderr
+    assert "are compared at an interval" in ran.stderr
 
 
 def test_the_kernels_own_queues_carry_a_path_without_delay(dumbbell: Path, cwndlab: Command) -> None:

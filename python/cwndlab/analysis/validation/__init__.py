@@ -71,7 +71,7 @@ def _same(modelled: Experiment, live: Experiment) -> None:
     """Refuse what would compare different things: series at ACKs, and other systems than the kernel's."""
     if testbeds.KERNEL in live.tree.items:
         section = f"this file has a section {testbeds.KERNEL}"
-        raise InputError(f"{live.name}: validate compares Linux with Linux; {section}")
+        raise InputError(f"{live.name}: models are compared with a kernel: Linux with Linux; {section}")
     for ours in planner.make(modelled).runs:
         if ours.scenario["record"]["tcp"]["kind"] != "interval":
-            raise InputError("record.tcp: validate compares series at an interval; give one such as 10ms")
+            raise InputError("record.tcp: series are compared at an interval; give one such as 10ms")

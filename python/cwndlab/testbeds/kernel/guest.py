@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cwndlab.errors import InputError, RunError
-from cwndlab.testbeds.kernel import store
+from cwndlab.testbeds.kernel import machine, store
 from cwndlab.testbeds.kernel.store import Kernel
 from cwndlab.testbeds.live import program
 
@@ -241,6 +241,6 @@ def _give(agent: Path, to: Path) -> None:
 
 
 def _memory() -> str | None:
-    """A folder in memory, where there is one: the guest's memory is a file."""
-    shared = Path("/dev/shm")
-    return str(shared) if shared.is_dir() and os.access(shared, os.W_OK | os.X_OK) else None
+    """A folder in memory, where there is one: the guest's memory is a file, and executable."""
+    usable = machine.executable() and os.access(machine.MEMORY, os.W_OK | os.X_OK)
+    return str(machine.MEMORY) if usable else None

@@ -39,16 +39,21 @@ def tracing() -> tuple[bool, str]:
     return False, f"refused ({said}), and kernels before 6.16 need it; {way}"
 
 
+def executable() -> bool:
+    """Whether there is a folder in memory whose files may be executed."""
+    return MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+
+
 def memory() -> tuple[bool, str]:
     """Whether a guest's memory has a place here, and in words: what to do if not."""
     if not MEMORY.is_dir():
         return False, f"is not there: mount -t tmpfs tmpfs {MEMORY}"
-    state = os.statvfs(MEMORY)
-    if state.f_flag & os.ST_NOEXEC:
+    if not executable():
         return (
             False,
             f"is mounted noexec, and a guest executes what is there: mount -o remount,exec {MEMORY}",
         )
+    state = os.statvfs(MEMORY)
     free = state.f_bavail * state.f_frsize >> 20
     takes = f"{free} MiB free; a guest takes some {GUEST_MB} MiB there, more with much data on its way"
     if free >= GUEST_MB:
