@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cwndlab.cli.options import Json, Overrides, Resume, parse_optional_share
+from cwndlab.cli.options import Json, Metrics, Overrides, Resume, parse_optional_share
 from cwndlab.cli.output import failures, progress, remarks, say, width
 
 if TYPE_CHECKING:
@@ -26,12 +26,7 @@ def ab(
     ] = None,
     overrides: Overrides = None,
     resume: Resume = False,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps; marked: more]."
-        ),
-    ] = None,
+    metrics: Metrics = None,
     equivalent: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Test also whether they differ by less, such as 3%.")
     ] = None,

@@ -7,7 +7,16 @@ import typer
 
 from cwndlab.cli import kernel as kernels
 from cwndlab.cli import kernel_patch
-from cwndlab.cli.options import LATEST, Guests, Json, globbed, parse_optional_share, parse_pairs, parse_share
+from cwndlab.cli.options import (
+    LATEST,
+    Guests,
+    Json,
+    Metrics,
+    globbed,
+    parse_optional_share,
+    parse_pairs,
+    parse_share,
+)
 from cwndlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,14 +73,7 @@ def compare(
     ] = None,
     a: _FilesOfA = None,
     b: _FilesOfB = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--metric",
-            metavar="A,B,...",
-            help="Columns of the summary [goodput_mbps; marked: more].",
-        ),
-    ] = None,
+    metrics: Metrics = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="VALUE", help="Value of the key to compare with [the first].")
     ] = None,

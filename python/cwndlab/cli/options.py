@@ -52,6 +52,11 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file; may be given again."),
 ]
 
+Metrics = Annotated[
+    str | None,
+    typer.Option("--metric", metavar="A,B,...", help="Columns of the summary [goodput_mbps; marked: more]."),
+]
+
 Lab = Annotated[
     Path | None,
     typer.Option("--lab", metavar="FILE", help="Lab file: which machines hosts are (implies --testbed ssh)."),

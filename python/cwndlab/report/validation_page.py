@@ -88,7 +88,8 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
     lines = []
     for name, (error, count) in median_errors(rows).items():
         wanted = WANTED.get(name)
-        line = f"{METRICS[name].partition(',')[0]}: median error {error:.1%} over {count} flow{'s' * (count > 1)}"
+        over = f"{count} flow{'s' * (count > 1)}"
+        line = f"{METRICS[name].partition(',')[0]}: median error {error:.1%} over {over}"
         if wanted is not None:
             line += f", {'within' if error <= wanted else 'outside'} the {wanted:.0%} wanted"
         lines.append(line)

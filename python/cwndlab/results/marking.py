@@ -1,4 +1,4 @@
-"""What a run tells beside its summary where packets were marked: deliveries, and how goodput follows RTT."""
+"""Figures of a run in which packets were marked that its summary has not: deliveries, goodput against RTT."""
 
 from __future__ import annotations
 
