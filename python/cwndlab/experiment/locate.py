@@ -167,9 +167,9 @@ def _translated(details: ErrorDetails, node: Node | None) -> BadValue:
     context = details.get("ctx", {})
     match details["type"]:
         case "missing" if isinstance(node, Scalar) and node.text in details["loc"]:
-            key = str(details["loc"][-1])
-            meant = f"write it as {{kind: {node.text}, {key}: ...}}"
-            bad = BadValue(problem="missing; this key is required", hint=meant, key=key)
+            lacking = str(details["loc"][-1])
+            meant = f"write it as {{kind: {node.text}, {lacking}: ...}}"
+            bad = BadValue(problem="missing; this key is required", hint=meant, key=lacking)
         case "missing":
             bad = BadValue(problem="missing; this key is required")
         case "union_tag_not_found":
