@@ -41,7 +41,7 @@ demo: setup ## build, then run the test of the CUBIC patch and a column of TEACU
 	$(SAY) 'Running: cwndlab run cubic-patch (FreeBSD wiki, March 2025: five TCPs, four of the ten runs of 300 s at 1 Gbps and 41 ms)'
 	@$(BIN)/cwndlab run cubic-patch --set repeat=4
 	$(SAY) 'Running: a column of teacup-140502A (CAIA technical report 140502A: six TCPs at 10 Mbps, 20 ms, 90 packets)'
-	@$(BIN)/cwndlab run teacup-140502A --set network.dumbbell.bottleneck.rate=10mbit \
+	@$(BIN)/cwndlab run teacup-140502A --set network.dumbbell.bottleneck.shaper.rate=10mbit \
 		--set network.dumbbell.bottleneck.delay=20ms --set network.dumbbell.bottleneck.queue.limit=90p
 
 # The agent for other machines: one file that needs nothing of theirs. Rust brings musl's C library for these targets, and a

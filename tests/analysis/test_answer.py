@@ -219,7 +219,8 @@ def test_the_baseline_of_teacup(tmp_path: Path) -> None:
     results = interface.load("teacup-140502A", ["record.tcp=100ms"]).run(out=tmp_path / "out", jobs=2)
     linux, windows = answer.answers(results)
     goodputs: dict[str, dict[tuple[object, ...], float]] = {}
-    keys = ["hosts.a.cc", *(f"network.dumbbell.bottleneck.{key}" for key in ("rate", "delay", "queue.limit"))]
+    swept = ("shaper.rate", "delay", "queue.limit")
+    keys = ["hosts.a.cc", *(f"network.dumbbell.bottleneck.{key}" for key in swept)]
     for row in results.summary.to_dicts():
         cell = tuple(row[key] for key in keys)
         goodputs.setdefault(row["hosts.a.stack"], {})[cell] = row["goodput_mbps"]

@@ -10,6 +10,7 @@ import pytest
 from cwndlab import load
 from cwndlab.errors import InputError
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.scenario.queries import rate_of
 from cwndlab.experiment.suites import suite, suites
 from cwndlab.experiment.template import TEMPLATE
 
@@ -52,7 +53,7 @@ def test_teacup_is_the_published_matrix() -> None:
         ("linux-3.9", "cubic"), ("windows-7", "newreno"),
     }  # fmt: skip
     bottlenecks = {
-        (link["rate_bps"], link["delay_ns"], link["queue"]["limit_packets"])
+        (rate_of(link), link["delay_ns"], link["queue"]["limit_packets"])
         for run in plan.runs
         for link in run.scenario["links"]
         if link["bottleneck"]
@@ -147,7 +148,8 @@ def test_rows_of_a_table_differ_in_the_system_alone(
     """
     seen: dict[tuple[str, ...], set[str]] = {}
     apart: set[str] = set()
-    varied = {"network.dumbbell.bottleneck.rate", "network.dumbbell.bottleneck.queue.limit", EVERY}
+    varied = {"network.dumbbell.bottleneck.queue.limit", EVERY}
+    varied |= {f"network.dumbbell.bottleneck.{rate}" for rate in ("rate", "shaper.rate")}
     if "delay_ns" not in of_the_guests_link:
         varied.add("network.dumbbell.bottleneck.delay")
     for run in load(suite(name).path).plan().runs:

@@ -8,6 +8,7 @@ import yaml
 
 import cwndlab
 from cwndlab.errors import InputError
+from cwndlab.experiment.scenario.queries import rate_of
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab_teacup import config as teacup_config
 from cwndlab_teacup import source as teacup_source
@@ -46,13 +47,13 @@ def test_the_runs_are_teacups_under_its_names() -> None:
     for run, test_id in zip(plan.runs, converted.test_ids, strict=True):
         tcp, rate, delay, limit = re.findall("_(?:tcp|down|del|bs)_([^_]+)", test_id)
         assert run.cell["hosts.newtcp20.cc"] == run.cell["hosts.newtcp27.cc"] == tcp
-        assert run.cell["network.dumbbell.bottleneck.rate"] == rate
+        assert run.cell["network.dumbbell.bottleneck.shaper.rate"] == rate
         assert run.cell["network.dumbbell.bottleneck.delay"] == f"{delay}ms"
         assert run.cell["network.dumbbell.bottleneck.queue.limit"] == f"{limit}p"
     first = plan.runs[0].scenario
     assert first["duration_ns"] == 90 * 10**9
     bottleneck = next(link for link in first["links"] if link["name"] == "bottleneck")
-    assert (bottleneck["rate_bps"], bottleneck["delay_ns"]) == (2_000_000, 0)
+    assert (rate_of(bottleneck), bottleneck["delay_ns"]) == (2_000_000, 0)
 
 
 @pytest.mark.slow
@@ -144,7 +145,7 @@ def test_a_value_that_depends_on_two_parameters_is_swept_with_both(tmp_path: Pat
     assert len(plan.runs) == len(converted.test_ids) == 2 * 3 * 2
     limits = {
         (
-            run.cell["network.dumbbell.bottleneck.rate"],
+            run.cell["network.dumbbell.bottleneck.shaper.rate"],
             run.cell["network.dumbbell.bottleneck.delay"],
         ): run.cell["network.dumbbell.bottleneck.queue.limit"]
         for run in plan.runs
@@ -282,10 +283,10 @@ def test_the_bottleneck_is_the_direction_the_data_take(tmp_path: Path) -> None:
     file.write_text(turned)
     run = cwndlab.load(convert(file).experiment).plan().runs[0]
     # Both flows go to where pipe 2 leads, which has the downstream rate.
-    assert run.cell["network.dumbbell.bottleneck.rate"] == "2mbit"
-    assert run.cell["network.dumbbell.reverse.rate"] == "1mbit"
+    assert run.cell["network.dumbbell.bottleneck.shaper.rate"] == "2mbit"
+    assert run.cell["network.dumbbell.reverse.shaper.rate"] == "1mbit"
     links = {link["name"]: link for link in run.scenario["links"]}
-    assert links["bottleneck"]["rate_bps"] == 2_000_000
+    assert rate_of(links["bottleneck"]) == 2_000_000
 
 
 def test_an_incast_is_one_flow_of_all_who_answer(tmp_path: Path) -> None:
@@ -532,10 +533,10 @@ def test_several_routers_are_links_of_their_own(tmp_path: Path) -> None:
         mbit, ms = int(rate.removesuffix("mbit")) * 10**6, 10**6
         for way in ("", ".reverse"):
             near, far = links[f"newtcprt3{way}"], links[f"newtcprt2{way}"]
-            assert (near["rate_bps"], near["delay_ns"]) == (mbit, int(delay) * ms)
+            assert (rate_of(near), near["delay_ns"]) == (mbit, int(delay) * ms)
             assert near["queue"]["limit_packets"] == int(limit) and near["overhead"] == 14
             # Dummynet counts no Ethernet header.
-            assert (far["rate_bps"], far["delay_ns"], far["overhead"]) == (mbit, 2 * ms, 0)
+            assert (rate_of(far), far["delay_ns"], far["overhead"]) == (mbit, 2 * ms, 0)
     assert "router idle: without traffic" in " ".join(kinds(converted)["dropped"])
     assert converted.lab is not None
     routers = yaml.safe_load(converted.lab)["routers"]

@@ -23,7 +23,9 @@ from cwndlab.results.resultset import ResultSet
 
 pytestmark = pytest.mark.slow
 
-RATE, DELAY, LIMIT = (f"network.dumbbell.bottleneck.{name}" for name in ("rate", "delay", "queue.limit"))
+RATE, DELAY, LIMIT = (
+    f"network.dumbbell.bottleneck.{name}" for name in ("shaper.rate", "delay", "queue.limit")
+)
 STACK, CC = "hosts.a.stack", "hosts.a.cc"
 
 MEANT = {

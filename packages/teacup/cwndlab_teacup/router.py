@@ -199,7 +199,8 @@ class Router(Reader):
         if not 0 <= delay <= 10**7:
             refuse(at, f"a delay of {text.get('delay')} ms")
         link: Leaves = {
-            "rate": rate,
+            # tc's class of HTB has a burst of its own, a pipe of dummynet has none.
+            **({"rate": rate} if dummynet else {"shaper.kind": "htb", "shaper.rate": rate}),
             "delay": units.format_time(round(delay * 10**6)) if delay else "0ms",
             # tc counts the Ethernet header, dummynet does not.
             "overhead": 0 if dummynet else 14,

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cwndlab.contract.scenario import Scenario
+from cwndlab.contract.scenario import Link, Scenario
 from cwndlab.errors import InputError
 from cwndlab.execution import captures
 from cwndlab.experiment.plan import MAX_RECORDED, PlannedRun
+from cwndlab.experiment.scenario.queries import least_rate
 from cwndlab.results import checksums, files
 from cwndlab.results.checksums import Sums, damaged
 from cwndlab.results.parts import NAME, RUNS, Part, RunRecord, StoredPart, TableRecord
@@ -59,9 +60,13 @@ def expected_packets(scenario: Scenario) -> int:
 
     Links without a rate count as 1 Gbit/s, a run without a bottleneck by its fastest link.
     """
-    rates = [link["rate_bps"] or 10**9 for link in scenario["links"] if link["bottleneck"]]
-    rates = rates or [max((link["rate_bps"] or 10**9 for link in scenario["links"]), default=0)]
+    rates = [_rate(link) for link in scenario["links"] if link["bottleneck"]]
+    rates = rates or [max(map(_rate, scenario["links"]), default=0)]
     return int(sum(rates) * scenario["duration_ns"] // (10**9 * 8 * 1500)) + 1
+
+
+def _rate(link: Link) -> int:
+    return least_rate(link["rate_bps"], link.get("shaper") or {}, link.get("queue")) or 10**9
 
 
 def copy(directory: Path, runs: Path) -> None:

@@ -14,6 +14,7 @@ words compare a whole table: see `TABLE_METRICS`.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -26,6 +27,7 @@ import polars as pl
 
 from cwndlab.analysis.claims.claim import Claim
 from cwndlab.experiment.catalogue import catalogue
+from cwndlab.experiment.scenario.queries import least_rate
 from cwndlab.results import inferred_models
 from cwndlab.results.resultset import ResultSet
 
@@ -118,7 +120,15 @@ class Run:
     def link(self) -> Mapping[str, Any]:
         """The slowest bottleneck."""
         marked = [link for link in self.scenario["links"] if link["bottleneck"]]
-        return min(marked, key=lambda link: link["rate_bps"])
+        return min(marked, key=lambda link: _rate(link) or math.inf)
+
+    @property
+    def rate_bps(self) -> float:
+        """The rate of that link, or of its shaper; raises UndecidedError where nothing limits it."""
+        rate = _rate(self.link)
+        if rate is None:
+            raise UndecidedError(f"link {self.link['name']} has no rate")
+        return float(rate)
 
     @property
     def mss(self) -> int:
@@ -131,7 +141,7 @@ class Run:
     @property
     def packet_ms(self) -> float:
         """The time a packet of 1500 bytes takes on the bottleneck, its overhead included, in ms."""
-        return float((1500 + self.link["overhead"]) * 8e3 / self.link["rate_bps"])
+        return float((1500 + self.link["overhead"]) * 8e3 / self.rate_bps)
 
     @property
     def base_ms(self) -> float:
@@ -299,6 +309,10 @@ def _metric_of(name: str, arguments: Mapping[str, Any]) -> Callable[[Cell], floa
     return of_cell
 
 
+def _rate(link: Mapping[str, Any]) -> int | None:
+    return least_rate(link["rate_bps"], link["shaper"] or {}, link["queue"])
+
+
 def _column(run: Run, name: str) -> float | None:
     """A column of the summary: rates and utilisation of all flows together, others of the first flow."""
     values = [row[name] for row in run.rows if row[name] is not None]
@@ -310,13 +324,13 @@ def _column(run: Run, name: str) -> float | None:
 
 def _filled(run: Run, start: float = 0.0) -> float:
     """Median goodput of one-second windows over what the rate allows full segments."""
-    allowed = run.link["rate_bps"] / 1e6 * run.mss / (1500 + run.link["overhead"])
+    allowed = run.rate_bps / 1e6 * run.mss / (1500 + run.link["overhead"])
     return float(np.median(run.windows(start=start)) / allowed)
 
 
 def _carried(run: Run, start: float = 0.0) -> float:
     """Median of what single seconds carried on the wire, over the rate."""
-    return float(np.median(run.carried(start)) * 1e6 / run.link["rate_bps"])
+    return float(np.median(run.carried(start)) * 1e6 / run.rate_bps)
 
 
 def _carried_spread(run: Run, start: float = 10.0) -> float | None:

@@ -302,7 +302,7 @@ def _too_short(run: Routed) -> Found:
 
 def _sending_ns(link: Link) -> int:
     """The transmission of the smallest packet of a handshake, ns."""
-    rate = link["rate_bps"]
+    rate = rate_of(link)
     return 0 if rate is None else (ACK_BYTES + link["overhead"]) * 8 * 10**9 // rate
 
 
