@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -96,3 +97,28 @@ def test_the_recipe_for_xarray_holds_the_series(cwndlab, monkeypatch, capsys):
         cell = cube.sel(run_id=run, flow="f1").sel(t_s=4.2, method="nearest")
         assert float(cell["cwnd_bytes"]) == rows["cwnd_bytes"][-1]
         assert str(cell["cc"].item()) == results.record(run).cell["hosts.a.cc"]
+
+
+def test_condas_builder_takes_the_recipe_and_its_needs_are_the_packages():
+    rattler = pytest.importorskip("rattler_build")
+    recipe = rattler.Stage0Recipe.from_file(ROOT / "packaging" / "conda" / "recipe.yaml")
+    variants = rattler.VariantConfig.from_file(ROOT / "packaging" / "conda" / "variants.yaml")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+    for platform in ("linux-64", "osx-arm64"):
+        target = rattler.PlatformConfig(
+            target_platform=platform, build_platform=platform, host_platform=platform
+        )
+        (variant,) = recipe.render(variants, rattler.RenderConfig(target))
+        made = variant.recipe.to_dict()
+        assert made["package"]["version"] == workspace["package"]["version"]
+        needed = {
+            need.replace(" ", "").replace("matplotlib-base", "matplotlib")
+            for need in made["requirements"]["run"]
+        }
+        wanted = {
+            need.partition(";")[0].strip()
+            for need in project["dependencies"]
+            if "linux" not in need or platform.startswith("linux")
+        }
+        assert needed == wanted | {f"python{project['requires-python']}"}
