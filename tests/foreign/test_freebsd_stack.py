@@ -416,6 +416,21 @@ def test_a_file_that_does_not_compile_is_one_line(tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_tree_that_was_compiled_in_its_place_meanwhile_is_copied_anew(tmp_path):
+    """F-Stack's own Makefile makes folders where a copy has links."""
+    pretend(tmp_path)
+    (tmp_path / "lib" / "Makefile").write_text("none:\n\tfalse\n")
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"No rule to make target "):
+            api.load(EXPERIMENT, guest=[f"mine={tmp_path}"])
+        link = f_stack.objects(tmp_path) / "lib" / "machine"
+        assert not link.exists() or (link.is_dir() and not link.is_symlink())
+        if not link.exists():
+            link.symlink_to(".")
+        (tmp_path / "lib" / "machine").mkdir(exist_ok=True)
+        (tmp_path / "lib" / "machine" / "cpu.h").touch()
+
+
 @pytest.mark.parametrize("tree", ["", "/nowhere"])
 def test_a_folder_that_is_no_tree(tree):
     done = call("make", "-s", "-C", GLUE, f"TREE={tree}")

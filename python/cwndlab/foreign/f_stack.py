@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -192,6 +193,7 @@ def _read_sha256(place: Path) -> str:
 def _first_error(text: str) -> str:
     """The first line of a compiler, a linker or make that says what is wrong; paths are those of the tree."""
     lines = text.strip().splitlines() or ["make failed"]
-    return next((line for line in lines if any(sign in line for sign in SIGNS)), lines[-1]).removeprefix(
+    others = [line for line in lines if not re.match(r"g?make(\[\d+\])?: ", line)] or lines
+    return next((line for line in lines if any(sign in line for sign in SIGNS)), others[-1]).removeprefix(
         "../"
     )
