@@ -8,13 +8,15 @@ import os
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from cwndlab.errors import InputError
-from cwndlab.formats.bundle import reader
+from cwndlab.formats.bundle import reader, reproduction
+from cwndlab.results.resultset import ResultSet
 
 pytestmark = pytest.mark.slow
 
@@ -323,6 +325,26 @@ def test_code_of_a_bundle_is_not_executed(cwndlab, bundle):
     ran = cwndlab("data", "reproduce", bundle)
     assert ran.code == 2
     assert "was run with code of its author (new), which is not executed" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("testbed", "said"),
+    [
+        ("netns", "small: made on testbed netns; only sim and kernel give the same again"),
+        ("kernel", "small: was run on a kernel of Linux; give it with --kernel TREE or NAME"),
+    ],
+)
+def test_what_no_model_made_needs_its_kernel_or_cannot_be_had_again(
+    bundle, tmp_path, monkeypatch, testbed, said
+):
+    (tmp_path / "bundle").mkdir()
+    (entry,) = reader.unpack(bundle, tmp_path / "bundle")
+    header = replace(ResultSet(entry.results).header, testbed=testbed)
+    monkeypatch.setattr(ResultSet, "header", header)
+    with pytest.raises(InputError) as error:
+        reproduction.reproduce(entry, tmp_path / "ours", 1)
+    assert str(error.value) == said
+    assert not (tmp_path / "ours").exists()
 
 
 def test_a_file_the_experiment_names_goes_along(cwndlab):

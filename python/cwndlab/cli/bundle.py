@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cwndlab.cli import kernel as kernels
 from cwndlab.cli.options import Guests
 from cwndlab.cli.output import progress, say
 from cwndlab.errors import CwndlabError, InputError
@@ -54,6 +55,8 @@ def reproduce(
         typer.Option("--cc", metavar="NAME=FILE[,...]", help="Code that the runs need, as for cwndlab run."),
     ] = None,
     guest: Guests = None,
+    kernel: kernels.Chosen = None,
+    patch: kernels.PatchOfAny = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Run a bundle's experiments again, and say whether the same came out.
@@ -64,7 +67,9 @@ def reproduce(
     from cwndlab.foreign import GUEST
     from cwndlab.formats.bundle import reader, reproduction
 
-    code = [*(cc or ()), *(f"{GUEST}{text}" for text in guest or ())]
+    _, built = kernels.place(kernel, patch if kernel else None, None, None, quiet=quiet)
+    named = [*(cc or ()), *(f"{GUEST}{text}" for text in guest or ())]
+    code = reproduction.Trusted(named, None if kernel else patch, built)
     place = out or Path("reproduced") / archive.name.partition(".")[0]
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"{place}: is there already; give another directory with -o")

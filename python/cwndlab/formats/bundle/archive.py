@@ -76,12 +76,16 @@ def _made(name: str, results: ResultSet) -> crate.Made:
     return crate.Made(name, header.experiment, len(started), min(started), max(started), header.versions)
 
 
+def check_testbed(what: str, testbed: str) -> None:
+    """Raise InputError, which begins with `what`, for a testbed whose runs are never the same twice."""
+    if testbed not in (testbeds.MODEL, testbeds.GUEST):
+        alike = f"only {testbeds.MODEL} and {testbeds.GUEST} give the same again"
+        raise InputError(f"{what}: made on testbed {testbed}; {alike}")
+
+
 def _fit(results: ResultSet) -> None:
     """Refuse results that another machine could not get again."""
-    if results.header.testbed != testbeds.MODEL:
-        raise InputError(
-            f"{results.path}: made on testbed {results.header.testbed}; only a model gives the same again"
-        )
+    check_testbed(str(results.path), results.header.testbed)
     if not results.complete:
         raise InputError(f"{results.path}: runs are missing or failed; --resume completes them")
     results.verify()

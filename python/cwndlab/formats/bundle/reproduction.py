@@ -8,9 +8,10 @@ from pathlib import Path
 from cwndlab.errors import InputError
 from cwndlab.execution import faults, runner
 from cwndlab.execution.executor import Observer
-from cwndlab.formats.bundle.archive import expected
+from cwndlab.formats.bundle.archive import check_testbed, expected
 from cwndlab.formats.bundle.reader import Entry
 from cwndlab.results.resultset import ResultSet
+from cwndlab.testbeds import GUEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,25 @@ class Outcome:
         return "\n".join([said, *(f"  {text}" for text in self.versions)])
 
 
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Code that the caller names and trusts, as for `cwndlab run`; that of a bundle is never executed."""
+
+    cc: Sequence[str] = ()
+    patch: Path | None = None
+    """Patch on the tree of a guest among `cc`."""
+    kernel: Path | None = None
+    """Folder of the kernel for results of testbed `kernel`."""
+
+
 def reproduce(
-    entry: Entry, out: Path, jobs: int, cc: Sequence[str] = (), observer: Observer | None = None
+    entry: Entry, out: Path, jobs: int, code: Trusted = Trusted(), observer: Observer | None = None
 ) -> Outcome:
     """Carry out one experiment of a bundle into `out`, and compare.
 
-    Code of a bundle is never executed: `cc` is what the caller trusts, as for `cwndlab run`. Raises
-    InputError, before anything is run, for results that are damaged, for an experiment that is not that of
-    the results, and where code is needed that was not given.
+    Raises InputError, before anything is run, for results that are damaged, for an experiment that is not
+    that of the results, where code is needed that was not given, and for a testbed whose runs are never the
+    same twice.
     """
     theirs = ResultSet(entry.results)
     theirs.verify()
@@ -63,14 +75,20 @@ def reproduce(
         raise InputError(
             f"{entry.experiment}: is not the experiment that the results in {entry.results} are of; not run"
         )
-    if (entry.results / "modules").is_dir() and not cc:
+    testbed = theirs.header.testbed
+    check_testbed(entry.name, testbed)
+    if testbed == GUEST and code.kernel is None:
+        raise InputError(f"{entry.name}: was run on a kernel of Linux; give it with --kernel TREE or NAME")
+    if (entry.results / "modules").is_dir() and not code.cc:
         names = ", ".join(sorted(path.name for path in (entry.results / "modules").iterdir()))
         raise InputError(
-            f"{entry.name}: was run with code of its author ({names}), which is not executed; read"
-            f" {entry.results / 'modules'}, and if you trust it give it with --cc or --guest"
+            f"{entry.name}: was run with code of its author ({names}), which is not executed; read it in the"
+            f" archive, below results/{entry.results.name}/modules, and if you trust it give it with --cc or"
+            " --guest"
         )
-    experiment = faults.load(entry.experiment, cc=cc)
-    ours = runner.run(experiment, out=out, jobs=jobs, observer=observer)
+    lab = code.kernel if testbed == GUEST else None
+    experiment = faults.load(entry.experiment, (), testbed, lab=lab, cc=code.cc, patch=code.patch)
+    ours = runner.run(experiment, testbed=testbed, lab=lab, out=out, jobs=jobs, observer=observer)
     return compare(entry.name, theirs, ours)
 
 
