@@ -161,3 +161,19 @@ def test_a_file_in_place_of_results_is_told_its_option(cwndlab: CommandLine) -> 
     ran = cwndlab("compare", "a.log", "b.log")
     said = "error: a.log: is a file; other tools' files are named by --a FILES --b FILES\n"
     assert (ran.code, ran.err) == (2, said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "give --lab FILE, --base BUILD and --new BUILD, or --patch FILE with its tree"),
+        (("--lab", "x.yaml", "--base", "a"), "give --lab FILE, --base BUILD and --new BUILD"),
+        (("--patch", "x.diff", "--kernel", "linux", "--base", "a"), "--patch and its tree go without --lab"),
+        (("--patch", "x.diff"), "--kernel TREE, or --guest NAME=TREE, goes with --patch FILE"),
+    ],
+)
+def test_builds_are_those_of_machines_or_of_a_tree(cwndlab, words, said):
+    ran = cwndlab("compare", "--build", "cubic-patch", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1

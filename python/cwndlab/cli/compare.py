@@ -55,14 +55,6 @@ _Places = Annotated[
         metavar="DIR|FILE", help="Directories of results: two, or one with --by; with --patch experiments."
     ),
 ]
-_Tree = Annotated[
-    str | None,
-    typer.Option(
-        "--kernel",
-        metavar="TREE",
-        help="Run experiments on this source tree of Linux, without and with a patch, and compare.",
-    ),
-]
 
 
 def compare(
@@ -96,7 +88,7 @@ def compare(
         int, typer.Option(min=0, metavar="N", help="Of the random resamples and arrangements.")
     ] = 1,
     json: Json = False,
-    kernel: _Tree = None,
+    kernel: kernels.Compared = None,
     guest: Guests = None,
     patch: kernels.PatchOfAny = None,
 ) -> None:

@@ -34,6 +34,15 @@ PatchOfAny = Annotated[
     typer.Option("--patch", metavar="FILE", help="Patch on top of the tree that --kernel or --guest names."),
 ]
 
+Compared = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel",
+        metavar="TREE",
+        help="Run experiments on this source tree of Linux, without and with a patch, and compare.",
+    ),
+]
+
 Hz = Annotated[int | None, typer.Option("--hz", metavar="N", help="Clock ticks per second [1000].")]
 
 Chosen = Annotated[

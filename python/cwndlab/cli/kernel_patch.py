@@ -41,6 +41,7 @@ def before_and_after(
     patch: Path | None,
     files: list[Path],
     named: Sequence[str] = (),
+    overrides: Sequence[str] = (),
     *,
     quiet: bool = False,
 ) -> list[tuple[ResultSet, ResultSet]]:
@@ -59,10 +60,12 @@ def before_and_after(
     else:
         tell_left_out(named, patch)
         ways = [{"guest": named}, {"guest": named, "patch": patch}]
-    return [_both(file, ways, quiet=quiet) for file in files]
+    return [_both(file, ways, overrides, quiet=quiet) for file in files]
 
 
-def _both(file: Path, ways: Sequence[dict[str, Any]], *, quiet: bool) -> tuple[ResultSet, ResultSet]:
+def _both(
+    file: Path, ways: Sequence[dict[str, Any]], overrides: Sequence[str], *, quiet: bool
+) -> tuple[ResultSet, ResultSet]:
     """The results of an experiment file, loaded without and with a patch."""
     from cwndlab.report import interface
 
@@ -70,7 +73,7 @@ def _both(file: Path, ways: Sequence[dict[str, Any]], *, quiet: bool) -> tuple[R
     for way, side in zip(ways, ("before", "after"), strict=True):
         folder = way.get("lab")
         where = run.place(testbeds.MODEL if folder is None else testbeds.GUEST, folder)
-        loaded = interface.load(str(file), (), where.testbed, **way)
+        loaded = interface.load(str(file), overrides, where.testbed, **way)
         out = Path("results") / f"{loaded.name}-{side}"
         with progress(quiet) as observer:
             results.append(run.carry_out(loaded, where, out, None, observer, force=True))
