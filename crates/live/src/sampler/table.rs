@@ -10,6 +10,9 @@ use crate::tcp_info::TcpInfo;
 
 /// TCP_INFINITE_SSTHRESH of Linux.
 const INFINITE_SSTHRESH: u64 = 0x7fff_ffff;
+/// Linux's states of a socket whose handshake is not over: TCP_SYN_SENT, TCP_SYN_RECV, TCP_NEW_SYN_RECV.
+const OPENING: [u64; 3] = [2, 3, 12];
+
 /// Rows, and the batches finished so far.
 pub(super) struct Table {
     run_id: u32,
@@ -25,6 +28,9 @@ impl Table {
     }
 
     /// The row of a socket, with its flow's newest round trip and how often its namespace has entered fast recovery.
+    ///
+    /// None while its handshake is under way: window and segment size are not those of the connection yet, and a model
+    /// has no row then either.
     pub(super) fn push(
         &mut self,
         t: Nanos,
@@ -33,6 +39,10 @@ impl Table {
         rtt: Option<Nanos>,
         recoveries: Option<u64>,
     ) {
+        let state = TcpInfo(&socket.info).get("tcpi_state");
+        if state.is_some_and(|state| OPENING.contains(&state)) {
+            return;
+        }
         self.tcp.push(&TcpRow { rtt, ..tcp_row(t, flow, socket) });
         if self.info.push(&info_row(t, flow, socket, recoveries)) >= MAX_ROWS {
             self.cut();
@@ -158,6 +168,19 @@ mod tests {
 
     use super::*;
     use crate::sampler::diag::Found;
+
+    #[test]
+    fn a_handshake_has_no_rows() {
+        let mut table = Table::new(1, &["f1".to_string()]);
+        for state in [2, 1, 12, 3, 4] {
+            let mut info = vec![0; 104];
+            info[0] = state;
+            table.push(state.into(), 0, &Found { info, ..Found::nobody() }, None, None);
+        }
+        let batch = table.finish().remove(0).1;
+        let times = &batch.columns.iter().find(|column| column.name == "t_ns").unwrap().data;
+        assert_eq!(*times, ColumnData::U64(vec![1, 4]));
+    }
 
     #[test]
     fn an_old_kernel_tells_less() {
