@@ -76,13 +76,6 @@ def test_what_does_not_fit_is_refused(given: dict[str, str], line: str) -> None:
     assert line in str(told.value)
 
 
-@pytest.mark.parametrize("key", ["network", "hosts.a"])
-def test_a_testbed_without_it_says_so(key: str) -> None:
-    text = written(family="ipv6") if key == "network" else written(a=", family: ipv6", b=", family: ipv6")
-    with pytest.raises(CwndlabError, match=rf"{key}\.family: .*netns"):
-        cwndlab.load(text, testbed="netns").plan()
-
-
 def test_the_least_time_counts_longer_headers() -> None:
     def least(family: str) -> float:
         (cell,) = cwndlab.load(written(family=family)).plan().runs

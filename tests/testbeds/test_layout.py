@@ -15,7 +15,7 @@ from cwndlab.testbeds.live.linux import rules
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.traffic.clock import in_phase, start_times
-from cwndlab.testbeds.netns import namespaces, preflight
+from cwndlab.testbeds.netns import ip, namespaces, preflight
 from cwndlab.testbeds.netns.layout import Layout, capture_points, lay_out
 
 HOSTS = "hosts: {a: {stack: linux}, b: {stack: linux}, c: {stack: linux}}\n"
@@ -92,6 +92,29 @@ def test_addresses_and_ports_are_those_of_the_simulators_captures() -> None:
     assert layout.hosts == {"a": "10.0.0.1", "b": "10.0.1.1", "c": "10.0.2.1"}
     ports = {name: (ends.source_port, ends.target_port) for name, ends in layout.flows.items()}
     assert ports == {"one": (10000, 5201), "two": (10001, 5202), "back": (10002, 5201)}
+
+
+def test_hosts_of_ipv6_have_routes_to_each_other_alone() -> None:
+    made = scenario("star")
+    for host in made["hosts"][::2]:
+        host["ip"] = "ipv6"
+    layout = lay_out(made)
+    assert layout.hosts == {"a": "fd00::1", "b": "10.0.1.1", "c": "fd00::2:1"}
+    assert [to for to, _, _ in layout.ways("a")] == ["c"]
+    assert layout.ways("b") == []
+    (switch,) = layout.nodes
+    assert {address for _, address, _ in layout.ways(switch)} == {*layout.hosts.values()}
+    assert (layout.families("a"), layout.families("b")) == (("ipv6",), ("ipv4",))
+    assert layout.families(switch) == ("ipv4", "ipv6")
+
+
+def test_a_namespace_has_ipv6_where_a_packet_is_of_it_and_is_quiet() -> None:
+    assert ip.sysctls(["ipv4"], v6=True)["net.ipv6.conf.all.disable_ipv6"] == "1"
+    assert ip.sysctls(["ipv4"], v6=False) == {}
+    host = ip.sysctls(["ipv6"], v6=True)
+    for name in ("accept_dad", "accept_ra", "autoconf", "router_solicitations"):
+        assert host[f"net.ipv6.conf.default.{name}"] == "0"
+    assert not any("forward" in name for name in host)
 
 
 def test_connections_of_a_loadlatency_scenario_go_from_the_client_to_one_port() -> None:
@@ -210,6 +233,15 @@ def test_rules_say_which_packets_are_dropped(loss: str, chosen: str) -> None:
         "ip daddr 10.0.2.1 ip protocol udp udp dport { 5201, 5202 } ip length >= 128 jump chosen",
     ]
     assert rules.script(made["hosts"][0], lay_out(made)) == ""
+    for host in made["hosts"]:
+        host["ip"] = "ipv6"
+    script = rules.script(made["hosts"][2], lay_out(made))
+    assert script.startswith("table ip6 ")
+    # The length of IPv6 is of what follows its header.
+    assert [line for line in script.splitlines() if "jump" in line] == [
+        "ip6 daddr fd00::2:1 meta l4proto tcp tcp dport { 5201, 5202 } ip6 length >= 132 jump chosen",
+        "ip6 daddr fd00::2:1 meta l4proto udp udp dport { 5201, 5202 } ip6 length >= 108 jump chosen",
+    ]
 
 
 @pytest.fixture

@@ -82,7 +82,17 @@ def test_a_lab_file_names_machines(tmp_path: Path) -> None:
             "5: hosts.a.ssh: found '-oProxyCommand=x'; expected",
         ),
         ("become: sudo", "become: su", "6: hosts.a.become: found 'su'; expected one of none, sudo, doas"),
-        ("address: 10.0.0.1", "address: here", "7: hosts.a.address: found 'here'; expected an IPv4 address"),
+        ("address: 10.0.0.1", "address: here", "7: hosts.a.address: found 'here'; expected an IPv4 or"),
+        (
+            "address: 10.0.0.1",
+            "address: fe80::1",
+            "7: hosts.a.address: found 'fe80::1'; expected an address that is not of one link alone",
+        ),
+        (
+            "address: 10.0.0.1",
+            "address: 10.0.0.1\n    address6: 10.0.0.2",
+            "8: hosts.a.address6: found '10.0.0.2'; expected an IPv6 address",
+        ),
         (
             "interface: eth1",
             "interface: eth1; reboot",
@@ -452,7 +462,9 @@ def test_counters_have_the_names_of_their_systems() -> None:
 
 def test_tcpdump_does_not_see_our_own_connection() -> None:
     words = monitors.command("eth2", 60, 2222, leaving=True)
-    assert " ".join(words) == "tcpdump -i eth2 -n -p -B 8192 -s 74 -Q out -w - ip and not tcp port 2222"
+    assert " ".join(words).startswith(
+        "tcpdump -i eth2 -n -p -B 8192 -s 74 -Q out -w - (ip or ip6) and not tcp port 2222"
+    )
 
 
 @pytest.mark.parametrize(
@@ -466,10 +478,12 @@ def test_tcpdump_does_not_see_our_own_connection() -> None:
 def test_a_path_that_is_another_than_described_is_refused(found: int | None, said: list[str]) -> None:
     text = dumbbell("x", duration="1s", a="stack: linux", bottleneck="rate: 10mbit, delay: 20ms")
     made = ["bottleneck", "bottleneck.reverse"]
-    file = SimpleNamespace(
-        machines={"r": SimpleNamespace(links=made)}, hosts={"b": SimpleNamespace(address="10.0.0.2")}
+    file = SimpleNamespace(machines={"r": SimpleNamespace(links=made)})
+    there: Any = SimpleNamespace(
+        file=file,
+        addresses=lambda scenario: {"a": "10.0.0.1", "b": "10.0.0.2"},
+        round_trip_ns=lambda from_, to, family: found,
     )
-    there: Any = SimpleNamespace(file=file, round_trip_ns=lambda from_, to: found)
     scenario: Any = cwndlab.load(text).plan().runs[0].scenario
     told = list(preflight.round_trips(scenario, there))
     assert len(told) == len(said)

@@ -118,6 +118,14 @@ def test_events_of_kernels_before_cookies_are_read() -> None:
     assert told(line + END)[0].height == 1
 
 
+def test_events_of_ipv6_are_read() -> None:
+    line = event("100.01", 5).replace("AF_INET ", "AF_INET6 ")
+    line = line.replace("=10.0.0.1:", "=[fd00::1]:").replace("=10.0.0.2:", "=[fd00::1:1]:")
+    flows = {"f": Ends("f", "a", "b", "fd00::1", "fd00::1:1", 10_000, 5201)}
+    found, troubles = tcp_probe.rows({"a": ((line + END).encode(), ZERO_NS)}, sampled({"t_ns": 0}), flows)
+    assert (found.num_rows, troubles) == (1, [])
+
+
 def test_lost_events_are_told() -> None:
     _, troubles = told(event("100.01", 5) + "overrun: 3\noverrun: 4\n")
     assert troubles == ["tcp_probe at host a: 7 events were lost for want of room"]

@@ -67,6 +67,14 @@ def test_congestion_control_ports_and_buffers_are_those_of_the_flow() -> None:
     assert option(tools.server("iperf2", {**asked, "rcvbuf": 5000}, 1), "-w") == "5000"
 
 
+def test_the_ip_version_is_that_of_the_addresses() -> None:
+    asked = {**task(), "source": "fd00::1", "target": "fd00::1:1"}
+    for command in (client("iperf3", asked), tools.server("iperf3", asked, 1)):
+        assert "-6" in command
+        assert "-4" not in command
+    assert "-4" in client("iperf3", task())
+
+
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
@@ -81,6 +89,8 @@ def test_congestion_control_ports_and_buffers_are_those_of_the_flow() -> None:
 )
 def test_what_a_tool_cannot_do_has_a_reason(changed: dict[str, Any], reason: str) -> None:
     assert tools.refusal("iperf3", flow()) is None
+    assert tools.refusal("iperf3", flow(), "ipv6") is None
+    assert "IPv6" in (tools.refusal("iperf2", flow(), "ipv6") or "")
     assert reason in (tools.refusal("iperf3", {**flow(), **changed}) or "")
 
 

@@ -1,8 +1,8 @@
-//! ICMP echoes (RFC 792): the other end's kernel answers.
+//! ICMP echoes (RFC 792, of IPv6 RFC 4443): the other end's kernel answers.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -21,14 +21,16 @@ const PAYLOAD: u32 = 56;
 /// Time for which replies to the last idle ping are waited for, in ns.
 const LINGER: u64 = 1_000_000_000;
 
-const ECHO_REQUEST: u8 = 8;
+/// Types of a request and of its reply, of ICMP and of ICMPv6.
+const ECHO: [u8; 2] = [8, 0];
+const ECHO_V6: [u8; 2] = [128, 129];
 const ECHO_HEADER: usize = 8;
 
 /// Round-trip times of `count` echoes, ns; those without a reply within a second after the last are left out.
 ///
 /// # Errors
 /// As the system says.
-pub(crate) fn ping(to: Ipv4Addr, count: u32, interval_ns: u64) -> io::Result<Vec<u64>> {
+pub(crate) fn ping(to: IpAddr, count: u32, interval_ns: u64) -> io::Result<Vec<u64>> {
     let clock = Arc::new(Clock::default());
     clock.begin(loadlatency::sys::monotonic_ns());
     let metrics = Metrics::new("", "", [0, 0], 0, &clock);
@@ -42,15 +44,12 @@ pub(crate) fn ping(to: Ipv4Addr, count: u32, interval_ns: u64) -> io::Result<Vec
 /// # Errors
 /// As the system says.
 pub(crate) fn probe(task: &Task, source: Datagrams, metrics: &Metrics) -> io::Result<()> {
-    let IpAddr::V4(target) = task.target else {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "app ping: expected an IPv4 address"));
-    };
-    echoes(target, source, task.stop_ns, 0, metrics)
+    echoes(task.target, source, task.stop_ns, 0, metrics)
 }
 
 /// Sends requests up to `until`, and notes when replies come, `linger` longer at most.
 fn echoes(
-    target: Ipv4Addr,
+    target: IpAddr,
     mut source: Datagrams,
     until: u64,
     linger: u64,
@@ -60,8 +59,10 @@ fn echoes(
     static FLOWS: AtomicU16 = AtomicU16::new(0);
     let identifier = (std::process::id() as u16).wrapping_add(FLOWS.fetch_add(1, Ordering::Relaxed));
     let clock = &metrics.clock;
-    let mut socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
-    socket.connect(&SocketAddrV4::new(target, 0).into())?;
+    let protocol = if target.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
+    let target = SocketAddr::new(target, 0);
+    let mut socket = Socket::new(Domain::for_address(target), Type::RAW, Some(protocol))?;
+    socket.connect(&target.into())?;
     socket.set_nonblocking(true)?;
     let mut sent: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     let mut due = clock.now_ns();
@@ -77,7 +78,7 @@ fn echoes(
             due = probe.next;
             let which = probe.number as u16;
             sent.insert(which, (probe.number, now));
-            match socket.send(&request(identifier, which, probe.payload)) {
+            match socket.send(&request(target.is_ipv4(), identifier, which, probe.payload)) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => metrics.sent(),
             }
@@ -91,7 +92,7 @@ fn echoes(
             Err(error) => return Err(error),
         };
         let now = clock.now_ns();
-        if let Some(which) = reply(&packet[..length], identifier)
+        if let Some(which) = reply(target.is_ipv4(), &packet[..length], identifier)
             && let Some((number, asked)) = sent.remove(&which)
         {
             metrics.arrived(number);
@@ -101,13 +102,14 @@ fn echoes(
     }
 }
 
-/// An echo request with its checksum (RFC 1071).
-fn request(identifier: u16, number: u16, payload: u32) -> Vec<u8> {
+/// An echo request with its checksum (RFC 1071); that of ICMPv6 the system writes (RFC 3542 section 3.1).
+fn request(version4: bool, identifier: u16, number: u16, payload: u32) -> Vec<u8> {
     let mut packet = vec![0; ECHO_HEADER + payload as usize];
-    packet[0] = ECHO_REQUEST;
+    let [kind, _] = if version4 { ECHO } else { ECHO_V6 };
+    packet[0] = kind;
     packet[4..6].copy_from_slice(&identifier.to_be_bytes());
     packet[6..8].copy_from_slice(&number.to_be_bytes());
-    let mut sum: u32 = u32::from(ECHO_REQUEST) << 8;
+    let mut sum: u32 = u32::from(kind) << 8;
     sum += u32::from(identifier) + u32::from(number);
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
@@ -116,10 +118,31 @@ fn request(identifier: u16, number: u16, payload: u32) -> Vec<u8> {
     packet
 }
 
-/// The number of the request of ours that an IPv4 packet replies to.
-fn reply(packet: &[u8], identifier: u16) -> Option<u16> {
-    let header = usize::from(packet.first()? & 15) * 4;
+/// Returns the number of the request of ours that what came replies to. Of IPv4 the whole packet comes, of IPv6 what is in it.
+fn reply(version4: bool, packet: &[u8], identifier: u16) -> Option<u16> {
+    let header = if version4 { usize::from(packet.first()? & 15) * 4 } else { 0 };
+    let [_, kind] = if version4 { ECHO } else { ECHO_V6 };
     let message = packet.get(header..)?;
     let word = |place: usize| Some(u16::from_be_bytes([*message.get(place)?, *message.get(place + 1)?]));
-    (message.first() == Some(&0) && word(4)? == identifier).then(|| word(6))?
+    (message.first() == Some(&kind) && word(4)? == identifier).then(|| word(6))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_of_either_version_is_known_by_its_identifier() {
+        for version4 in [true, false] {
+            let asked = request(version4, 7, 9, 56);
+            assert_eq!((asked[0], asked.len()), (if version4 { 8 } else { 128 }, 64));
+            // The replier copies all but the type; the kernel hands IPv4's header up as well.
+            let mut came = asked;
+            came[0] = if version4 { 0 } else { 129 };
+            let came = [if version4 { vec![0x45; 20] } else { Vec::new() }, came].concat();
+            assert_eq!(reply(version4, &came, 7), Some(9));
+            assert_eq!(reply(version4, &came, 8), None, "somebody else's");
+            assert_eq!(reply(version4, &came[..came.len() - 60], 7), None, "cut short");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Orders to an agent, and its answers: a line of JSON each.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use contract::scenario::App;
@@ -18,7 +18,7 @@ pub(crate) enum Order {
     /// Round trips to other hosts, one after the other.
     Ping {
         /// Addresses to ping.
-        to: Vec<Ipv4Addr>,
+        to: Vec<IpAddr>,
         /// Echoes to each.
         count: u32,
         /// Time between two, ns.
@@ -147,7 +147,7 @@ pub(crate) enum Answer {
     /// Round trips, ns, by address, of those that were answered.
     Ping {
         /// Round-trip times by address.
-        ping: std::collections::BTreeMap<Ipv4Addr, Vec<u64>>,
+        ping: std::collections::BTreeMap<IpAddr, Vec<u64>>,
     },
     /// Agent that knows when the run begins.
     Started {

@@ -16,8 +16,7 @@ use crate::checksum::{self, sum};
 use crate::segment::Segment;
 
 pub use ip::Address;
-pub use read::parse;
-pub(crate) use read::protocol;
+pub use read::{parse, protocol};
 pub(crate) use write::keep;
 pub use write::write;
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from cwndlab.contract.scenario import Flow, Link, Scenario
 from cwndlab.experiment.scenario.capacity import route
-from cwndlab.experiment.scenario.queries import app_of, least_rate
+from cwndlab.experiment.scenario.queries import app_of, ip_header, least_rate
 
-IP_HEADERS = {"ipv4": 20, "ipv6": 40}
-"""Bytes of an IP header, by version (RFC 791, RFC 8200)."""
 TCP_HEADER = 20
 """Bytes of a TCP header without options (RFC 9293)."""
 
@@ -54,7 +52,7 @@ class IdlePath:
         back = route(scenario, flow["to"], flow["from"])
         mtu = min((int(link["mtu"]) for link in (*there, *back)), default=1500)
         hosts = [host for host in scenario["hosts"] if host["name"] in (flow["from"], flow["to"])]
-        self._headers = TCP_HEADER + IP_HEADERS[hosts[0].get("ip", "ipv4") if hosts else "ipv4"]
+        self._headers = TCP_HEADER + ip_header(scenario, flow)
         mss = [host["mss"] for host in hosts]
         self._segment = min([mtu - self._headers, *(size for size in mss if size)])
         self._there, self._back = list(_ways(there)), list(_ways(back))

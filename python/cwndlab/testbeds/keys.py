@@ -13,7 +13,7 @@ EXPERIMENT = keys(
 """`pause` and `order` change nothing of what is modelled, and are taken so that one file serves all."""
 
 PATH = {
-    "network": keys("dumbbell star chain nodes links switch_of"),
+    "network": keys("dumbbell star chain nodes links switch_of family"),
     "link": keys("rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"),
     "cable": keys(
         "name from to one_way bottleneck"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,27 @@ def test_what_hosts_share_is_the_largest_bound_or_has_to_agree() -> None:
     differ = {"a": {"net.core.netdev_max_backlog": 5}, "b": {"net.core.netdev_max_backlog": 6}}
     with pytest.raises(ValueError, match="all hosts of a kernel share it; it cannot be 5 and 6"):
         told(sysctl=differ)
+
+
+def test_hosts_of_ipv6_need_a_kernel_that_has_it() -> None:
+    scenario: Any = load(TEXT, ["network.family=ipv6"]).plan().runs[0].scenario
+    told = list(testbed._refusals(scenario, HAS, 1000))
+    assert told[0].startswith(
+        "host a: family ipv6, and this kernel was built without IPv6 (cwndlab kernel build"
+    )
+
+
+def test_ipv6_is_told_to_nodes_whose_packets_are_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = "net.ipv6.conf.all.disable_ipv6"
+    assert writes(told(), off) == {}, "a kernel without IPv6 has no such file"
+    known = replace(HAS.kernel, sysctls={**HAS.kernel.sysctls, off: "0"})
+    monkeypatch.setattr(sys.modules[__name__], "HAS", replace(HAS, kernel=known))
+    assert writes(told(), off) == dict.fromkeys(range(4), "1")
+    found = told("network.family=ipv6")
+    assert writes(found, off) == dict.fromkeys(range(4), "0")
+    assert writes(found, "net.ipv6.conf.all.forwarding") == {2: "1", 3: "1"}, "routers"
+    assert writes(found, "net.ipv4.ip_forward") == {}
+    assert [flow["key"]["src"] for flow in found["taps"]["flows"]] == ["fd00::1"]
 
 
 def scheduled(*changes: str) -> dict[str, Any]:

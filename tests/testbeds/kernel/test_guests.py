@@ -22,6 +22,7 @@ from cwndlab.execution.merge import merge
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.testbeds.kernel import guest, inventory, store
 from cwndlab.testbeds.kernel.store import Kernel
+from cwndlab.testbeds.netns import ip
 from dask_cluster import DaskCluster
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -99,6 +100,47 @@ def test_a_cubic_flow_fills_the_link_and_its_queue(kernel: Kernel, tmp_path: Pat
     assert 4 <= int(summary["fast_recoveries"]) <= 8
     (record,) = (tmp_path / "one").rglob("runs.jsonl")
     assert kernel.sha256[:16] in record.read_text(), "results say which kernel made them"
+
+
+def test_a_flow_of_ipv6_has_the_packets_of_ipv4_20_bytes_less_payload_each(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    if not ip.has_v6(inventory.of(kernel).kernel.sysctls):
+        pytest.skip(f"{kernel.name} was built without IPv6")
+    queue = "network.dumbbell.bottleneck.queue={kind: pfifo, limit: 3000p}"
+    changes = [
+        "duration=6s",
+        "measure={from: 2s, to: 6s}",
+        "record={pcap: [a]}",
+        queue,
+    ]
+    counted = {}
+    for family in ("ipv4", "ipv6"):
+        cell = cwndlab.load(ONE, [*changes, f"network.family={family}"], kernel=kernel.name)
+        results = cell.run(kernel=kernel.name, out=tmp_path / family)
+        (counted[family],) = results.record(0).summary["flows"]
+    (four, six), packets = counted.values(), 4 * 10e6 / 8 / 1514
+    # Nothing is lost and the link never idle: packets of 1,500 bytes pass, 52 or 72 of them headers.
+    assert four["goodput_bytes"] % 1448 == six["goodput_bytes"] % 1428 == 0
+    assert four["goodput_bytes"] // 1448 == six["goodput_bytes"] // 1428
+    assert abs(six["goodput_bytes"] // 1428 - packets) <= 1
+    assert four["wire_bytes"] == six["wire_bytes"]
+    again = cwndlab.load(ONE, [*changes, "network.family=ipv6"], kernel=kernel.name)
+    again.run(kernel=kernel.name, out=tmp_path / "again")
+    assert digests(tmp_path / "ipv6") == digests(tmp_path / "again")
+    first, second = (sorted((tmp_path / name).rglob("*.pcap")) for name in ("ipv6", "again"))
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
+    # Version, then TCP behind it: no neighbour was asked for, no group reported.
+    assert {(version >> 4, header) for file in first for version, header in _headers(file)} == {(6, 6)}
+
+
+def _headers(capture: Path) -> Iterator[tuple[int, int]]:
+    """The first byte of each IP packet of a capture, and the seventh."""
+    data, at = capture.read_bytes(), 24
+    while at < len(data):
+        (kept,) = struct.unpack_from("<I", data, at + 8)
+        yield data[at + 16], data[at + 22]
+        at += 16 + kept
 
 
 def test_python_names_a_kernel_as_the_command_line_does(kernel: Kernel, tmp_path: Path) -> None:

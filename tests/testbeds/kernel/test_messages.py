@@ -4,7 +4,9 @@ import struct
 from typing import Any
 
 import pytest
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
@@ -57,6 +59,31 @@ def test_a_route_of_a_host_says_its_source_and_mss() -> None:
     told = {name: message.get_attr(name) for name in ("RTA_DST", "RTA_GATEWAY", "RTA_OIF", "RTA_PREFSRC")}
     assert list(told.values()) == ["10.0.1.1", "169.254.0.1", 2, "10.0.0.1"]
     assert message.get_attr("RTA_METRICS").get_attr("RTAX_ADVMSS") == 1400
+
+
+def test_addresses_neighbours_and_routes_are_of_either_ip_version() -> None:
+    message = read(rtmsg, netlink.route("fd00::1:1", "fe80::1", 2, "fd00::1", 1400))
+    told = {name: message.get_attr(name) for name in ("RTA_DST", "RTA_GATEWAY", "RTA_OIF", "RTA_PREFSRC")}
+    assert (message["family"], message["dst_len"]) == (10, 128)
+    assert list(told.values()) == ["fd00::1:1", "fe80::1", 2, "fd00::1"]
+    own = read(ifaddrmsg, netlink.address(1, "fd00::1"))
+    # IFA_F_NODAD: without it the kernel refuses a route from this address until it has looked for duplicates.
+    assert (own["family"], own["prefixlen"], own["flags"], own.get_attr("IFA_ADDRESS")) == (
+        10,
+        128,
+        2,
+        "fd00::1",
+    )
+    old = read(ifaddrmsg, netlink.address(1, "10.0.0.1"))
+    assert (old["family"], old["prefixlen"], old["flags"]) == (2, 32, 0)
+    other = read(ndmsg, netlink.neighbour(2, "fe80::1", bytes(6)))
+    assert (other["family"], other.get_attr("NDA_DST")) == (10, "fe80::1")
+
+
+def test_an_interface_without_multicast_is_switched_on_alike() -> None:
+    with_it, without = (read(ifinfmsg, netlink.up(3, multicast=told)) for told in (True, False))
+    assert with_it["flags"] == without["flags"] == 1
+    assert (with_it["change"], without["change"]) == (1, 0x1001)
 
 
 def test_a_link_is_netem_above_htb_above_its_queue() -> None:

@@ -52,6 +52,7 @@ SETTINGS = (
     "cat /proc/sys/net/ipv4/tcp_reordering /proc/sys/net/ipv4/tcp_congestion_control;"
     " cat /proc/sys/net/ipv4/tcp_no_metrics_save /proc/sys/net/ipv4/conf/all/rp_filter; tc qdisc show;"
     " nft list ruleset; ip rule; ip -o link | cut -d: -f 2; ip -4 route show table all;"
+    " ip -6 rule; ip -6 route show table all;"
     " for i in test to-a to-b; do ethtool -k $i 2>/dev/null | grep -E '(segmentation|receive)-offload'; done;"
     " true"
 )

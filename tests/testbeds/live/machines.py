@@ -2,7 +2,7 @@
 
     controller --- management (a switch) --- every machine, 192.168.77.0/24, where sshd listens
     a ---+
-         r --- b        the test network, 10.78.n.1
+         r --- b        the test network, 10.78.n.1 and fd00:78:n::1
     c ---+
 
 All have this machine's files; /var/tmp is each one's own, as on machines that are apart.
@@ -30,6 +30,7 @@ MACHINES = (*HOSTS, "r")
 MANAGEMENT = "192.168.77"
 BEHIND = "192.168.78.1"
 """An address whose host key is known as well."""
+V6 = Path("/proc/sys/net/ipv6")
 SSHD = "/usr/sbin/sshd"
 
 CONFIG = """\
@@ -218,7 +219,9 @@ class Machines:
     def described(self, host: str) -> list[str]:
         """What a lab file says of a host."""
         found = [] if host == "b" else ["    interface: test"]  # of b it is found by the address
-        return [*self._way_in(host), f"    address: 10.78.{HOSTS.index(host)}.1", *found]
+        number = HOSTS.index(host)
+        own = [f"    address: 10.78.{number}.1", f"    address6: fd00:78:{number}::1"]
+        return [*self._way_in(host), *own, *found]
 
     def _way_in(self, machine: str) -> list[str]:
         address = f"{MANAGEMENT}.{MACHINES.index(machine) + 1}"
@@ -233,6 +236,9 @@ class Machines:
         for machine in ("m", *MACHINES):
             _ip("netns", "add", self.namespace(machine))
             self.run(machine, "ip", "link", "set", "lo", "up")
+            if V6.exists():
+                # Addresses that come a second after their interface would look like something left by a run.
+                self.sh(machine, f"echo 0 > {V6}/conf/default/accept_dad")
         self.run("m", "ip", "link", "add", "switch", "type", "bridge")
         self.run("m", "ip", "address", "add", f"{MANAGEMENT}.100/24", "dev", "switch")
         self.run("m", "ip", "link", "set", "switch", "up")
@@ -245,7 +251,14 @@ class Machines:
             self.run(host, "ip", "address", "add", f"10.78.{number}.1/24", "dev", "test")
             self.run("r", "ip", "address", "add", f"10.78.{number}.254/24", "dev", f"to-{host}")
             self.run(host, "ip", "route", "add", "10.78.0.0/16", "via", f"10.78.{number}.254")
+            if V6.exists():
+                near, far = f"fd00:78:{number}::1", f"fd00:78:{number}::254"
+                self.run(host, "ip", "address", "add", f"{near}/64", "dev", "test", "nodad")
+                self.run("r", "ip", "address", "add", f"{far}/64", "dev", f"to-{host}", "nodad")
+                self.run(host, "ip", "route", "add", "fd00:78::/32", "via", far)
         self.sh("r", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        if V6.exists():
+            self.sh("r", f"echo 1 > {V6}/conf/all/forwarding")
         Path("/run/sshd").mkdir(exist_ok=True)
         for machine in MACHINES:
             self.start_sshd(machine)

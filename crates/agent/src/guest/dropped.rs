@@ -25,7 +25,7 @@ const CUT: u16 = 9;
 const QUEUE: u16 = 11;
 /// NET_DM_GRP_ALERT.
 const GROUP: libc::c_int = 1;
-/// Bytes of each frame that are told: headers of Ethernet, IPv4 and TCP with all options.
+/// Bytes of each frame that are told: headers of Ethernet, IP and TCP, with all that tells packets apart.
 const KEPT: u32 = 134;
 /// Packets that wait to be told.
 const WAITING: u32 = 1 << 20;

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use path::{Ecn, Nanos};
 use wire::checksum::{self, sum};
+use wire::codec;
 
 use super::port::VNET;
 
@@ -170,7 +171,7 @@ impl Headers {
     };
 
     /// Reads a frame that begins with its virtio header. None: it is not IP, or keeps the network together (neighbour
-    /// and multicast listener discovery, RFC 4861 and 2710), or is cut short.
+    /// and multicast listener discovery, RFC 4861, 2710 and 3810), or is cut short.
     pub(crate) fn read(bytes: &[u8]) -> Option<Headers> {
         Headers::read_start(bytes).filter(|headers| bytes.len() >= IP + headers.bytes as usize)
     }
@@ -185,7 +186,9 @@ impl Headers {
             }
             (0x86, 0xdd) if ip.len() >= 40 => {
                 let traffic_class = ip[0] << 4 | ip[1] >> 4;
-                (40, 40 + usize::from(be16(ip, 4)), ip[6], traffic_class, 8..40)
+                // A packet whose headers cannot be followed, such as a later fragment, is one without ports.
+                let (protocol, header) = codec::protocol(ip).map_or((ip[6], 40), |(next, at, _)| (next, at));
+                (header, 40 + usize::from(be16(ip, 4)), protocol, traffic_class, 8..40)
             }
             _ => return None,
         };
@@ -201,8 +204,8 @@ impl Headers {
                 (length.checked_sub(header)?, ports(transport), transport[13], be32(transport, 4))
             }
             UDP if transport.len() >= 8 => (length - 8, ports(transport), 0, 0),
-            // Types 130 to 137: multicast listener discovery, and neighbour discovery.
-            ICMP6 if transport.first().is_some_and(|kind| (130..=137).contains(kind)) => return None,
+            // Multicast listener discovery, also of version 2, and neighbour discovery.
+            ICMP6 if transport.first().is_some_and(|kind| matches!(kind, 130..=137 | 143)) => return None,
             _ => (length, (0, 0), 0, 0),
         };
         let middle = addresses.start + addresses.len() / 2;
@@ -484,6 +487,41 @@ mod tests {
         let mut arp = tcp(true, 0, 0);
         arp[IP - 1] = 0x06;
         assert_eq!(Headers::read(&arp), None);
+    }
+
+    #[test]
+    fn ports_are_found_behind_extension_headers_of_any_length() {
+        let plain = tcp(false, 100, 0x10);
+        let first = Headers::read(&plain).unwrap();
+        let behind = |kind: u8, units: u8| {
+            let mut bytes = plain.clone();
+            let mut header = vec![0; (usize::from(units) + 1) * 8];
+            (header[0], header[1]) = (TCP, if kind == 44 { 0 } else { units });
+            bytes.splice(IP + 40..IP + 40, header);
+            bytes[IP + 6] = kind;
+            let length = (bytes.len() - IP - 40) as u16;
+            bytes[IP + 4..IP + 6].copy_from_slice(&length.to_be_bytes());
+            bytes
+        };
+        for units in 0..=u8::MAX {
+            let bytes = behind(60, units);
+            let headers = Headers::read(&bytes).unwrap();
+            let more = u32::from(units) * 8 + 8;
+            assert_eq!((headers.bytes, headers.payload), (first.bytes + more, 100));
+            assert_eq!((headers.ports, headers.hash, headers.flags), (first.ports, first.hash, first.flags));
+            assert!(sound(&bytes, &headers));
+        }
+        // A report of multicast listeners, behind hop-by-hop options as always (RFC 3810 section 5), is nobody's packet.
+        let mut report = behind(0, 0);
+        report[IP + 40] = ICMP6;
+        report[IP + 48] = 143;
+        assert_eq!(Headers::read(&report), None);
+        // The first fragment has ports; a later one is a packet without.
+        let mut bytes = behind(44, 0);
+        assert_eq!(Headers::read(&bytes).unwrap().ports, first.ports);
+        bytes[IP + 43] = 8;
+        let later = Headers::read(&bytes).unwrap();
+        assert_eq!((later.ports, later.payload, later.is_tcp()), ((0, 0), first.bytes - 40 + 8, false));
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::ring::Ring;
 use crate::sys::{self, check, own, set_option};
 use crate::tun::VNET_HEADER;
 
-/// Bytes of a frame that are enough to know a packet: Ethernet, IPv4, and what [`Headers::identity`] covers of the transport.
-const START: usize = 14 + 20 + 40;
+/// Bytes of a frame that are enough to know a packet: Ethernet, IPv6, and what [`Headers::identity`] covers of the transport.
+const START: usize = 14 + 40 + 40;
 /// Bytes that a ring's place has besides the packet.
 const PLACE_HEADER: usize = 96;
 /// Bytes of a place for a short packet.

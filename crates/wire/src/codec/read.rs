@@ -7,9 +7,12 @@ use crate::segment::{AccEcnCounters, Ecn, Flags, IPV6_HEADER, Options, SackBlock
 
 /// The fragment offset of IPv4, without the flags before it.
 const FRAGMENT_OFFSET: u16 = 0x1fff;
-/// Extension headers of IPv6 (RFC 8200 section 4.1): hop-by-hop options, routing, destination options; fragment.
-const EXTENSIONS: [u8; 3] = [0, 43, 60];
+/// Extension headers of IPv6 whose length counts units of 8 bytes behind the first (RFC 8200 section 4, RFC 6275, RFC 7401, RFC
+/// 5533): hop-by-hop options, routing, destination options, mobility, host identity, Shim6.
+const EXTENSIONS: [u8; 6] = [0, 43, 60, 135, 139, 140];
 const FRAGMENT: u8 = 44;
+/// The authentication header, whose length counts units of 4 bytes behind the first two (RFC 4302 section 2.2).
+const AUTHENTICATION: u8 = 51;
 
 /// Reads an IP packet. `wire_length` is its length on the wire from the IP header on, for a capture that keeps only
 /// the beginning, and where the length field is 0 (before segmentation offload); otherwise `bytes.len()`. Link-layer
@@ -92,21 +95,30 @@ fn parse_ipv6(bytes: &[u8], wire_length: u32) -> Result<Packet<'_>, NotTcp> {
 /// The protocol within an IPv6 packet, and where it begins, which is not beyond what is present.
 fn extensions(bytes: &[u8]) -> Result<(u8, usize), NotTcp> {
     let (mut next, mut at) = (*bytes.get(6).ok_or(NotTcp::CutShort)?, IPV6_HEADER as usize);
-    while next == FRAGMENT || EXTENSIONS.contains(&next) {
+    while matches!(next, FRAGMENT | AUTHENTICATION) || EXTENSIONS.contains(&next) {
         let rest = bytes.get(at..).ok_or(NotTcp::CutShort)?;
         let extension: &[u8; 8] = rest.first_chunk().ok_or(NotTcp::CutShort)?;
         // The offset, above three bits of flags.
         if next == FRAGMENT && be16(extension, 2) >> 3 != 0 {
             return Err(NotTcp::Fragment);
         }
-        at += if next == FRAGMENT { 8 } else { (usize::from(extension[1]) + 1) * 8 };
+        let length = usize::from(extension[1]);
+        at += match next {
+            FRAGMENT => 8,
+            AUTHENTICATION => (length + 2) * 4,
+            _ => (length + 1) * 8,
+        };
         next = extension[0];
     }
     if at > bytes.len() { Err(NotTcp::CutShort) } else { Ok((next, at)) }
 }
 
-/// The protocol within an IP packet, where it begins, and whether this is a fragment other than the first.
-pub(crate) fn protocol(bytes: &[u8]) -> Result<(u8, usize, bool), NotTcp> {
+/// Returns the protocol within an IP packet, behind the extension headers of IPv6, where it begins, and whether this is a fragment
+/// of IPv4 other than the first.
+///
+/// # Errors
+/// A fragment of IPv6 other than the first, or bytes that are too few or no IP packet.
+pub fn protocol(bytes: &[u8]) -> Result<(u8, usize, bool), NotTcp> {
     match bytes.first().map(|first| first >> 4) {
         Some(4) => {
             let header: &[u8; 20] = bytes.first_chunk().ok_or(NotTcp::CutShort)?;

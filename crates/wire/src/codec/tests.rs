@@ -154,11 +154,44 @@ fn extension_headers_of_ipv6_are_passed() {
     let segment = Segment { seq: 77, flags: Flags::ACK, ..Segment::default() };
     let mut bytes = Vec::new();
     write(&mut bytes, &segment, &ends, SynLayout::Linux, 0, Payload::Bytes(&[]));
-    // Hop-by-hop options, 8 bytes, between the IPv6 and the TCP header.
-    bytes[6] = 0;
-    bytes[5] += 8;
-    bytes.splice(40..40, [6, 0, 1, 4, 0, 0, 0, 0]);
-    assert_eq!(parse(&bytes, bytes.len() as u32).unwrap().segment.seq, 77);
+    let behind = |headers: &[(u8, u8)]| {
+        let mut packet = bytes.clone();
+        // From the last to the first, each between the IPv6 header and what is there already.
+        for &(kind, length) in headers.iter().rev() {
+            let units = usize::from(length);
+            let size = match kind {
+                44 => 8,
+                51 => (units + 2) * 4,
+                _ => (units + 1) * 8,
+            };
+            let mut header = vec![0; size];
+            (header[0], header[1]) = (packet[6], if kind == 44 { 0 } else { length });
+            packet.splice(40..40, header);
+            packet[6] = kind;
+        }
+        let length = (packet.len() - 40) as u16;
+        packet[4..6].copy_from_slice(&length.to_be_bytes());
+        packet
+    };
+    let check = |headers: &[(u8, u8)]| {
+        let packet = behind(headers);
+        let read = parse(&packet, packet.len() as u32).unwrap();
+        assert_eq!((read.segment.seq, read.segment.len, read.ends.dport), (77, 0, 2), "{headers:?}");
+        assert_eq!((read.ip_bytes, read.checksum_ok()), (packet.len() as u32, Some(true)), "{headers:?}");
+        assert_eq!(parse(&packet[..packet.len() - 20], packet.len() as u32).unwrap_err(), NotTcp::CutShort);
+    };
+    // Hop-by-hop, routing, fragment (the first), AH, destination, mobility, host identity, Shim6: every length there is.
+    for kind in [0, 43, 44, 51, 60, 135, 139, 140] {
+        (0..=u8::MAX).filter(|length| kind != 51 || *length > 0).for_each(|length| check(&[(kind, length)]));
+    }
+    // In the order of RFC 8200 section 4.1, some longer than others.
+    check(&[(0, 0), (60, 255), (43, 4), (44, 0), (51, 4), (60, 31)]);
+    // What is encrypted, and what has nothing behind it, is not TCP.
+    for (kind, name) in [(50, "ESP"), (59, "IP protocol 59")] {
+        let mut packet = behind(&[(0, 3)]);
+        packet[40] = kind;
+        assert_eq!(parse(&packet, packet.len() as u32).unwrap_err().to_string(), name);
+    }
 }
 
 fn segments() -> impl Strategy<Value = Segment> {

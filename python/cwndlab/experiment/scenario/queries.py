@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cwndlab.contract.queue import Queue
-from cwndlab.contract.scenario import Flow, Link, Scenario
+from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import DATAGRAMS
 from cwndlab.experiment.scenario import topology
 from cwndlab.experiment.scenario.rates import BIT_NS
@@ -14,11 +14,29 @@ CLIENT_PORT = 10_000
 """Port of flow 0 at its sender, in captures; flow n has this + n. Of a loadlatency scenario, whose
 connections the client opens, at the client."""
 
+IP_HEADERS = {"ipv4": 20, "ipv6": 40}
+"""Bytes of an IP header without options or extension headers (RFC 791, RFC 8200)."""
+
 
 def app_of(flow: Flow) -> Mapping[str, Any]:
     """A flow's application; nothing of one that another tool carried out."""
     app = flow.get("app")
     return app if isinstance(app, Mapping) else {}
+
+
+def ip_of(host: Host) -> str:
+    """The IP version of a host's packets, `ipv4` or `ipv6`."""
+    return host.get("ip", "ipv4")
+
+
+def sender_ip(scenario: Scenario, flow: Flow) -> str:
+    """The IP version of a flow's packets."""
+    return next((ip_of(host) for host in scenario["hosts"] if host["name"] == flow["from"]), "ipv4")
+
+
+def ip_header(scenario: Scenario, flow: Flow) -> int:
+    """The bytes of the IP header of a flow's packets."""
+    return IP_HEADERS[sender_ip(scenario, flow)]
 
 
 def is_datagrams(flow: Flow) -> bool:

@@ -20,9 +20,11 @@ _REQUEST, _ACK, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x200, 0x400
 _NEW = _REQUEST | _ACK | _EXCLUSIVE | _CREATE
 _CHANGE = _REQUEST | _ACK
 _LINK, _ADDRESS, _ROUTE, _NEIGHBOUR, _QDISC, _CLASS = 16, 20, 24, 28, 36, 40
-_UP = 0x1
-_INET = 2
+_UP, _MULTICAST = 0x1, 0x1000
+_INET, _INET6 = 2, 10
 _PERMANENT, _ONLINK = 0x80, 0x4
+_NO_DETECTION = 0x2
+"""IFA_F_NODAD: an address that is used at once, without looking for duplicates."""
 _NESTED = 0x8000
 _PLAIN = ("pfifo", "bfifo", "netem")
 """Queue disciplines whose options begin with a structure, not with an attribute."""
@@ -74,37 +76,45 @@ def cable(near: tuple[int, str, bytes], far: tuple[int, str, bytes], far_node: i
     return _message(_LINK, _NEW, body)
 
 
-def up(index: int) -> bytes:
-    """Switch an interface on."""
-    return _message(_LINK, _CHANGE, _interface(index, _UP, _UP))
+def up(index: int, *, multicast: bool = True) -> bytes:
+    """Switch an interface on, as one that has multicast or not."""
+    return _message(_LINK, _CHANGE, _interface(index, _UP, _UP if multicast else _UP | _MULTICAST))
 
 
 def address(index: int, own: str) -> bytes:
     """Give an interface an address."""
-    packed = ipaddress.IPv4Address(own).packed
-    body = struct.pack("=BBBBi", _INET, 32, 0, 0, index)
+    family, packed = _packed(own)
+    body = struct.pack("=BBBBi", family, 8 * len(packed), _NO_DETECTION if family == _INET6 else 0, 0, index)
     return _message(_ADDRESS, _NEW, body + attributes({2: packed, 1: packed}))
 
 
 def neighbour(index: int, who: str, hardware: bytes) -> bytes:
     """Say which hardware address somebody has, for ever."""
-    body = struct.pack("=BxHiHBB", _INET, 0, index, _PERMANENT, 0, 0)
-    return _message(_NEIGHBOUR, _NEW, body + attributes({1: ipaddress.IPv4Address(who).packed, 2: hardware}))
+    family, packed = _packed(who)
+    body = struct.pack("=BxHiHBB", family, 0, index, _PERMANENT, 0, 0)
+    return _message(_NEIGHBOUR, _NEW, body + attributes({1: packed, 2: hardware}))
 
 
 def route(to: str, gateway: str, index: int, source: str | None, mss: int | None) -> bytes:
     """Lead packets to an address over an interface; of a host, with its source address and its MSS."""
-    body = struct.pack("=BBBBBBBBI", _INET, 32, 0, 0, 254, 4, 0, 1, _ONLINK)
+    family, packed = _packed(to)
+    body = struct.pack("=BBBBBBBBI", family, 8 * len(packed), 0, 0, 254, 4, 0, 1, _ONLINK)
     told = attributes(
         {
-            1: ipaddress.IPv4Address(to).packed,
+            1: packed,
             4: index,
-            5: ipaddress.IPv4Address(gateway).packed,
-            7: None if source is None else ipaddress.IPv4Address(source).packed,
+            5: ipaddress.ip_address(gateway).packed,
+            7: None if source is None else ipaddress.ip_address(source).packed,
             8: None if mss is None else attribute(8, mss),
         }
     )
     return _message(_ROUTE, _NEW, body + told)
+
+
+def _packed(text: str) -> tuple[int, bytes]:
+    """The kernel's number of an address's family, and the address as bytes."""
+    address = ipaddress.ip_address(text)
+    return _INET if address.version == 4 else _INET6, address.packed
 
 
 def qdisc(

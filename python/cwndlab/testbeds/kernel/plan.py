@@ -10,20 +10,15 @@ from cwndlab.contract.scenario import Link
 from cwndlab.experiment.scenario.queries import base_rtt_ns, is_datagrams
 from cwndlab.testbeds.kernel import inventory, netlink, qdiscs
 from cwndlab.testbeds.kernel.inventory import Inventory
-from cwndlab.testbeds.live.addresses import flow_keys
+from cwndlab.testbeds.live.addresses import family_of, flow_keys
 from cwndlab.testbeds.live.linux import kernel as linux
 from cwndlab.testbeds.live.linux import tcp_info
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import agents
-from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port, capture_points, lay_out
+from cwndlab.testbeds.netns import ip
+from cwndlab.testbeds.netns.layout import Cable, Layout, Port, capture_points, lay_out
 
-ROUTER = {
-    "net.ipv4.ip_forward": "1",
-    "net.ipv4.conf.all.rp_filter": "0",
-    "net.ipv4.conf.default.rp_filter": "0",
-}
-"""Settings of whatever passes packets on."""
 QUEUE_NS = 10_000_000
 """Time between two looks at a queue where the experiment records none."""
 BOUNDS = ("net.core.rmem_max", "net.core.wmem_max")
@@ -183,8 +178,13 @@ class _Plan:
                 else:
                     yield self._write(host["name"], linux.path(name), value)
         yield from (self._write(None, linux.path(name), value) for name, value in shared.items())
-        for node in (*self._layout.nodes, *self._wires):
-            for name, value in ROUTER.items():
+        v6 = ip.has_v6(known)
+        for node in self._nodes:
+            forwards = node not in self._layout.hosts
+            told = dict(ip.sysctls(self._layout.families(node), v6=v6))
+            if forwards and "ipv4" in self._layout.families(node):
+                told |= {ip.FORWARDING["ipv4"]: "1", **ip.ANY_SOURCE}
+            for name, value in told.items():
                 yield self._write(node, linux.path(name), value)
 
     def _write(self, node: str | None, path: str, text: str) -> dict[str, Any]:
@@ -204,7 +204,12 @@ class _Plan:
                 gso = self._hosts[port.node]["nic"]["tso"] if port.node in self._hosts else False
                 step = {"node": self._nodes[port.node], "interface": port.interface, "gso": gso}
                 yield {"cut": step}
-                yield self._send(port.node, "interface up", netlink.up(self._index[port]))
+                multicast = "ipv6" not in self._layout.families(port.node)
+                up = netlink.up(self._index[port], multicast=multicast)
+                yield self._send(port.node, "interface up", up)
+        for node in (*self._layout.nodes, *self._wires):
+            if "ipv6" in self._layout.families(node):
+                yield self._write(node, linux.path(ip.FORWARDING["ipv6"]), "1")
 
     def _addresses(self) -> Iterator[dict[str, Any]]:
         for node in self._nodes:
@@ -213,21 +218,24 @@ class _Plan:
             yield self._send(host, f"address {own}", netlink.address(netlink.LOOPBACK, own))
         for way in self._ways:
             for port, other in ((way.near, way.far), (way.far, way.near)):
-                message = netlink.neighbour(self._index[port], GATEWAY, self._addresses_of[other])
-                yield self._send(port.node, "neighbour", message)
+                for family in self._layout.families(port.node):
+                    who, hardware = ip.GATEWAYS[family], self._addresses_of[other]
+                    message = netlink.neighbour(self._index[port], who, hardware)
+                    yield self._send(port.node, "neighbour", message)
 
     def _routes(self) -> Iterator[dict[str, Any]]:
         ports = {(port.node, port.interface): index for port, index in self._index.items()}
-        for node, routes in self._layout.routes.items():
+        for node in self._layout.routes:
             source = self._layout.hosts.get(node)
             mss = self._hosts[node]["mss"] if node in self._hosts else None
-            for target, interface in routes.items():
-                to = self._layout.hosts[target]
-                message = netlink.route(to, GATEWAY, ports[node, interface], source, mss)
+            for target, to, interface in self._layout.ways(node):
+                gateway = ip.GATEWAYS[family_of(to)]
+                message = netlink.route(to, gateway, ports[node, interface], source, mss)
                 yield self._send(node, f"route to {target}", message)
         for name in self._wires:
             for target, to in self._layout.hosts.items():
-                message = netlink.route(to, GATEWAY, ports[name, self._along(name, target)], None, None)
+                gateway, index = ip.GATEWAYS[family_of(to)], ports[name, self._along(name, target)]
+                message = netlink.route(to, gateway, index, None, None)
                 yield self._send(name, f"route to {target}", message)
 
     def _towards(self, node: str, target: str) -> str | None:

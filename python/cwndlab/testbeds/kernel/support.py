@@ -32,7 +32,7 @@ def support(kernel: Path | None) -> Support:
         NAME,
         {
             "experiment": EXPERIMENT.union(NetnsKeys.known_keys(), ["loggers"]),
-            "host": keys("stack cc sndbuf rcvbuf mss ecn hz sysctl nic count"),
+            "host": keys("stack cc sndbuf rcvbuf mss family ecn hz sysctl nic count"),
             "nic": keys("tx_queue tso gro"),
             **PATH,
         },

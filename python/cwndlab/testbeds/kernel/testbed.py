@@ -27,9 +27,11 @@ from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.summary import collection, summary
 from cwndlab.testbeds.live.summary.summary import Observed
 from cwndlab.testbeds.live.traffic import clock
+from cwndlab.testbeds.netns import ip
 from cwndlab.testbeds.netns.layout import capture_points
 from cwndlab.testbeds.tables import SCHEMAS
 
+LACKS = "this kernel was built without IPv6 (cwndlab kernel build TREE makes one with it)"
 PACKETS = "samples-packets"
 """File of the rows that packets make."""
 
@@ -141,6 +143,7 @@ def _with_room(taps: dict[str, Any], boot: Callable[[], dict[str, bytes]]) -> tu
 
 
 def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iterator[str]:
+    yield from ip.troubles(scenario, LACKS, v6=ip.has_v6(has.kernel.sysctls))
     for host in (host for host in scenario["hosts"] if host["hz"] != hz):
         build = f"cwndlab kernel build TREE --hz {host['hz']}"
         yield f"host {host['name']}: hz {host['hz']}, and this kernel was built with {hz} ({build})"

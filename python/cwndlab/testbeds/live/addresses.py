@@ -10,10 +10,15 @@ from cwndlab.testbeds.live import user_programs
 
 SERVER_PORT = 5201
 """Port of the first flow that a host accepts; the next ones follow (iperf3's own default)."""
-HEADERS = {"tcp": 52, "udp": 28}
-"""Size of a packet besides payload, in bytes, by protocol that rules count: an IPv4 header, and a TCP header
-with a timestamp option (RFC 7323) or a UDP header. ICMP is not among them: the idle ping must not count.
+HEADERS = {"tcp": 32, "udp": 8}
+"""Bytes of a packet between its IP header and its payload, by protocol that rules count: a TCP header with a
+timestamp option (RFC 7323), or a UDP header. ICMP is not among them: the idle ping must not count.
 """
+
+
+def family_of(address: str) -> str:
+    """The IP version of an address, as the experiment file calls it."""
+    return "ipv6" if ":" in address else "ipv4"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import json
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Flow
+from cwndlab.experiment.scenario.queries import sender_ip
 from cwndlab.testbeds import programs
 from cwndlab.testbeds.live import user_programs
 from cwndlab.testbeds.live.scenario import LiveScenario
@@ -25,7 +26,7 @@ def check_flows(scenario: LiveScenario) -> None:
                 programs.need(words[0], f"flow {flow['name']}")
         if tool in tools.PROGRAMS:
             programs.need(tools.PROGRAMS[tool], f"flow {flow['name']}")
-            reason = tools.refusal(tool, flow)
+            reason = tools.refusal(tool, flow, sender_ip(scenario, flow))
             if reason is not None:
                 raise ValueError(f"flow {flow['name']}: {reason}")
         check_own(scenario, flow)

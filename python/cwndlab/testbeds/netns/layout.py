@@ -2,20 +2,16 @@
 nothing.
 """
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cwndlab.contract.scenario import Link, Scenario
-from cwndlab.experiment.scenario.queries import CLIENT_PORT
+from cwndlab.experiment.scenario.queries import CLIENT_PORT, ip_of
 from cwndlab.experiment.scenario.topology import Routes
 from cwndlab.testbeds.live import addresses
-from cwndlab.testbeds.live.addresses import Addresses
-
-GATEWAY = "169.254.0.1"
-"""Address by which every node calls whoever is at the other end of any of its interfaces (RFC 3927: of this
-link only).
-"""
+from cwndlab.testbeds.live.addresses import Addresses, family_of
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,17 @@ class Layout(Addresses):
     routes: dict[str, dict[str, str]]
     """Interface that leads to each host, by node."""
 
+    def families(self, node: str) -> tuple[str, ...]:
+        """IP versions of the packets that a node has: a host's own, elsewhere those of all hosts."""
+        own = [self.hosts[node]] if node in self.hosts else self.hosts.values()
+        return tuple(sorted({family_of(address) for address in own}))
+
+    def ways(self, node: str) -> list[tuple[str, str, str]]:
+        """The routes of a node to hosts of its IP versions: host, its address, and the interface."""
+        known = self.families(node)
+        each = ((target, self.hosts[target], interface) for target, interface in self.routes[node].items())
+        return [way for way in each if family_of(way[1]) in known]
+
     def interfaces(self, node: str) -> list[tuple[Port, int]]:
         """A node's interfaces with their MTU."""
         ports = [(port, cable.mtu) for cable in self.cables for port in (cable.near, cable.far)]
@@ -64,11 +71,18 @@ def lay_out(scenario: Scenario) -> Layout:
     names = [host["name"] for host in scenario["hosts"]]
     if len(names) > 0xFFFF or len(scenario["flows"]) > 0xFFFF - CLIENT_PORT:
         raise ValueError("too many hosts or flows for one machine")
-    hosts = {name: f"10.{number >> 8}.{number & 255}.1" for number, name in enumerate(names)}
+    hosts = {host["name"]: _address(number, ip_of(host)) for number, host in enumerate(scenario["hosts"])}
     cables = _cables(scenario["links"])
     nodes = tuple(node["name"] for node in scenario["nodes"])
     routes = _routes(scenario, cables, [*names, *nodes], names)
     return Layout(hosts, addresses.sockets(scenario, hosts), nodes, cables, routes)
+
+
+def _address(number: int, family: str) -> str:
+    """The address of a host, as testbed sim has it in captures."""
+    if family == "ipv6":
+        return str(ipaddress.IPv6Address(0xFD00 << 112 | number << 16 | 1))
+    return f"10.{number >> 8}.{number & 255}.1"
 
 
 def _cables(links: list[Link]) -> tuple[Cable, ...]:

@@ -11,7 +11,7 @@ from cwndlab.testbeds.live.linux import kernel as linux
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
-from cwndlab.testbeds.netns import namespaces
+from cwndlab.testbeds.netns import ip, namespaces
 
 
 def trouble() -> str | None:
@@ -52,6 +52,12 @@ def known() -> Catalogue:
 def system() -> Linux:
     """System of the hosts on this machine."""
     return Linux(kernel())
+
+
+@functools.cache
+def has_v6() -> bool:
+    """Whether this kernel has IPv6."""
+    return ip.has_v6(kernel().sysctls)
 
 
 def _lacking() -> str | None:

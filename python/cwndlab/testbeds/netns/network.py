@@ -1,5 +1,6 @@
 """Makes the namespaces of a run and what connects them: interfaces, addresses, routes, as its layout says."""
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +11,10 @@ from pyroute2 import IPRoute
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Host, Scenario
+from cwndlab.testbeds.live.addresses import family_of
 from cwndlab.testbeds.live.linux import kernel
-from cwndlab.testbeds.netns.layout import GATEWAY, Cable, Layout, Port
+from cwndlab.testbeds.netns import ip, machine
+from cwndlab.testbeds.netns.layout import Cable, Layout, Port
 from cwndlab.testbeds.netns.namespaces import NAMESPACES, Owner, inside
 
 _T = TypeVar("_T")
@@ -20,16 +23,7 @@ _ONLINK = 4
 """RTNH_F_ONLINK (linux/rtnetlink.h): a gateway that no address of the interface covers."""
 _LO = 1
 """Index of `lo` in every namespace."""
-
-EVERYWHERE = {
-    "net.ipv6.conf.all.disable_ipv6": "1",
-    "net.ipv6.conf.default.disable_ipv6": "1",
-    "net.ipv4.conf.all.rp_filter": "0",
-    "net.ipv4.conf.default.rp_filter": "0",
-}
-"""Sysctls of every namespace: no packets that nobody asked for, and routes that differ by direction."""
-NODE = {"net.ipv4.ip_forward": "1"}
-"""Sysctls of routers and switches."""
+_NUMBERS = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 
 
 @dataclass(frozen=True)
@@ -54,10 +48,13 @@ def make(owner: Owner, layout: Layout, *, own_emulator: bool) -> Network:
     """
     names = {node: owner.create(node) for node in (*layout.hosts, *layout.nodes)}
     network = Network(names, owner.create("path") if own_emulator else None)
+    v6 = machine.has_v6()
     for node, name in names.items():
-        inside(name, partial(_set, {**EVERYWHERE, **({} if node in layout.hosts else NODE)}))
+        told = ip.sysctls(layout.families(node), v6=v6)
+        inside(name, partial(_set, {**ip.ANY_SOURCE, **told}))
     if network.emulator is not None:
-        inside(network.emulator, partial(_set, EVERYWHERE))
+        told = ip.sysctls((), v6=v6)
+        inside(network.emulator, partial(_set, {**ip.ANY_SOURCE, **told}))
     return network
 
 
@@ -65,6 +62,9 @@ def connect(network: Network, layout: Layout, scenario: Scenario) -> None:
     """Make everything but what carries the packets between the ends of cables."""
     for number, cable in enumerate(layout.cables):
         _connect(network, number, cable)
+    for node in layout.nodes:
+        told = {ip.FORWARDING[family]: "1" for family in layout.families(node)}
+        inside(network.namespaces[node], partial(_set, told))
     hosts = {host["name"]: host for host in scenario["hosts"]}
     for node in network.namespaces:
         _address(network, layout, node, hosts.get(node))
@@ -75,8 +75,8 @@ def netlink(namespace: str, work: Callable[[Any], _T]) -> _T:
     """Call `work` with a netlink socket in a namespace."""
 
     def connected() -> _T:
-        with IPRoute() as socket:
-            return work(socket)
+        with IPRoute() as opened:
+            return work(opened)
 
     return inside(namespace, connected)
 
@@ -99,9 +99,9 @@ def _switch_offloads_off(network: Network, layout: Layout) -> None:
 def _connect(network: Network, number: int, cable: Cable) -> None:
     if network.emulator is None:
         _pair(network, cable.near, cable.far.interface, network.namespaces[cable.far.node], cable.mtu)
-        return
-    for side, port in (("a", cable.near), ("b", cable.far)):
-        _pair(network, port, emulated_end(number, side), network.emulator, cable.mtu)
+    else:
+        for side, port in (("a", cable.near), ("b", cable.far)):
+            _pair(network, port, emulated_end(number, side), network.emulator, cable.mtu)
 
 
 def _pair(network: Network, port: Port, peer: str, peer_namespace: str, mtu: int) -> None:
@@ -110,10 +110,14 @@ def _pair(network: Network, port: Port, peer: str, peer_namespace: str, mtu: int
 
         def add(ours: Any) -> None:
             ours.link("add", ifname=port.interface, kind="veth", mtu=mtu, peer=other)
-            ours.link("set", index=_index(ours, port.interface), state="up")
+            ours.link("set", index=_index(ours, port.interface), flags=ip.UP, change=ip.UP | ip.MULTICAST)
 
         netlink(network.namespaces[port.node], add)
-    netlink(peer_namespace, lambda theirs: theirs.link("set", index=_index(theirs, peer), state="up"))
+
+    def switch_on(theirs: Any) -> None:
+        theirs.link("set", index=_index(theirs, peer), flags=ip.UP, change=ip.UP | ip.MULTICAST)
+
+    netlink(peer_namespace, switch_on)
 
 
 def _address(network: Network, layout: Layout, node: str, host: Host | None) -> None:
@@ -130,19 +134,36 @@ def _address(network: Network, layout: Layout, node: str, host: Host | None) -> 
     def configure(ours: Any) -> None:
         ours.link("set", index=_LO, state="up")
         if own is not None:
-            ours.addr("add", index=_LO, address=own, prefixlen=32)
+            family = family_of(own)
+            ours.addr(
+                "add",
+                index=_LO,
+                address=own,
+                prefixlen=ip.PREFIXES[family],
+                family=_NUMBERS[family],
+                flags=ip.NO_DETECTION[family],
+            )
         indices = {interface: _index(ours, interface) for interface in neighbours}
         for interface, address in neighbours.items():
-            ours.neigh("add", dst=GATEWAY, lladdr=address, ifindex=indices[interface], state="permanent")
-        for target, interface in layout.routes[node].items():
-            more: dict[str, Any] = {}
+            for family in layout.families(node):
+                ours.neigh(
+                    "add",
+                    family=_NUMBERS[family],
+                    dst=ip.GATEWAYS[family],
+                    lladdr=address,
+                    ifindex=indices[interface],
+                    state="permanent",
+                )
+        for _, to, interface in layout.ways(node):
+            family, more = family_of(to), dict[str, Any]()
             if own is not None and host is not None:
                 more = {"prefsrc": own, "metrics": {"attrs": [["RTAX_ADVMSS", host["mss"]]]}}
             ours.route(
                 "add",
-                dst=f"{layout.hosts[target]}/32",
+                family=_NUMBERS[family],
+                dst=f"{to}/{ip.PREFIXES[family]}",
                 oif=indices[interface],
-                gateway=GATEWAY,
+                gateway=ip.GATEWAYS[family],
                 flags=_ONLINK,
                 **more,
             )
@@ -158,6 +179,6 @@ def _hardware_address(network: Network, port: Port) -> str:
     return netlink(network.namespaces[port.node], ask)
 
 
-def _index(socket: Any, interface: str) -> int:
-    (index,) = socket.link_lookup(ifname=interface)
+def _index(opened: Any, interface: str) -> int:
+    (index,) = opened.link_lookup(ifname=interface)
     return int(index)

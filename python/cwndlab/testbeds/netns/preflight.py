@@ -9,8 +9,10 @@ from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import rules, tcp_probe
 from cwndlab.testbeds.live.linux.this_machine import ThisMachine
 from cwndlab.testbeds.live.scenario import LiveScenario
-from cwndlab.testbeds.netns import kernel_path, machine, namespaces
+from cwndlab.testbeds.netns import ip, kernel_path, machine, namespaces
 from cwndlab.testbeds.netns.layout import lay_out
+
+LACKS = "this machine's kernel has no IPv6 (built without, or started with ipv6.disable=1)"
 
 
 def troubles(scenario: LiveScenario) -> Iterator[str]:
@@ -21,6 +23,7 @@ def troubles(scenario: LiveScenario) -> Iterator[str]:
         checks.append(partial(rules.check, host, layout, try_out))
         checks.append(partial(_sysctls, host, scenario["flows"]))
     checks.append(partial(preflight.check_flows, scenario))
+    yield from ip.troubles(scenario, LACKS, v6=machine.has_v6())
     for check in checks:
         try:
             check()

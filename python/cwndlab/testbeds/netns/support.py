@@ -32,7 +32,7 @@ SUPPORT = Support(
     SECTION,
     {
         "experiment": EXPERIMENT.union(NetnsKeys.known_keys(), ["loggers"]),
-        "host": keys("stack cc sndbuf rcvbuf mss ecn sysctl nic egress ingress count"),
+        "host": keys("stack cc sndbuf rcvbuf mss family ecn sysctl nic egress ingress count"),
         "nic": keys("rate tx_queue tso gro coalesce"),
         "coalesce": keys("gro_flush_timeout napi_defer_hard_irqs"),
         **PATH,

@@ -19,7 +19,6 @@ SUPPORT = Support(
             " count"
         ),
         **PATH,
-        "network": PATH["network"].union(["family"]),
     },
     only_off={},
     catalogue=catalogue,

@@ -63,7 +63,7 @@ class SshLab:
         self._made_by: dict[str, str] = {}
         self._path: MadeLinks | None = None
         self._limit_s = scenario["duration_ns"] / 1e9 + SET_UP_S
-        own = {host: site.file.hosts[host].address for host in hosts}
+        own = site.addresses(scenario)
         self.addresses = Addresses(own, addresses.sockets(scenario, own))
 
     @property

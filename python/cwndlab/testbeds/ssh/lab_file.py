@@ -14,6 +14,7 @@ from cwndlab.experiment.schema.leaves import Name, Word, leaf, word
 from cwndlab.experiment.schema.section import Section, about, required
 from cwndlab.experiment.units import BadValue
 from cwndlab.testbeds.live import user_programs
+from cwndlab.testbeds.live.addresses import family_of
 from cwndlab.testbeds.live.user_programs import Around, Command, Logger, Program
 
 PORT = 22
@@ -36,9 +37,20 @@ def _target(text: str) -> str:
 
 def _address(text: str) -> str:
     try:
-        return str(ipaddress.IPv4Address(text))
+        found = ipaddress.ip_address(text)
     except ValueError:
-        raise BadValue(shown(text) if text else "nothing", "an IPv4 address such as 10.0.1.1") from None
+        expected = "an IPv4 or IPv6 address such as 10.0.1.1 or fd00:1::1"
+        raise BadValue(shown(text) if text else "nothing", expected) from None
+    if isinstance(found, ipaddress.IPv6Address) and (found.is_link_local or found.ipv4_mapped):
+        raise BadValue(shown(text), "an address that is not of one link alone, nor of IPv4 within IPv6")
+    return str(found)
+
+
+def _address6(text: str) -> str:
+    found = _address(text)
+    if family_of(found) != "ipv6":
+        raise BadValue(shown(text), "an IPv6 address such as fd00:1::1")
+    return found
 
 
 def _interface(text: str) -> str:
@@ -58,7 +70,8 @@ def _string(parse: Any, what: str) -> Any:
 
 
 Target = Annotated[str, *_string(_target, "USER@ADDRESS:PORT, as ssh takes it")]
-Address = Annotated[str, *_string(_address, "an IPv4 address")]
+Address = Annotated[str, *_string(_address, "an IPv4 or IPv6 address")]
+Address6 = Annotated[str, *_string(_address6, "an IPv6 address")]
 Interface = Annotated[str, *_string(_interface, "the name of an interface")]
 Text = Annotated[str, *_string(_text, "some words")]
 
@@ -82,7 +95,14 @@ class Host(Machine):
 
     section = "host"
     address: Address = required("its address on the test network")
+    address6: Address6 | None = about("its IPv6 address there, where `address` is of IPv4")
     interface: Interface | None = about("its interface on the test network [the one that has the address]")
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Addresses of the host by IP version."""
+        found = {family_of(self.address): self.address}
+        return found if self.address6 is None else {**found, "ipv6": self.address6}
 
 
 class Router(Machine):
@@ -200,7 +220,7 @@ hosts:
     # key: ~/.ssh/id_ed25519    # unless ssh-agent or the usual files have it
     # jump: me@gateway.example  # a machine in between
     # become: sudo              # sudo, doas or none
-    address: 10.0.1.1           # on the test network
+    address: 10.0.1.1           # on the test network; address6: fd00:1::1 for family: ipv6
     interface: eth1
     # setup: [ip link set eth1 txqueuelen 1000]       # before the first run; teardown: after the last
     # before_run: [sysctl -w net.ipv4.route.flush=1]  # before each run; after_run: after each

@@ -25,7 +25,7 @@ def support(lab: Path | None) -> Support:
         NAME,
         {
             "experiment": EXPERIMENT.union(["loggers"]),
-            "host": keys("stack cc sndbuf rcvbuf ecn sysctl nic egress ingress"),
+            "host": keys("stack cc sndbuf rcvbuf family ecn sysctl nic egress ingress"),
             "nic": keys("tso gro lro"),
             **PATH,
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cwndlab.contract.scenario import Host
+from cwndlab.experiment.scenario.queries import IP_HEADERS
 from cwndlab.testbeds.live.addresses import HEADERS, Addresses, ports
 from cwndlab.testbeds.live.freebsd import commands
 from cwndlab.testbeds.live.freebsd.commands import Change
@@ -52,7 +53,7 @@ def changes(reach: ByShell, host: Host, addresses: Addresses) -> Iterator[Change
         source = [] if stage["sport"] is None else [str(stage["sport"])]
         asked = ports(host, stage, addresses)
         target = [",".join(map(str, asked))] if asked else []
-        least = stage["min_payload"] + headers
+        least = stage["min_payload"] + headers + IP_HEADERS["ipv4"]
         length = ["iplen", f"{least}-{LONGEST}"] if stage["min_payload"] else []
         to = addresses.hosts[host["name"]]
         words = [protocol, "from", "any", *source, "to", to, *target, "in", *length]

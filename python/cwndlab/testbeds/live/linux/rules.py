@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Host
-from cwndlab.testbeds.live.addresses import HEADERS, Addresses, ports
+from cwndlab.experiment.scenario.queries import IP_HEADERS
+from cwndlab.testbeds.live.addresses import HEADERS, Addresses, family_of, ports
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux.trial import Trials
 from cwndlab.testbeds.live.shell import unless_gone
@@ -18,6 +19,10 @@ TRIAL = "rules of nft"
 """Name of the trial of a host's rules."""
 TABLE = "cwndlab"
 """The rules' table."""
+_MATCHES = {"ipv4": ("ip", "ip protocol", IP_HEADERS["ipv4"]), "ipv6": ("ip6", "meta l4proto", 0)}
+"""Words of nft for a packet of an IP version and for its protocol, and the bytes of the IP header that its
+length counts: of IPv6 none (RFC 8200 section 3).
+"""
 _COUNTS = 1 << 31
 """Modulus of a counter that is not to come round."""
 
@@ -71,24 +76,26 @@ def script(host: Host, addresses: Addresses) -> str:
     if not chosen:
         return ""
     payload = max(stage["min_payload"], loss["min_payload"] if loss["kind"] == "nth" else 0)
-    counted = []
+    counted, own = [], addresses.hosts[host["name"]]
+    ip, named, before = _MATCHES[family_of(own)]
     for protocol, headers in HEADERS.items():
-        to = f"ip daddr {addresses.hosts[host['name']]} ip protocol {protocol}"
+        to = f"{ip} daddr {own} {named} {protocol}"
         matches = [to, *_ports(protocol, host, stage, addresses)]
-        matches += [f"ip length >= {payload + headers}"] if payload else []
+        matches += [f"{ip} length >= {payload + headers + before}"] if payload else []
         counted.append(" ".join([*matches, "jump chosen"]))
     # One counter for both protocols.
     drop = f"chain chosen {{\n{chosen} counter drop\n}}"
     chain = "\n".join(["chain input {", "type filter hook input priority 0", *counted, "}"])
-    return f"table ip {TABLE} {{\n{drop}\n{chain}\n}}\n"
+    return f"table {ip} {TABLE} {{\n{drop}\n{chain}\n}}\n"
 
 
 def load(reach: Reach, text: str) -> None:
     """Put rules into a host; raises OSError with nft's own words."""
     try:
         nft = reach.program("nft", "ingress.after_gro")
-        look = f"{shlex.quote(nft)} list table ip {TABLE}"
-        undo = unless_gone([nft, "delete", "table", "ip", TABLE], look)
+        family = text.split()[1]
+        look = f"{shlex.quote(nft)} list table {family} {TABLE}"
+        undo = unless_gone([nft, "delete", "table", family, TABLE], look)
         reach.run([nft, "-f", "-"], text, undo=undo)
     except OSError as error:
         raise OSError(f"nft: {error}") from None

@@ -63,8 +63,8 @@ while [ -d $2 ] && ! rmdir $2; do sleep 1; done
 then on. It is where the process is that began all this: what is in a namespace of a run ends with the run."""
 
 _EVENT = (
-    r" (?<time>\d+\.\d+): tcp_probe: (?:family=\w+ )?src=(?<source>[0-9.]+):(?<local_port>\d+)"
-    r" dest=(?<target>[0-9.]+):(?<remote_port>\d+) .*?snd_nxt=0x(?<next>[0-9a-f]+)"
+    r" (?<time>\d+\.\d+): tcp_probe: (?:family=\w+ )?src=\[?(?<source>[0-9a-f.:]+?)\]?:(?<local_port>\d+)"
+    r" dest=\[?(?<target>[0-9a-f.:]+?)\]?:(?<remote_port>\d+) .*?snd_nxt=0x(?<next>[0-9a-f]+)"
     r" snd_una=0x(?<first>[0-9a-f]+) snd_cwnd=(?<cwnd>\d+) ssthresh=(?<ssthresh>\d+) snd_wnd=(?<window>\d+)"
     r" srtt=(?<srtt>\d+)(?:.* sock_cookie=(?<cookie>[0-9a-f]+))?"
 )

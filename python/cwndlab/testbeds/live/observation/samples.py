@@ -2,18 +2,22 @@
 them.
 """
 
+from collections.abc import Mapping
+
 import polars as pl
 import pyarrow as pa
 
 from cwndlab.testbeds.tables import SCHEMAS
 
 
-def split(senders: pa.Table, receivers: pa.Table, headers: int) -> dict[str, list[pa.RecordBatch]]:
+def split(
+    senders: pa.Table, receivers: pa.Table, headers: Mapping[str, int]
+) -> dict[str, list[pa.RecordBatch]]:
     """The senders' rows as the tables that are stored: `tcp` as every testbed has it, `tcp_info` with the
     rest.
 
     What only the receiving host knows is from its newest row. It counts segments that arrive, not their
-    bytes: each has as much payload as the connection's have on average, and `headers` bytes besides.
+    bytes: each has as much payload as the connection's have on average, and its flow's `headers` besides.
     """
     if not senders.num_rows:
         return {}
@@ -26,7 +30,7 @@ def split(senders: pa.Table, receivers: pa.Table, headers: int) -> dict[str, lis
     return {"tcp": tcp.to_batches(), "tcp_info": more.to_batches()}
 
 
-def _of_receivers(senders: pl.DataFrame, receivers: pl.DataFrame, headers: int) -> pl.DataFrame:
+def _of_receivers(senders: pl.DataFrame, receivers: pl.DataFrame, headers: Mapping[str, int]) -> pl.DataFrame:
     """Join to each row of the senders what had arrived, and the receiving host's window and buffer."""
     ends = ["flow", "local_port", "remote_port"]
     flow = pl.col("flow").cast(pl.String)
@@ -46,7 +50,8 @@ def _of_receivers(senders: pl.DataFrame, receivers: pl.DataFrame, headers: int) 
         .join_asof(there, on="t_ns", by=ends, strategy="backward", check_sortedness=False)
         .sort("index")
     )
-    arrived = (pl.col("received_segments") * (pl.col("payload").fill_nan(0) + headers)).round()
+    besides = pl.col("flow").replace_strict(headers, return_dtype=pl.Int64)
+    arrived = (pl.col("received_segments") * (pl.col("payload").fill_nan(0) + besides)).round()
     return joined.select(
         arrived.cast(pl.UInt64).alias("arrived_bytes"), "receive_window_bytes", "receive_buffer_bytes"
     )

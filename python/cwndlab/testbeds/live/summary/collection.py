@@ -24,7 +24,8 @@ def write(
     scenario = observed.scenario
     wanted = scenario["live"]["loggers"]
     if scenario["record"]["tcp"]["kind"] != "off" and "tcp_info" in wanted:
-        for table, batches in samples.split(*rows, summary.headers(scenario)).items():
+        headers = {flow["name"]: summary.headers(scenario, flow) for flow in scenario["flows"]}
+        for table, batches in samples.split(*rows, headers).items():
             for batch in batches:
                 writer.rows(table, batch)
     _write_path(writer, run_id, observed)

@@ -27,14 +27,14 @@ from cwndlab.contract.summary import (
     Summary,
     Times,
 )
-from cwndlab.experiment.scenario.queries import app_of, is_datagrams
+from cwndlab.experiment.scenario.queries import app_of, ip_header, is_datagrams
 from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.summary import limits
 from cwndlab.testbeds.tables import SCHEMAS
 
-HEADERS = 52
-"""Bytes of an IPv4 and a TCP header with a timestamp option (RFC 7323)."""
+TCP_HEADER = 32
+"""Bytes of a TCP header with a timestamp option (RFC 7323)."""
 SECOND = 10**9
 
 GONE_INTERVALS = 5
@@ -142,10 +142,10 @@ def opening_skew_ns(observed: Observed) -> dict[str, int]:
     return skews
 
 
-def headers(scenario: Scenario) -> int:
-    """Bytes that a data packet has besides its payload, with the bottleneck's overhead."""
+def headers(scenario: Scenario, flow: Flow) -> int:
+    """Bytes that a data packet of a flow has besides its payload, with the bottleneck's overhead."""
     overheads: list[int] = [link["overhead"] for link in scenario["links"] if link["bottleneck"]]
-    return HEADERS + max(overheads, default=0)
+    return ip_header(scenario, flow) + TCP_HEADER + max(overheads, default=0)
 
 
 class _Flow:
@@ -431,7 +431,8 @@ class _Flow:
 
     def _limited_ns(self) -> Limited:
         scenario = self._observed.scenario
-        return limits.limited(self._sent, scenario, self._name, self._active_ns(), headers(scenario))
+        header = headers(scenario, self._flow)
+        return limits.limited(self._sent, scenario, self._name, self._active_ns(), header)
 
     def _buffer(self, rows: pl.DataFrame, column: str) -> SocketBuffer | None:
         """A socket's buffer at the end; what holds it the kernel does not tell."""
@@ -462,7 +463,7 @@ class _Flow:
         if self._is_stream or not self._sent.height or _unknown(self._sent, "delivered_bytes"):
             return None
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
-        return payload + -(-payload // max(sizes)) * headers(self._observed.scenario)
+        return payload + -(-payload // max(sizes)) * headers(self._observed.scenario, self._flow)
 
     def _counts_own_drops(self) -> bool:
         """Whether the ends of a stream know of drops what the path does not: it knows no flows, or a rule

@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Flow
+from cwndlab.testbeds.live.addresses import family_of
 
 LOAD_TOOL = "loadlatency"
 """Name of the program that carries out loadlatency scenarios: the engine of cwndlab's own tool (`load`)."""
 PROGRAMS = {"iperf3": "iperf3", "iperf2": "iperf"}
 """The program of each tool that is not part of this project."""
+
+_VERSION = {"ipv4": "-4", "ipv6": "-6"}
+"""iperf3's option for an IP version (iperf3(1))."""
 
 SUFFIX = {"iperf3": "json", "iperf2": "txt", "command": "txt"}
 """Suffix of the file of a tool's reports."""
@@ -29,11 +33,15 @@ AFTER_S = 5
 """Seconds that a tool is told to go on beyond the end, when it is interrupted."""
 
 
-def refusal(tool: str, flow: Flow) -> str | None:
+def refusal(tool: str, flow: Flow, family: str = "ipv4") -> str | None:
     """Reason why a tool cannot carry out a flow of the Scenario. None where it can."""
     app = flow["app"]
     if app["kind"] != "bulk":
         return f"{tool} carries out bulk transfers; app {app['kind']} needs our own sender"
+    if tool == "iperf2" and family == "ipv6":
+        return (
+            "iperf 2 takes no port of its own with IPv6, by which its flow would be known; use iperf3 or own"
+        )
     if tool == "iperf3" and flow["sndbuf"] != flow["rcvbuf"]:
         return "iperf3 sets the buffers of both ends alike (-w); give both the same size, or use tool: own"
     if _block(app) is None:
@@ -79,7 +87,17 @@ def client(tool: str, task: Mapping[str, Any], report_ns: int) -> list[str]:
     if tool == "iperf3":
         window = ["-w", str(task["sndbuf"])] if task["sndbuf"] is not None else []
         return [
-            *("iperf3", "-4", "-J", "-c", task["target"], "-p", port, "-B", task["source"]),
+            *(
+                "iperf3",
+                _VERSION[family_of(task["target"])],
+                "-J",
+                "-c",
+                task["target"],
+                "-p",
+                port,
+                "-B",
+                task["source"],
+            ),
             *(
                 "--cport",
                 str(task["source_port"]),
@@ -104,6 +122,7 @@ def server(tool: str, task: Mapping[str, Any], report_ns: int) -> list[str]:
     """The command of a flow's receiver."""
     port, report = str(task["target_port"]), f"{report_ns / 1e9:.3f}"
     if tool == "iperf3":
-        return ["iperf3", "-4", "-J", "-s", "-1", "-p", port, "-B", task["target"], "-i", report]
+        version = _VERSION[family_of(task["target"])]
+        return ["iperf3", version, "-J", "-s", "-1", "-p", port, "-B", task["target"], "-i", report]
     window = ["-w", str(task["rcvbuf"])] if task["rcvbuf"] is not None else []
     return ["iperf", "-s", "-p", port, "-B", task["target"], "-i", report, "-f", "k", *window]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cwndlab.errors import CwndlabError
+from cwndlab.testbeds.live.addresses import family_of
 from cwndlab.testbeds.ssh.machines import scripts, site
 from cwndlab.testbeds.ssh.machines.connection import ANSWER_ERRORS, LostError, one_line_of
 from cwndlab.testbeds.ssh.machines.machine import Machine
@@ -151,12 +152,19 @@ def _network(there: Site, name: str, reached: list[str]) -> Iterator[Found]:
         interface = machine.interface()
     except OSError:
         return  # which was said
-    if machine.connection.remote_address == hosts[name].address:
+    if machine.connection.remote_address in hosts[name].addresses.values():
         yield name, "control", False, "its ssh address is that of the test network"
-    others = {other: each.address for other, each in hosts.items() if other != name}
+    own = hosts[name].addresses
+    others = {
+        f"{other}{'' if address == each.address else ' by IPv6'}": address
+        for other, each in hosts.items()
+        for family, address in each.addresses.items()
+        if other != name and family in own
+    }
     for other, address in others.items():
         try:
-            route = machine.shell(f"ip -o route get {address} 2>/dev/null || route -n get {address}\n")
+            inet6 = "-inet6 " if family_of(address) == "ipv6" else ""
+            route = machine.shell(f"ip -o route get {address} 2>/dev/null || route -n get {inet6}{address}\n")
             pings = machine.shell(PING, "3", "0.2", address)
         except OSError as error:
             yield name, f"to {other}", False, str(error)

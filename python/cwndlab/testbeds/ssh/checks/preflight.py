@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 from cwndlab.contract.scenario import Egress, Flow, Host, Link, Scenario
-from cwndlab.experiment.scenario.queries import base_rtt_ns
+from cwndlab.experiment.scenario.queries import base_rtt_ns, ip_of, sender_ip
 from cwndlab.testbeds.live import addresses, preflight, user_programs
-from cwndlab.testbeds.live.addresses import Addresses
+from cwndlab.testbeds.live.addresses import Addresses, family_of
 from cwndlab.testbeds.live.freebsd import rules as freebsd_rules
 from cwndlab.testbeds.live.freebsd.shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
@@ -57,8 +58,27 @@ def troubles(scenario: LiveScenario, site: Site, values: RunValues) -> Iterator[
         for place in log["hosts"]:
             if place in site.file.hosts:
                 yield from _program(site, place, log["command"][0], f"logger {name}")
-    if not missing:
+    without = list(_addresses(scenario, site))
+    yield from without
+    if not missing and not without:
         yield from round_trips(scenario, site)
+
+
+def _addresses(scenario: LiveScenario, site: Site) -> Iterator[str]:
+    """Yield the reasons why hosts cannot have packets of their IP version, a line each."""
+    own = site.addresses(scenario)
+    for host in (host for host in scenario["hosts"] if host["name"] in site.file.hosts):
+        name, family = host["name"], ip_of(host)
+        if name not in own:
+            told = "address6: fd00:1::1, say" if family == "ipv6" else "address: 10.0.1.1, say"
+            yield f"{site.path}: host {name} has no address of {family} ({told})"
+        elif family == "ipv6" and not site.driven()[name].asks_sockets:
+            yield f"host {name}: SIFTR of FreeBSD logs connections of IPv4 alone; family: ipv4"
+        elif family == "ipv6":
+            try:
+                site.machines[name].interface_of(own[name])
+            except OSError as error:
+                yield str(error)
 
 
 def _machines(scenario: LiveScenario, site: Site) -> Iterator[str]:
@@ -98,11 +118,12 @@ def round_trips(scenario: LiveScenario, site: Site) -> Iterator[str]:
         {**link, "delay_ns": 0} if link["name"] in made else link for link in scenario["links"]
     ]
     hosts = [{**host, "egress": None} for host in scenario["hosts"]]
-    real = cast(Scenario, {**scenario, "links": links, "hosts": hosts})
+    real, own = cast(Scenario, {**scenario, "links": links, "hosts": hosts}), site.addresses(scenario)
     for from_, to in dict.fromkeys((flow["from"], flow["to"]) for flow in scenario["flows"]):
-        told, found = base_rtt_ns(real, from_, to), site.round_trip_ns(from_, to)
+        address = own[to]
+        told, found = base_rtt_ns(real, from_, to), site.round_trip_ns(from_, to, family_of(address))
         if found is None:
-            yield f"{from_}: {to} does not answer a ping of {site.file.hosts[to].address}"
+            yield f"{from_}: {to} does not answer a ping of {address}"
         elif differs(found, told):
             without = ", apart from links that machines make" if made else ""
             yield (
@@ -134,7 +155,7 @@ def _flows(scenario: LiveScenario, site: Site) -> Iterator[str]:
             except ValueError as error:
                 yield str(error)
             continue
-        reason = tools.refusal(tool, flow)
+        reason = tools.refusal(tool, flow, sender_ip(scenario, flow))
         if reason is not None:
             yield f"flow {name}: {reason}"
         for end in (flow["from"], flow["to"]):
@@ -238,7 +259,8 @@ def _links(scenario: LiveScenario, site: Site) -> Iterator[str]:
             own = machine == site.file.emulating
             yield from _emulator(machine, links[name], site) if own else _kernel(machine, links[name], site)
             shown = driven.reach.interfaces()
-            refusal = emulator.refusal if own else driven.links.refusal
+            used = emulator.families(scenario)
+            refusal = partial(emulator.refusal, used=used) if own else driven.links.refusal
             if interface not in shown:
                 yield f"{machine}: has no interface {interface}; {', '.join(shown)}"
             elif (reason := refusal(driven.reach, interface)) is not None:
@@ -278,8 +300,8 @@ def _trials(scenario: LiveScenario, site: Site) -> Iterator[tuple[str, str, Tria
             with suppress(ValueError):
                 site.program(name, "tc", f"host {name}: egress")
                 yield name, "egress", tc.egress_trials(name, told)
-    if all(host["name"] in site.file.hosts for host in scenario["hosts"]):
-        own = {host["name"]: site.file.hosts[host["name"]].address for host in scenario["hosts"]}
+    own = site.addresses(scenario)
+    if len(own) == len(scenario["hosts"]):
         known = Addresses(own, addresses.sockets(scenario, own))
         for host in scenario["hosts"]:
             if site.driven()[host["name"]].asks_sockets:

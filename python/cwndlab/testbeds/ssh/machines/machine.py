@@ -50,9 +50,9 @@ while read -r _; do now; done
 
 ADDRESSES = r"""
 PATH=$PATH:/usr/sbin:/sbin
-ip -o -4 address show 2>/dev/null || ifconfig -a | awk '
+ip -o address show 2>/dev/null || ifconfig -a | awk '
     /^[^ \t]/ { name = $1; sub(/:.*/, "", name) }
-    $1 == "inet" { print "0: " name "    inet " $2 "/" }'
+    $1 == "inet" || $1 == "inet6" { print "0: " name "    " $1 " " $2 "/" }'
 """
 """Prints the addresses of interfaces, by `ip` or in its form."""
 PUT = 'umask 077; cat > "$1"'
@@ -141,12 +141,16 @@ class Machine:
         if described.interface is not None:
             return described.interface
         if self._interface is None:
-            at = re.escape(described.address)
-            found = re.search(rf"^\d+: ([^\s@]+)\S*\s+inet {at}/", self.shell(ADDRESSES), re.MULTILINE)
-            if found is None:
-                raise OSError(f"{self.name}: no interface has the address {described.address}")
-            self._interface = found[1]
+            self._interface = self.interface_of(described.address)
         return self._interface
+
+    def interface_of(self, address: str) -> str:
+        """The interface that has an address; raises OSError where none has."""
+        at = re.escape(address)
+        found = re.search(rf"^\d+: ([^\s@]+)\S*\s+inet6? {at}/", self.shell(ADDRESSES), re.MULTILINE)
+        if found is None:
+            raise OSError(f"{self.name}: no interface has the address {address}")
+        return found[1]
 
     def take(self, experiment: str) -> None:
         """Have the machine to ourselves, if we do not yet; what a crash left is taken back first.

@@ -11,7 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import CwndlabError, InputError
+from cwndlab.experiment.scenario.queries import ip_of
 from cwndlab.testbeds.live import program
 from cwndlab.testbeds.live.linux.trial import Tried
 from cwndlab.testbeds.ssh import lab_file
@@ -48,7 +50,7 @@ class Site:
         self._states: dict[str, tuple[str, int | None]] = {}
         self.told: Callable[[str], None] = lambda machines: None
         """Is told which machines are waited for."""
-        self._trips: dict[tuple[str, str], int | None] = {}
+        self._trips: dict[tuple[str, str, str], int | None] = {}
         self._beating: threading.Thread | None = None
         self._over = threading.Event()
 
@@ -123,14 +125,19 @@ class Site:
             self._agents[machine] = program.find(f"{system.lower()}-{processor}", self.file.agent)
         return self._agents[machine]
 
-    def round_trip_ns(self, from_: str, to: str) -> int | None:
+    def round_trip_ns(self, from_: str, to: str, family: str) -> int | None:
         """The quickest echo between two hosts, asked for once. None where there is no answer."""
-        if (from_, to) not in self._trips:
-            self._trips[from_, to] = min(
-                tools.ping(self.machines[from_], [self.file.hosts[to].address], PINGS, PING_S)[0],
-                default=None,
-            )
-        return self._trips[from_, to]
+        if (from_, to, family) not in self._trips:
+            target = self.file.hosts[to].addresses[family]
+            found = tools.ping(self.machines[from_], [target], PINGS, PING_S)[0]
+            self._trips[from_, to, family] = min(found, default=None)
+        return self._trips[from_, to, family]
+
+    def addresses(self, scenario: Scenario) -> dict[str, str]:
+        """The address of each host of a Scenario, of those that have one of its IP version."""
+        known = ((host, self.file.hosts.get(host["name"])) for host in scenario["hosts"])
+        told = ((host, described.addresses) for host, described in known if described is not None)
+        return {host["name"]: own[ip_of(host)] for host, own in told if ip_of(host) in own}
 
     def have_agents(self, machines: Iterable[str]) -> bool:
         """Whether there is a program of cwndlab's agent for all of these."""

@@ -81,6 +81,11 @@ done
 """
 """Wait until tcpdump says that it listens, or why not; argument: file of what it says."""
 
+DISCOVERY = "dst net ff00::/8 or (icmp6 and ip6[40] >= 133 and ip6[40] <= 137)"
+"""Packets that keep an IPv6 network together, as ARP's do of IPv4: multicast listener and neighbour discovery
+(RFC 2710, RFC 4861).
+"""
+
 
 def points(scenario: Scenario) -> dict[str, int]:
     """Number of bytes kept of each packet, from the IP header on, by the place of the capture."""
@@ -101,7 +106,7 @@ def command(interface: str, snaplen: int, control: int, *, leaving: bool) -> lis
     """tcpdump's, whose packets go to its standard output; not those of the port by which we are there."""
     way = ["-Q", "out"] if leaving else []
     words = ["tcpdump", "-i", interface, "-n", "-p", "-B", "8192", "-s", str(LINK_HEADER + snaplen)]
-    return [*words, *way, "-w", "-", f"ip and not tcp port {control}"]
+    return [*words, *way, "-w", "-", f"(ip or ip6) and not tcp port {control} and not ({DISCOVERY})"]
 
 
 READ = r"""

@@ -8,13 +8,15 @@ takes it from the other end through the link, and hands it to `b`, from where it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cwndlab.contract.scenario import Scenario
-from cwndlab.experiment.scenario.queries import of_engine
+from cwndlab.experiment.scenario.queries import ip_of, of_engine
 from cwndlab.testbeds.live.addresses import Ends, flow_keys
 from cwndlab.testbeds.live.lab import Reach
+from cwndlab.testbeds.live.linux import kernel
 from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.shell import parsed, unless_gone
@@ -26,23 +28,34 @@ TABLE = 7700
 """Number of the routing table that leads into the emulator; its rules have the numbers from here on."""
 LAST = TABLE + 99
 """Number of the rule that looks there."""
-GATEWAY = "169.254.77.1"
-"""Address of the other end of every cable (RFC 3927: of this link only)."""
-FORWARDING = "/proc/sys/net/ipv4/ip_forward"
+GATEWAYS = {"ipv4": "169.254.77.1", "ipv6": "fe80::77:1"}
+"""Address of the other end of every cable (RFC 3927, RFC 4291: of this link only)."""
+FORWARDING = {"ipv4": "net.ipv4.ip_forward", "ipv6": "net.ipv6.conf.all.forwarding"}
+VERSION = {"ipv4": "-4", "ipv6": "-6"}
+"""Option of `ip` for an IP version (ip(8))."""
+LINK_ONLY = ("fe80::/64", "ff00::/8")
+"""Destinations that every interface of IPv6 has for itself."""
 ROWS = "emulated"
 """File of the emulator's records at the router."""
 
 
-def refusal(reach: Reach, interface: str) -> str | None:
-    """Reason why cwndlab's emulator can make no link here. None where it can."""
-    if reach.files(FORWARDING).get(FORWARDING, "").strip() != "1":
-        return "forwards no packets (net.ipv4.ip_forward)"
-    if not _routes(reach, interface):
-        return f"has no route over {interface}"
+def families(scenario: Scenario) -> list[str]:
+    """The IP versions of a Scenario's packets."""
+    return sorted({ip_of(host) for host in scenario["hosts"]})
+
+
+def refusal(reach: Reach, interface: str, used: Iterable[str]) -> str | None:
+    """Reason why cwndlab's emulator can make no link here for these IP versions. None where it can."""
+    for family in used:
+        path = kernel.path(FORWARDING[family])
+        if reach.files(path).get(path, "").strip() != "1":
+            return f"forwards no packets ({FORWARDING[family]})"
+        if not _routes(reach, interface, family):
+            return f"has no route of {family} over {interface}"
     return None
 
 
-def lay(reach: Reach, made: MadeLink, mtu: int) -> dict[str, str | None]:
+def lay(reach: Reach, made: MadeLink, mtu: int, used: Iterable[str]) -> dict[str, str | None]:
     """Lead what would leave by a link's interface through a cable of the emulator; returns its ends.
 
     Raises OSError. Every step is taken back by the machine's journal.
@@ -61,24 +74,27 @@ def lay(reach: Reach, made: MadeLink, mtu: int) -> dict[str, str | None]:
     # Sources that are elsewhere by this machine's routes come out of here.
     for interface in ("all", out):
         reach.write(f"/proc/sys/net/ipv4/conf/{interface}/rp_filter", "0")
-    reach.run(["ip", "neigh", "add", GATEWAY, "lladdr", hardware, "dev", into, "nud", "permanent"])
-    for route in _routes(reach, made.interface):
-        way = ["via", GATEWAY, "dev", into, "onlink", "table", str(TABLE)]
-        reach.run(["ip", "route", "add", route, *way])
-    rule = ["pref", str(TABLE + made.number), "iif", out, "lookup", "main"]
-    _add_rule(reach, rule)
+    for family in used:
+        version, gateway = VERSION[family], GATEWAYS[family]
+        reach.run(["ip", "neigh", "add", gateway, "lladdr", hardware, "dev", into, "nud", "permanent"])
+        for route in _routes(reach, made.interface, family):
+            way = ["via", gateway, "dev", into, "onlink", "table", str(TABLE)]
+            reach.run(["ip", version, "route", "add", route, *way])
+        _add_rule(reach, family, ["pref", str(TABLE + made.number), "iif", out, "lookup", "main"])
     return {"a": taken, "b": given}
 
 
-def _add_rule(reach: Reach, rule: list[str]) -> None:
-    look = f"ip rule show pref {rule[1]} | grep -q ."
-    reach.run(["ip", "rule", "add", *rule], undo=unless_gone(["ip", "rule", "del", *rule], look))
+def _add_rule(reach: Reach, family: str, rule: list[str]) -> None:
+    command = ["ip", VERSION[family], "rule"]
+    look = f"{shlex.join(command)} show pref {rule[1]} | grep -q ."
+    reach.run([*command, "add", *rule], undo=unless_gone([*command, "del", *rule], look))
 
 
-def _routes(reach: Reach, interface: str) -> list[str]:
-    """List the destinations of packets that leave by an interface."""
-    told = reach.run(["ip", "-4", "-j", "route", "show", "table", "main", "dev", interface])
-    return [route["dst"] for route in parsed(told or "[]", "ip route")]
+def _routes(reach: Reach, interface: str, family: str) -> list[str]:
+    """List the destinations of packets that leave by an interface, besides those of the link alone."""
+    told = reach.run(["ip", VERSION[family], "-j", "route", "show", "table", "main", "dev", interface])
+    found = [route["dst"] for route in parsed(told or "[]", "ip route")]
+    return [to for to in found if to not in LINK_ONLY]
 
 
 class EmulatedLinks:
@@ -106,7 +122,8 @@ class EmulatedLinks:
         cables = []
         for name, made in self._made.items():
             mtu = made.at.reach.interfaces()[made.interface]["mtu"]
-            cables.append({**lay(made.at.reach, made, mtu), "forward": name, "reverse": None})
+            ends = lay(made.at.reach, made, mtu, families(self._scenario))
+            cables.append({**ends, "forward": name, "reverse": None})
         config = {
             "run_id": self._run_id,
             "netns": None,
@@ -120,8 +137,8 @@ class EmulatedLinks:
         self._agent = self._begin()
         self._agent.ask({self._router: {"do": "emulate", "config": config}})
         reach = next(iter(self._made.values())).at.reach
-        rule = ["pref", str(LAST), "lookup", str(TABLE)]
-        _add_rule(reach, rule)
+        for family in families(self._scenario):
+            _add_rule(reach, family, ["pref", str(LAST), "lookup", str(TABLE)])
 
     def mark_start(self, zero_ns: int) -> None:
         """The run begins."""
