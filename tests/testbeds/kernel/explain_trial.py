@@ -84,7 +84,7 @@ experiment: trial
 duration: {seconds}s
 repeat: 1
 record: {{pcap: [a], tcp: off, queue: off}}
-hosts: {{a: {{stack: linux-6.12}}, b: {{stack: linux-6.12}}}}
+hosts: {{a: {{stack: linux}}, b: {{stack: linux}}}}
 network:
   dumbbell:
     left: [a]

@@ -1,1 +1,1 @@
-"""What limited a connection, the path it saw, what fits, and what would change it: from a capture or log."""
+"""Explanation of one connection by its capture or log: limiter, path, fits, and what a change would give."""

@@ -32,7 +32,7 @@ BUFFERS = (0.5, 2.0)
 
 @dataclass(frozen=True)
 class Change:
-    """What was changed of the experiment."""
+    """A change of the experiment, and what it gave."""
 
     words: str
     """Name and value of what is to be set, for a reader."""

@@ -44,6 +44,12 @@ LEAST_NOISE = 0.02
 FAR = 0.5
 """Distance of the nearest one from which on none fits."""
 
+RECOVERED = 4
+"""Round trips of the empty path after which a recovery is over."""
+
+LEAST_GROWTH = 0.1
+"""Growth between losses, as a share of the height, below which its shape means nothing."""
+
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -106,7 +112,7 @@ def of(found: Connection, seen: Path, line: Timeline) -> Fits:
 
 
 def features(found: Connection, seen: Path, scale: float, length_s: float) -> Floats:
-    """What is compared, each about 1 apart where controls differ as much as they can."""
+    """Figures that are compared, each about 1 apart where controls differ as much as they can."""
     packets = found.packets
     if packets is None:
         return np.zeros(0)
@@ -118,12 +124,12 @@ def features(found: Connection, seen: Path, scale: float, length_s: float) -> Fl
     steady = level[200:]
     rtt = seen.full_rtt_s or 0.1
     epochs = [
-        _epoch(t, flight, begin + 2 * rtt, end, rtt)
+        _epoch(t, flight, begin + RECOVERED * rtt, end, rtt)
         for begin, end in itertools.pairwise(lost)
-        if end - begin > 8 * rtt
+        if end - begin > 3 * RECOVERED * rtt
     ]
     shapes = np.array([each for each in epochs if each is not None])
-    shape = np.median(shapes, axis=0) if len(shapes) else np.full(4, np.nan)
+    shape = _medians(shapes) if len(shapes) else np.full(4, np.nan)
     first = flight[t <= t[0] + 0.8 * rtt].max(initial=1.0)
     return np.concatenate(
         [
@@ -134,8 +140,14 @@ def features(found: Connection, seen: Path, scale: float, length_s: float) -> Fl
     )
 
 
+def _medians(shapes: Floats) -> Floats:
+    """The median of each column over the rows that have it."""
+    columns = (column[np.isfinite(column)] for column in shapes.T)
+    return np.array([float(np.median(column)) if len(column) else np.nan for column in columns])
+
+
 def _epoch(t: Floats, flight: Floats, begin: float, end: float, rtt: float) -> list[float] | None:
-    """What a loss left of the flight, and its height at a quarter, a half and three quarters of the way."""
+    """Share of the flight that a loss left, and how far it had grown again at quarters of the time."""
     points = []
     for share in (0.02, 0.25, 0.5, 0.75, 0.98):
         at = begin + share * (end - begin)
@@ -146,7 +158,11 @@ def _epoch(t: Floats, flight: Floats, begin: float, end: float, rtt: float) -> l
     low, high = points[0], points[-1]
     if high <= 0:
         return None
-    return [low / high, *((each - low) / max(high - low, 0.05 * high) for each in points[1:-1])]
+    left = min(low / high, 1.0)
+    # Where nothing grows there is no shape of growth.
+    grown = high - low
+    shape = [(each - low) / grown if grown > LEAST_GROWTH * high else np.nan for each in points[1:-1]]
+    return [left, *(float(np.clip(each, 0, 1)) for each in shape)]
 
 
 def _distance(one: Floats, other: Floats) -> float:

@@ -55,6 +55,13 @@ buffer: CUBIC is as flat where it meets the window before a loss, for some secon
 
 FLAT_PACKETS = 1.5
 
+LEAST_PERIODS, PACED = 10, 0.02
+"""Intervals, and their interquartile range as a share of the median up to which they are a clock's."""
+
+REACTIONS, LEAST_REACTION_S, WOKEN_S = 30, 2e-6, 300e-6
+"""Quickest reactions of the sender to an ACK within which data are let leave by it: a writer that has to wake
+takes that long. A time within which they always are, and one that counts however often ACKs come."""
+
 CLOCKED = 0.8
 """Share of the bytes acknowledged from which on data leave at ACKs."""
 
@@ -88,7 +95,7 @@ class Timeline:
     plateau: float | None
     """Most in flight, bytes, in the intervals that the send buffer limited."""
     unsaid: str = ""
-    """What the file does not tell; empty of a capture."""
+    """Words for what the file does not tell; empty of a capture."""
 
     def shares(self) -> dict[str, float]:
         """Share of the time by limiter, the largest first."""
@@ -114,7 +121,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class _States:
-    """What holds from each event, a packet sent or an ACK, to the next one."""
+    """States that hold from each event, a packet sent or an ACK, to the next one."""
 
     found: Connection
     path: Path
@@ -187,30 +194,60 @@ def _states(found: Connection, packets: Packets, path: Path, rtt: float) -> _Sta
     if packets.taken_at != SENDER and path.rate_bps is not None:
         # Elsewhere data take longer from the sender than the handshake did.
         soon += 2 * 8 * found.wire * found.mss / path.rate_bps.value
-    by_ack = (since <= soon)[nexts] & (flight[np.maximum(nexts - 1, 0)] > 0)
     rwnd_full = flight + found.mss > window
     idle = (flight == 0) & (length > close) & (t < packets.sent_s[-1])
     peak = _peaks(t, flight, path, rtt)
     held = ~rwnd_full & ~recovering & (flight < BELOW * peak) & ~idle & (t < packets.sent_s[-1])
     if packets.echoes:
         held &= False
+    if _paced(t, held, flight):
+        # Who writes by a clock meets ACKs by chance, and only ACKs themselves let data leave at once.
+        soon = LEAST_REACTION_S
+    by_ack = (since <= soon)[nexts] & (flight[np.maximum(nexts - 1, 0)] > 0)
     return _States(
-        found, path, rtt, t, length, flight, window, acked, rwnd_full, recovering, idle, held, by_ack, first
+        found,
+        path,
+        rtt,
+        t,
+        length,
+        flight,
+        window,
+        acked,
+        rwnd_full,
+        recovering,
+        idle,
+        held,
+        by_ack,
+        first,
     )
 
 
 def flights(packets: Packets) -> Floats:
-    """What was in flight behind each packet with data, as its sender counts."""
+    """Bytes in flight behind each packet with data, as its sender counts."""
     place = np.searchsorted(packets.acked_s, packets.sent_s, side="right") - 1
     acked = np.where(place >= 0, packets.acked[np.maximum(place, 0)], 0.0)
     return np.asarray(np.maximum(np.maximum.accumulate(packets.offset + packets.length) - acked, 0))
 
 
+def _paced(t: Floats, held: np.ndarray, flight: Floats) -> bool:
+    """Whether a sender that held data back sent again at equal intervals."""
+    ends = np.flatnonzero(held[:-1] & ~held[1:] & (flight[:-1] > 0))
+    if len(ends) < LEAST_PERIODS:
+        return False
+    low, middle, high = np.quantile(np.diff(t[ends + 1]), [0.25, 0.5, 0.75])
+    return bool(high - low < PACED * middle)
+
+
 def _close(packets: Packets) -> float:
-    """The time within which data follow the ACK that let them leave."""
+    """The time within which data follow the ACK that let them leave: some of the quickest reactions."""
     apart = np.diff(packets.acked_s)
     apart = apart[apart > 0]
-    return float(np.clip(0.2 * np.median(apart), 50e-6, 1e-3)) if len(apart) else 1e-3
+    gap = float(np.median(apart)) if len(apart) else 1e-3
+    place = np.searchsorted(packets.sent_s, packets.acked_s)
+    followed = place < len(packets.sent_s)
+    delay = packets.sent_s[place[followed]] - packets.acked_s[followed]
+    quick = float(np.quantile(delay, 0.01)) if len(delay) else gap
+    return float(np.clip(REACTIONS * quick, LEAST_REACTION_S, max(0.5 * gap, WOKEN_S)))
 
 
 def _recovering(t: Floats, highest: Floats, acked: Floats, path: Path) -> np.ndarray:
@@ -393,7 +430,7 @@ def _merged(
 
 
 def _evidence(states: _States, begin: float, end: float, label: str) -> str:
-    """What shows the limiter of an interval."""
+    """Words for what shows the limiter of an interval."""
     part = _part(states, begin, end)
     lengths = _lengths(states, part, begin, end)
     total = lengths.sum() or 1.0
@@ -427,7 +464,7 @@ def _of_rows(found: Connection, path: Path) -> Timeline:
         rate = np.gradient(delivered, t) if len(t) > 1 else np.zeros(len(t))
         flight = rate * trip
     if flight is None or cwnd is None:
-        return Timeline([_unknown(found)], None, "neither a window nor what was in flight")
+        return Timeline([_unknown(found)], None, "it tells neither a window nor what was in flight")
     missing = [
         word
         for word, column in (("the receiver's window", offered), ("the send buffer", buffer))
@@ -448,7 +485,10 @@ def _of_rows(found: Connection, path: Path) -> Timeline:
         labels[limited & (cwnd < np.where(np.isfinite(threshold), threshold, np.inf))] = SLOW_START
     if trip is not None and path.full_rtt_s:
         labels[limited & (trip > 1.2 * path.full_rtt_s)] = LINK
-    unsaid = f"it does not tell {' and '.join(missing)}" if missing else ""
+    others = "one of them" if len(missing) > 1 else "that"
+    unsaid = f"it does not tell {' and '.join(missing)}; {others} or the application limited the rest"
+    if not missing or UNKNOWN not in labels:
+        unsaid = ""
     return Timeline(list(_merged_rows(found, labels, flight, offered)), _buffered(labels, flight), unsaid)
 
 

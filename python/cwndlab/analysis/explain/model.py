@@ -40,7 +40,7 @@ _COLUMNS = ("goodput_mbps", "rtt_p50_ms")
 
 @dataclass(frozen=True)
 class Setup:
-    """What an experiment file is made of; `changes` are keys of the file and their values."""
+    """Contents of an experiment file; `changes` are keys of the file and their values."""
 
     rate_bps: int
     rtt_ns: int
@@ -97,7 +97,7 @@ class Outcome:
     goodput_bps: float
     rtt_p50_ms: float | None
     limited_by: str
-    """What limited it for most of the time, as `results.limits` names it."""
+    """Limit for most of the time, as `results.limits` names it."""
 
 
 def setup(found: Connection, path: Path, stack: str, cc: str) -> Setup | None:
@@ -118,7 +118,7 @@ def setup(found: Connection, path: Path, stack: str, cc: str) -> Setup | None:
         stack,
         cc,
         loss=path.loss.value if path.loss is not None else 0.0,
-        lost=_lost(found) if path.loss is not None else (),
+        lost=_lost(found) if path.loss is not None and not path.buffer_full else (),
         policer_bytes=max(round(path.policer_bytes.value), 2 * PACKET)
         if path.policer_bytes is not None
         else 0,

@@ -34,6 +34,9 @@ FREQUENT = 0.01
 EVEN = 1.5
 """Ratio of the gaps in a train up to which it is even."""
 
+AT_TOP = 0.85
+"""Share of the longest wait from which on packets that are lost find the queue full."""
+
 LEAST_TRAINS, LEAST_PAIRS = 5, 3
 """Trains, and pairs, below which no rate is told."""
 
@@ -106,14 +109,8 @@ def of(found: Connection) -> Path:
     policed = _policed(found, packets) if packets.taken_at == SENDER else None
     if policed is not None:
         buffer, is_full = None, False
-    loss = None
-    again = len(packets.lost_s)
-    if again and policed is None and not is_full and len(packets.rtt):
-        share = again / len(packets.sent_s)
-        spread = 2 * share / np.sqrt(again)
-        loss = Estimate(
-            share, max(share - spread, 0), share + spread, f"{again} packets lost without a queue"
-        )
+    waits = 8 * buffer.value / rate.value if is_full and buffer is not None and rate is not None else None
+    loss = _loss(packets, queued, waits) if policed is None else None
     burst = None
     if policed is not None:
         rate, burst = policed
@@ -294,13 +291,28 @@ def _buffer(
     if most < 2 * packet:
         return None, False
     # Losses at one height of the queue are those of a full one; at random heights they are of the path.
-    at_top = queued[queued > 0.5 * most] if len(queued) else queued
-    if len(at_top) and len(at_top) >= 0.5 * len(queued):
+    at_top = queued[queued > AT_TOP * most]
+    # One of them is the highest by itself.
+    if len(at_top) >= max(0.5 * len(queued), 1):
         value = float(np.median(at_top)) * rate.value / 8
         low, high = (float(np.quantile(at_top, each)) * rate.value / 8 for each in (0.1, 0.9))
         return Estimate(value, low, max(high, value), f"what waited before {len(at_top)} losses"), True
     value = most * rate.value / 8
     return Estimate(value, value, np.inf, "the longest round trip: no loss shows its end"), False
+
+
+def _loss(packets: Packets, queued: Floats, full_s: float | None) -> Estimate | None:
+    """The share of packets that the path itself loses: not those before a queue that is full at `full_s`."""
+    if not len(packets.rtt):
+        return None
+    below = len(packets.lost_s) if full_s is None else int((queued < AT_TOP * full_s).sum())
+    if not below:
+        return None
+    share = below / len(packets.sent_s)
+    spread = 2 * share / np.sqrt(below)
+    return Estimate(
+        share, max(share - spread, 0), share + spread, f"{below} packets lost without a full queue"
+    )
 
 
 def _policed(found: Connection, packets: Packets) -> tuple[Estimate, Estimate] | None:
@@ -376,7 +388,7 @@ def _of_rows(found: Connection) -> Path:
 
 
 def _rate_of_rows(found: Connection, trips: Floats, least: float) -> Estimate | None:
-    """What was delivered while a queue stood: in flight over the round trip, where that is long."""
+    """Rate while a queue stood: in flight over the round trip, where that is long."""
     rows = found.rows
     flight = rows.get("inflight_bytes", rows.get("cwnd_bytes"))
     name = "rtt_s" if "rtt_s" in rows else "srtt_s"

@@ -95,7 +95,7 @@ def _answer(said: Explanation) -> Iterator[str]:
     }
     share = sum(parts.values())
     if main == "unknown":
-        yield f"Limited by: not told; {said.line.unsaid or 'no window was full'}."
+        yield f"What limited it is not told: {said.line.unsaid}."
     else:
         word = "a policer on the path" if said.path.policed and main == "path" else limits.WORDS[main]
         of_path = [
@@ -136,6 +136,13 @@ def _timeline(said: Explanation) -> Iterator[str]:
     yield from (f"  {limits.percentage(100 * part):>14}  {NAMES[each]}" for each, part in shares)
     if said.line.unsaid and said.line.main() != "unknown":
         yield f"  This is {said.found.format}: {said.line.unsaid}."
+    counted = [
+        f"{limits.WORDS[kind]} {limits.percentage(said.found.told[name])}"
+        for kind in ("rwnd", "sndbuf")
+        if (name := f"limited_{kind}_pct") in said.found.told
+    ]
+    if counted:
+        yield f"  The system itself counted, of the time with data: {', '.join(counted)}."
     chosen = sorted(said.line.intervals, key=lambda each: -each.length_s)[:MOST_ROWS]
     rows = [each for each in said.line.intervals if each in chosen]
     yield from texttable.lines(
