@@ -189,20 +189,17 @@ def _states(found: Connection, packets: Packets, path: Path, rtt: float) -> _Sta
     at = np.flatnonzero(fresh)
     if len(at):
         nexts = at[np.minimum(np.searchsorted(at, np.arange(len(t)), side="right"), len(at) - 1)]
-    # The ACK that let data leave came just before them, by less than ACKs are apart.
-    soon = close
-    if packets.taken_at != SENDER and path.rate_bps is not None:
-        # Elsewhere data take longer from the sender than the handshake did.
-        soon += 2 * 8 * found.wire * found.mss / path.rate_bps.value
     rwnd_full = flight + found.mss > window
     idle = (flight == 0) & (length > close) & (t < packets.sent_s[-1])
     peak = _peaks(t, flight, path, rtt)
     held = ~rwnd_full & ~recovering & (flight < BELOW * peak) & ~idle & (t < packets.sent_s[-1])
     if packets.echoes:
         held &= False
-    if _paced(t, held, flight):
-        # Who writes by a clock meets ACKs by chance, and only ACKs themselves let data leave at once.
-        soon = LEAST_REACTION_S
+    # Who writes by a clock meets ACKs by chance, and only ACKs themselves let data leave at once.
+    soon = LEAST_REACTION_S if _paced(t, held, flight) else close
+    if packets.taken_at != SENDER and path.rate_bps is not None:
+        # Elsewhere data take longer from the sender than the handshake did.
+        soon += 2 * 8 * found.wire * found.mss / path.rate_bps.value
     by_ack = (since <= soon)[nexts] & (flight[np.maximum(nexts - 1, 0)] > 0)
     return _States(
         found,
