@@ -286,3 +286,20 @@ def test_a_capture_of_few_packets_is_refused(tmp_path: Path) -> None:
     sender, _ = captures(tmp_path, {"flows.f1.bytes": "10KB"}, text("1s"))
     with pytest.raises(InputError, match="has 7 packets with data; expected 20 or more"):
         evidence.read(sender, None)
+
+
+def test_a_model_has_the_window_that_was_offered(tmp_path: Path) -> None:
+    """A FreeBSD as installed offers less than this Linux did."""
+    written = dumbbell(
+        "wide",
+        duration="3s",
+        a="stack: linux-6.18",
+        bottleneck="rate: 500mbit, delay: 20ms, queue: {kind: pfifo, limit: 2000p}",
+        more="record: {pcap: [a, b], tcp: off, queue: off}\nrepeat: 1\n",
+    )
+    found = evidence.read(captures(tmp_path, {}, written)[0], None)
+    assert found.packets is not None
+    raised = model.as_large(found, "freebsd-15-current")
+    assert int(raised["hosts.b.sysctl.net.inet.tcp.recvbuf_max"]) >= found.packets.window.max()
+    assert int(raised["hosts.a.sysctl.net.inet.tcp.sendbuf_max"]) >= limiters.flights(found.packets).max()
+    assert model.as_large(found, "windows-7") == {}

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cwndlab.cli.options import Json
+from cwndlab.cli.output import say
 
 
 def explain(
@@ -48,3 +49,4 @@ def explain(
 
         options = Options(size=size, command=own_command())
         paint.save(explained.draw(said, options), plot, options)
+        say(str(plot))

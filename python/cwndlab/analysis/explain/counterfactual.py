@@ -72,7 +72,7 @@ def of(found: Connection, path: Path, line: Timeline, stack: str, cc: str) -> Co
         return "the limiter is not known"
     if path.policed:
         return "a policer drops what exceeds its rate: nothing on the hosts gives more"
-    setup = replace(setup, changes=model.before(found, line))
+    setup = replace(setup, changes={**model.as_large(found, stack), **model.before(found, line)})
     setup, before = _as_it_was(found, line, setup)
     off = before.goodput_bps / found.goodput_bps - 1
     if abs(off) > NEAR:
@@ -134,7 +134,7 @@ def _raised(stack: Stack, setup: Setup, *, receive: bool) -> tuple[str, dict[str
     """A buffer left to autotuning, whose limit lets it hold twice what is on the way and what waits."""
     side, key = ("b", "rcvbuf") if receive else ("a", "sndbuf")
     need = 2 * (setup.rate_bps * setup.rtt_ns / 8e9 + setup.buffer_packets * model.PACKET)
-    sysctls = buffers.raised(stack, round(need), receive=receive)
+    sysctls = buffers.raised(stack, round(need), receive=receive) if stack.family in model.RAISED else {}
     name = ", ".join(f"{each} {value >> 20} MiB" for each, value in sysctls.items())
     cells = {f"hosts.{side}.sysctl.{each}": str(value) for each, value in sysctls.items()}
     return f"`{name}`" if name else f"`{key}: auto`", {f"hosts.{side}.{key}": "auto", **cells}

@@ -100,7 +100,8 @@ def of(found: Connection, seen: Path, line: Timeline) -> Fits:
     observed = features(found, seen, scale, setup.duration_ns / 1e9)
     fits = []
     for stack, cc in CANDIDATES:
-        runs = model.captured(replace(setup, stack=stack, cc=cc), REPEATS)
+        made = replace(setup, stack=stack, cc=cc, changes={**model.as_large(found, stack), **setup.changes})
+        runs = model.captured(made, REPEATS)
         distances = [
             _distance(observed, features(run, path.of(run), scale, setup.duration_ns / 1e9)) for run in runs
         ]

@@ -9,11 +9,13 @@ from pathlib import Path as File
 
 import polars as pl
 
+from cwndlab.analysis.advice import buffers
 from cwndlab.analysis.explain import limiters
 from cwndlab.analysis.explain.evidence import Connection, read
 from cwndlab.analysis.explain.limiters import Timeline
 from cwndlab.analysis.explain.path import Path
 from cwndlab.execution import faults, runner
+from cwndlab.experiment.catalogue import catalogue
 
 MOST_PACKETS = 1_000_000
 """Packets of a simulated run at most: a faster connection is simulated for a shorter time."""
@@ -28,6 +30,9 @@ HANDSHAKE = 2
 
 MOST_LOST = 2000
 """Packets that are lost again one by one at most."""
+
+RAISED = ("linux", "freebsd")
+"""Systems whose buffers have sysctls."""
 
 DRAWS = 5
 """Runs where packets are lost by chance."""
@@ -159,6 +164,19 @@ def captured(found: Setup, repeats: int) -> list[Connection]:
     with tempfile.TemporaryDirectory(prefix="cwndlab-explain-") as directory:
         results = runner.run(faults.load(found.text(), overrides), out=File(directory) / "results")
         return [read(results.captures(str(run))[0], None) for run in results.runs["run_id"].to_list()]
+
+
+def as_large(found: Connection, stack: str) -> dict[str, str]:
+    """Sysctls of hosts whose buffers have to hold what was in flight, and offer what was offered."""
+    packets, system = found.packets, catalogue().stack(stack)
+    if packets is None or system is None or system.family not in RAISED:
+        return {}
+    sizes = {"a": float(limiters.flights(packets).max()), "b": float(packets.window.max())}
+    return {
+        f"hosts.{host}.sysctl.{name}": str(value)
+        for host, size in sizes.items()
+        for name, value in buffers.raised(system, round(size), receive=host == "b").items()
+    }
 
 
 def held(line: Timeline) -> float | None:
