@@ -50,6 +50,7 @@ def masked(text):
         "report",
         "live",
         "compare --cc",
+        "explain",
         "judge",
         "compare",
         "data import",

@@ -42,6 +42,7 @@ PRINTING = {
     "report": "report results -o page.html",
     "compare": "compare results --by cc",
     "judge": "judge results --against reno@linux-6.18",
+    "explain": "explain results/runs/0-9/0-a.pcap",
     "export": "data export results -o exported",
     "suites": "data suites",
     "schema": "dev schema",

@@ -36,13 +36,14 @@ _OLD = (
     r"^\s*(?P<time>\d{1,10}\.\d{1,9})\s+" + _END.format("src") + r"\s+" + _END.format("dst")
     + r"\s+\d+\s+(?P<nxt>(?:0x)?[0-9a-f]{1,8})\s+(?P<una>(?:0x)?[0-9a-f]{1,8})\s+"
     r"(?P<cwnd>\d{1,10})\s+"
-    r"(?P<ssthresh>\d{1,10})\s+\d{1,10}\s+(?P<srtt>\d{1,10})(?:\s+\d+)*\s*$"
+    r"(?P<ssthresh>\d{1,10})\s+(?P<wnd>\d{1,10})\s+(?P<srtt>\d{1,10})(?:\s+\d+)*\s*$"
 )  # fmt: skip
 _TRACE = (
     r"\s(?P<time>\d{1,10}\.\d{1,9}):\s+(?:tcp:)?tcp_probe:\s+(?:family=\w+ )?src="
     + _END.format("src") + r" dest=" + _END.format("dst")
     + r" .*?snd_nxt=0x(?P<nxt>[0-9a-f]{1,8}) snd_una=0x(?P<una>[0-9a-f]{1,8}) "
-    r"snd_cwnd=(?P<cwnd>\d{1,10}) ssthresh=(?P<ssthresh>\d{1,10}) snd_wnd=\d+ srtt=(?P<srtt>\d{1,10})"
+    r"snd_cwnd=(?P<cwnd>\d{1,10}) ssthresh=(?P<ssthresh>\d{1,10}) snd_wnd=(?P<wnd>\d{1,10}) "
+    r"srtt=(?P<srtt>\d{1,10})"
 )  # fmt: skip
 
 
@@ -110,6 +111,7 @@ def _rows(frame: pl.DataFrame, flows: Flows, acked: Unwrapped) -> Rows:
         "srtt_ns": np.where(srtt > 0, srtt, np.nan),
         "inflight_bytes": np.where(flight < 2.0**31, flight, np.nan),
         "delivered_bytes": acked.of(flow, una),
+        "send_window_bytes": connections.numbers(frame["wnd"]),
         "state": connections.states(cwnd, ssthresh),
     }
     return Rows(flow, connections.nanoseconds(frame["time"]), columns)

@@ -20,6 +20,7 @@ from cwndlab.cli import (
     bundle,
     compare,
     convert,
+    explain,
     guide,
     information,
     judge,
@@ -56,6 +57,7 @@ for command in (guide.demo, run.init, plan.check, run.run, show.show, plot.plot,
     app.command()(command)
 app.command(cls=compare.ManyFiles)(compare.compare)
 app.command()(advise.advise)
+app.command()(explain.explain)
 app.command()(judge.judge)
 app.command()(live.live)
 app.command()(information.doctor)

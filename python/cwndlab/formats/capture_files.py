@@ -59,8 +59,8 @@ def open_all(paths: Sequence[Path]) -> list[Opened]:
             for other, theirs in enumerate(sent)
             if other not in partners and theirs and ends and not theirs.isdisjoint(map(_turned, ends))
         ]
-        named = [other for other in others if paths[other] == _reverse(paths[place])]
-        named += [other for other in others if paths[place] == _reverse(paths[other])]
+        named = [other for other in others if paths[other] == reverse_of(paths[place])]
+        named += [other for other in others if paths[place] == reverse_of(paths[other])]
         chosen = named or (
             others if len(others) == 1 and sum(_meet(ends, them) for them in sent) == 1 else []
         )
@@ -69,9 +69,18 @@ def open_all(paths: Sequence[Path]) -> list[Opened]:
     for place, other in partners.items():
         if place < other:
             # The one that is not called the reverse stands for both.
-            first, second = (other, place) if _reverse(paths[other]) == paths[place] else (place, other)
+            first, second = (other, place) if reverse_of(paths[other]) == paths[place] else (place, other)
             opened[place] = _open(paths[first], paths[second], pairs=pairs)
     return [found for place, found in enumerate(opened) if partners.get(place, place) >= place]
+
+
+def open_with_reverse(path: Path) -> Opened:
+    """A capture, with that of the other direction if it lies beside it (`.reverse` in its name).
+
+    Raises InputError for one that cannot be read.
+    """
+    other = reverse_of(path)
+    return open_all([path, other] if other.is_file() else [path])[0]
 
 
 def passed_over(skipped: _native.NotUsed) -> list[str]:
@@ -179,7 +188,7 @@ def _meet(ends: set[Ends], others: set[Ends]) -> bool:
     return not others.isdisjoint(map(_turned, ends))
 
 
-def _reverse(path: Path) -> Path:
+def reverse_of(path: Path) -> Path:
     """Name of the file with the capture of the other direction."""
     ends = r"(.*?)((?:\.(?:pcap|pcapng|dmp|cap))?(?:\.(?:gz|xz|zst))?)"
     stem, suffix = re.fullmatch(ends, path.name).groups()  # type: ignore[union-attr]

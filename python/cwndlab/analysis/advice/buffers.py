@@ -87,6 +87,12 @@ def settings(stack: Stack, bdp: int) -> list[Setting]:
     return found
 
 
+def raised(stack: Stack, size: int, *, receive: bool) -> dict[str, int]:
+    """The sysctls that let the send or the receive buffer hold `size` bytes of payload, in whole MiB; empty
+    where it may already."""
+    return _raised(stack, _limits(stack, _whole(size))[int(receive)])
+
+
 def _raised(stack: Stack, values: Mapping[str, int]) -> dict[str, int]:
     """The sysctls that have to be raised; none is made smaller than it is."""
     known = stack.sysctls
