@@ -41,6 +41,8 @@ impl Errno {
     pub const EAGAIN: Errno = Errno(11);
     /// Invalid argument.
     pub const EINVAL: Errno = Errno(22);
+    /// No such option.
+    pub const ENOPROTOOPT: Errno = Errno(92);
     /// The connection cannot carry what is written.
     pub const EPIPE: Errno = Errno(32);
     /// The address is taken.

@@ -80,11 +80,6 @@ const FEATURES: &[Feature] = &[
     kernel_only("MSG_MORE and TCP_CORK", &["MSG_MORE", "TCP_CORK"], &[]),
     kernel_only("TCP_NOTSENT_LOWAT", &["TCP_NOTSENT_LOWAT", "tcp_notsent_lowat"], &[]),
     kernel_only("TCP_USER_TIMEOUT", &["TCP_USER_TIMEOUT"], &[]),
-    kernel_only(
-        "keep-alive",
-        &["TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_KEEPINIT"],
-        &["SO_KEEPALIVE, [1]"],
-    ),
 ];
 
 /// Names of what `text` needs and the system lacks; `kernel` says whether that is this host's kernel, else a model.

@@ -2,6 +2,7 @@
 
 mod calls;
 mod info;
+mod keep_alive;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -19,6 +20,7 @@ use crate::packet::{self, LOCAL, REMOTE, Seen};
 use crate::script::{Call, Options};
 use crate::system::{Returned, System, SystemError};
 use info::tcp_info;
+use keep_alive::KeepAliveOptions;
 
 /// Time that the modelled host has been up when a script begins, in ns.
 const UPTIME: Nanos = 10_000_000_000;
@@ -77,6 +79,7 @@ struct Settings {
     mss: Option<u16>,
     no_delay: bool,
     linger: Option<(bool, i64)>,
+    keep_alive: KeepAliveOptions,
     reuse: [bool; 2],
 }
 
@@ -429,6 +432,7 @@ impl Model {
                         dropped: false,
                         times: Times { data_received: self.now, ..Times::default() },
                     });
+                    self.apply_keep_alive(self.connections.len() - 1);
                     return;
                 }
                 outcome

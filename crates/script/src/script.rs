@@ -423,9 +423,25 @@ pub enum SocketOption {
     KeepIdle,
     KeepInterval,
     KeepCount,
+    KeepInit,
     MtuDiscovery,
     TypeOfService,
     Info,
+}
+
+impl SocketOption {
+    /// Whether the option belongs to keep-alive.
+    #[must_use]
+    pub fn is_keep_alive(self) -> bool {
+        matches!(
+            self,
+            SocketOption::KeepAlive
+                | SocketOption::KeepIdle
+                | SocketOption::KeepInterval
+                | SocketOption::KeepCount
+                | SocketOption::KeepInit
+        )
+    }
 }
 
 /// Socket options by their names: (level, name, option).
@@ -449,6 +465,7 @@ pub const SOCKET_OPTIONS: &[(&str, &str, SocketOption)] = &[
     ("SOL_TCP", "TCP_KEEPIDLE", SocketOption::KeepIdle),
     ("SOL_TCP", "TCP_KEEPINTVL", SocketOption::KeepInterval),
     ("SOL_TCP", "TCP_KEEPCNT", SocketOption::KeepCount),
+    ("SOL_TCP", "TCP_KEEPINIT", SocketOption::KeepInit),
     ("SOL_TCP", "TCP_INFO", SocketOption::Info),
     ("SOL_IP", "IP_MTU_DISCOVER", SocketOption::MtuDiscovery),
     ("SOL_IP", "IP_TOS", SocketOption::TypeOfService),

@@ -154,6 +154,7 @@ impl Model {
             socket.kind = Kind::Connected(index);
         }
         self.apply(index);
+        self.apply_keep_alive(index);
         nonblocking.then_some(Err(Errno::EINPROGRESS))
     }
 
@@ -324,8 +325,9 @@ impl Model {
             (SocketOption::NoDelay, OptionValue::Number(on)) => settings.no_delay = on != 0,
             (SocketOption::ReuseAddr, OptionValue::Number(on)) => settings.reuse[0] = on != 0,
             (SocketOption::ReusePort, OptionValue::Number(on)) => settings.reuse[1] = on != 0,
-            // Keep-alive is not modelled: it can only be off.
-            (SocketOption::KeepAlive, OptionValue::Number(0)) => {}
+            (option, OptionValue::Number(value)) if option.is_keep_alive() => {
+                settings.keep_alive.set(self.profile.spec().family, option, value)?;
+            }
             // No router is modelled that would ask for smaller packets, or look at the type of service.
             (SocketOption::MtuDiscovery | SocketOption::TypeOfService, OptionValue::Number(_)) => {}
             _ => return Err(Errno::EINVAL),
@@ -333,6 +335,9 @@ impl Model {
         if let Kind::Connected(index) = socket.kind {
             self.connections[index].settings = self.sockets[&fd].settings.clone();
             self.apply(index);
+            if option.is_keep_alive() {
+                self.apply_keep_alive(index);
+            }
             if option == SocketOption::ReceiveBuffer {
                 let settings = &self.connections[index].settings.socket;
                 let (_, (bytes, _)) = self.profile.buffers(settings);
@@ -368,8 +373,11 @@ impl Model {
             SocketOption::NoDelay => i64::from(settings.no_delay),
             SocketOption::ReuseAddr => i64::from(settings.reuse[0]),
             SocketOption::ReusePort => i64::from(settings.reuse[1]),
+            _ if option.is_keep_alive() => {
+                return settings.keep_alive.get(self.profile.spec(), option).map(OptionValue::Number);
+            }
             // Not modelled: the values of a new socket.
-            SocketOption::KeepAlive | SocketOption::Cork | SocketOption::UserTimeout => 0,
+            SocketOption::Cork | SocketOption::UserTimeout => 0,
             SocketOption::MaxSegment => match socket.kind {
                 Kind::Connected(index) => i64::from(self.connections[index].endpoint.payload()),
                 _ => i64::from(settings.mss.unwrap_or(mss)),

@@ -41,6 +41,8 @@ pub(super) struct Handshake {
     pub(super) timeouts: Vec<Nanos>,
     /// See [`crate::stack::StackSpec::syn_retry_ticks`].
     pub(super) syn_retry_ticks: Option<u64>,
+    /// See [`crate::stack::KeepAlive::attempt`].
+    pub(super) attempt: Option<Nanos>,
     pub(super) sent: usize,
     /// Those repeated because nothing came.
     pub(super) timed_out: u8,
@@ -75,6 +77,7 @@ impl Handshake {
             syn_retry_ticks: spec.syn_retry_ticks,
             sent: 0,
             timed_out: 0,
+            attempt: spec.keep_alive.attempt,
             first_sent: 0,
             syn_due: false,
             deadline: None,
@@ -92,8 +95,6 @@ impl Endpoint {
         if h.sent == 0 {
             h.first_sent = now;
         }
-        h.deadline = deadline;
-        h.sent += 1;
         let passive = self.state == State::SynReceived;
         if self.rules.rexmit_drop_options && !passive && h.sent > SYNS_WITH_OPTIONS {
             (h.timestamps, h.sack, h.scales) = (false, false, false);
@@ -109,6 +110,9 @@ impl Endpoint {
         };
         // A SYN-ACK offers only what the SYN did (RFC 7323 section 1.3, RFC 2018 section 2).
         if h.timestamps && (!passive || self.snd.timestamps) {
+        let end = h.attempt.filter(|_| !passive).map(|longest| h.first_sent + longest);
+        h.deadline = deadline.map(|at| at.min(end.unwrap_or(at)));
+        h.sent += 1;
             segment.options |= Options::TIMESTAMPS;
             segment.tsval = self.clock.timestamp_ms(now).wrapping_add(self.timestamp_offset);
             segment.tsecr = self.rcv.ts_recent;
@@ -259,6 +263,7 @@ impl Endpoint {
         if self.rcv.out_of_order.first().is_some_and(|(start, _)| start == self.rcv.nxt) {
             self.advance(self.rcv.nxt);
         }
+        self.begin_keep_alive(now);
         self.limits.switch_to(now, Limit::App);
     }
 
@@ -274,7 +279,10 @@ impl Endpoint {
     }
 
     pub(super) fn on_handshake_timeout(&mut self, now: Nanos) {
-        if self.handshake.sent >= self.handshake.timeouts.len() {
+        let h = &self.handshake;
+        let passive = self.state == State::SynReceived;
+        let over = h.attempt.is_some_and(|longest| !passive && now >= h.first_sent + longest);
+        if over || h.sent >= h.timeouts.len() {
             self.fail(now, Failure::HandshakeTimeout);
         } else {
             self.handshake.deadline = None;

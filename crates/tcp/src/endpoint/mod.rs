@@ -10,6 +10,7 @@ mod ack;
 mod close;
 mod handshake;
 mod input;
+mod keep_alive;
 mod limits;
 mod output;
 mod socket;
@@ -212,6 +213,8 @@ pub struct Endpoint {
     timer_wheel: bool,
     time_wait: Nanos,
     time_wait_until: Option<Nanos>,
+    /// Keep-alive, where it is on.
+    keep_alive: Option<Box<keep_alive::Watch>>,
     /// A reset to send: (sequence number, acknowledgement).
     reset: Option<(u32, Option<u32>)>,
     /// The window field of the last ACK that rode on data, until something happens on the receiving side. Data that
@@ -308,6 +311,7 @@ impl Endpoint {
             timer_wheel: spec.timer_wheel,
             time_wait: spec.time_wait,
             time_wait_until: None,
+            keep_alive: None,
             reset: None,
             repeated_window: None,
             limits: LimitClock::default(),
@@ -346,6 +350,9 @@ impl Endpoint {
             self.time_wait_until = None;
             self.enter_state(State::Closed, now);
         }
+        if self.next_keep_alive().is_some_and(|at| at <= now) {
+            self.on_keep_alive_timer(now);
+        }
         if self.carries_data() {
             if self.sender.next_timer().is_some_and(|at| at <= now) {
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
@@ -366,7 +373,7 @@ impl Endpoint {
     /// When to call [`Endpoint::on_timer`]; may be early, so ask again after the call. None: never.
     #[inline(always)]
     pub fn next_timer(&self) -> Option<Nanos> {
-        if self.state == State::Established && !self.snd.no_fast_path {
+        if self.state == State::Established && !self.snd.no_fast_path && self.keep_alive.is_none() {
             let receiver = self.receiver.next_timer();
             // A sender with nothing to send and nothing outstanding waits for nothing.
             return if self.snd.limit() == self.snd.una {
@@ -379,7 +386,7 @@ impl Endpoint {
         if self.carries_data() {
             at = earliest(at, earliest(self.sender.next_timer(), self.receiver.next_timer()));
         }
-        at
+        earliest(at, self.next_keep_alive())
     }
 
     /// The next segment to put on the wire. Call until None after every input.

@@ -5,7 +5,9 @@ use crate::receiver::Receiver;
 use crate::receiver::windows::{Tuning as ReceiverTuning, WindowsReceiver};
 use crate::sender::Sender;
 use crate::sender::windows::{Tuning as SenderTuning, WindowsSender};
-use crate::stack::{Buffer, EcnMode, Family, Profile, SocketOptions, StackSpec, StateRules, Sysctl};
+use crate::stack::{
+    Buffer, EcnMode, Family, KeepAlive, Profile, SocketOptions, StackSpec, StateRules, Sysctl,
+};
 
 /// Send buffer where the application sets none: Windows follows the connection's ideal backlog; a megabyte covers it.
 const SEND_BUFFER: u64 = 1 << 20;
@@ -99,6 +101,8 @@ pub(super) fn profile() -> Windows {
             unread_resets: true,
             rules: StateRules::default(),
             time_wait: TIME_WAIT,
+            // KeepAliveInterval; Vista and later ask ten times.
+            keep_alive: KeepAlive { interval: SECOND, count: 10, ..KeepAlive::COMMON },
         },
         values: SETTINGS.each_ref().map(|setting| setting.default),
     }

@@ -4,6 +4,7 @@ use super::FreeBsd;
 use crate::cc::freebsd::{
     BackoffTuning, CdgTuning, ChdTuning, DctcpTuning, HtcpTuning, MAX_ALPHA, VegasTuning,
 };
+use crate::clock::MILLISECOND;
 use crate::stack::EcnMode;
 
 /// Values of the sysctls; a release lacks some.
@@ -174,6 +175,22 @@ macro_rules! flag {
     };
 }
 
+/// A time of keep-alive.
+macro_rules! milliseconds {
+    ($name:literal, $field:ident, $about:literal) => {
+        Knob {
+            name: $name,
+            min: 1,
+            max: MAX_MILLISECONDS,
+            about: $about,
+            get: |p| (p.spec.keep_alive.$field / MILLISECOND) as i64,
+            set: |p, value| p.spec.keep_alive.$field = value as u64 * MILLISECOND,
+        }
+    };
+}
+
+/// The longest time that can be asked for, ms.
+const MAX_MILLISECONDS: i64 = i32::MAX as i64;
 /// The largest buffer that can be asked for, bytes.
 const LARGEST_BUFFER: i64 = 1 << 30;
 
@@ -232,6 +249,32 @@ pub(super) const KNOBS: &[Knob] = &[
         set: |p, value| p.spec.rules.ecn_syn_retries = value as u8,
     },
     rule!("net.inet.tcp.drop_synfin", drop_synfin, "a SYN with FIN is dropped"),
+    Knob {
+        name: "net.inet.tcp.always_keepalive",
+        min: 0,
+        max: 1,
+        about: "keep-alive on every connection",
+        get: |p| i64::from(p.spec.keep_alive.always),
+        set: |p, value| p.spec.keep_alive.always = value != 0,
+    },
+    milliseconds!("net.inet.tcp.keepidle", idle, "silence before the first keep-alive probe, ms"),
+    milliseconds!("net.inet.tcp.keepintvl", interval, "time between keep-alive probes, ms"),
+    Knob {
+        name: "net.inet.tcp.keepcnt",
+        min: 1,
+        max: 1000,
+        about: "keep-alive probes without an answer that end a connection",
+        get: |p| i64::from(p.spec.keep_alive.count),
+        set: |p, value| p.spec.keep_alive.count = value as u32,
+    },
+    Knob {
+        name: "net.inet.tcp.keepinit",
+        min: 1,
+        max: MAX_MILLISECONDS,
+        about: "longest duration of a connection attempt, ms",
+        get: |p| (p.spec.keep_alive.attempt.unwrap_or(0) / MILLISECOND) as i64,
+        set: |p, value| p.spec.keep_alive.attempt = Some(value as u64 * MILLISECOND),
+    },
     value!("net.inet.tcp.rfc3465", rfc3465, 0, 1, "appropriate byte counting"),
     value!("net.inet.tcp.abc_l_var", abc_l_var, 1, 1000, "segments an ACK may add in slow start"),
     value!(
@@ -509,6 +552,11 @@ macro_rules! common_names {
             "net.inet.tcp.drop_synfin",
             "net.inet.tcp.rexmit_drop_options",
             "net.inet.tcp.ecn.maxretries",
+            "net.inet.tcp.always_keepalive",
+            "net.inet.tcp.keepidle",
+            "net.inet.tcp.keepintvl",
+            "net.inet.tcp.keepcnt",
+            "net.inet.tcp.keepinit",
             "net.inet.tcp.rfc3465",
             "net.inet.tcp.abc_l_var",
             "net.inet.tcp.rfc3390",
