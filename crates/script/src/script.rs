@@ -138,6 +138,8 @@ pub enum When {
 pub enum Action {
     /// A packet is sent to the system under test.
     Inject(Packet),
+    /// An ICMP message about a packet of the system's is sent to it.
+    Icmp(Icmp),
     /// The system under test must send this.
     Expect(Packet),
     /// A system call is made.
@@ -167,6 +169,21 @@ pub struct Packet {
     pub window: Option<u16>,
     /// Options in order. None: `<...>`, any.
     pub options: Option<Vec<TcpOption>>,
+}
+
+/// An ICMP message, and what it quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// Type, by the numbers of the script's IP version.
+    pub kind: u8,
+    /// Code.
+    pub code: u8,
+    /// MTU of the next link; 0: not told.
+    pub mtu: u32,
+    /// First sequence number of the packet.
+    pub seq: u32,
+    /// Payload of the packet, bytes.
+    pub len: u32,
 }
 
 /// Demand on the ECN field.

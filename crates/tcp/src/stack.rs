@@ -176,6 +176,21 @@ impl KeepAlive {
         KeepAlive { always: false, idle: 7200 * SECOND, interval: 75 * SECOND, count: 9, attempt: None };
 }
 
+/// Reaction of a system's TCP to ICMP errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IcmpRules {
+    /// None.
+    #[default]
+    Ignored,
+    /// Any error ends an attempt to connect; of an open connection it is told once nothing answers.
+    Linux,
+    /// Few end an attempt.
+    FreeBsd {
+        /// Those do that speak of a refusal, or of a packet that lived too long (net.inet.tcp.icmp_may_rst).
+        may_reset: bool,
+    },
+}
+
 /// Rules by which a connection opens, closes and takes resets, where systems differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateRules {
@@ -217,6 +232,8 @@ pub struct StateRules {
     pub ack_before_timestamp: bool,
     /// Keep-alive ends after so many probes; else after the time that they take. Its timer is not set again when something comes.
     pub keep_alive_counts_probes: bool,
+    /// Reaction to ICMP errors.
+    pub icmp: IcmpRules,
 }
 
 impl StateRules {
@@ -239,6 +256,7 @@ impl StateRules {
         rexmit_drop_options: false,
         ack_before_timestamp: true,
         keep_alive_counts_probes: true,
+        icmp: IcmpRules::Linux,
     };
     /// FreeBSD's.
     pub const FREEBSD: StateRules = StateRules {
@@ -259,6 +277,7 @@ impl StateRules {
         rexmit_drop_options: false,
         ack_before_timestamp: false,
         keep_alive_counts_probes: false,
+        icmp: IcmpRules::FreeBsd { may_reset: true },
     };
 }
 

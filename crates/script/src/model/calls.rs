@@ -1,5 +1,6 @@
 //! Socket calls on the model, with Linux's semantics.
 
+use tcp::stack::Family;
 use tcp::{Endpoint, Nanos, State};
 use wire::codec::Ends;
 
@@ -395,7 +396,13 @@ impl Model {
             },
             SocketOption::Error => match socket.kind {
                 Kind::Connected(index) => {
-                    self.connections[index].take_failure().map_or(0, |errno| i64::from(errno.0))
+                    let connection = &mut self.connections[index];
+                    // Linux tells of an error that has not ended the connection, too, and forgets it.
+                    let soft = self.profile.spec().family == Family::Linux;
+                    let take_soft = |c: &mut Connection| c.endpoint.take_soft_error().map(super::errno_of);
+                    let errno =
+                        connection.take_failure().or_else(|| if soft { take_soft(connection) } else { None });
+                    errno.map_or(0, |errno| i64::from(errno.0))
                 }
                 _ => 0,
             },

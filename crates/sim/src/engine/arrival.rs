@@ -199,6 +199,7 @@ impl Simulation {
         let config = Config {
             clock: machine.clock,
             ip_header: machine.ip.header(),
+            path_mtu: None,
             mss: machine.mss,
             ecn: machine.ecn,
             tso: machine.tso,

@@ -9,6 +9,7 @@ mod accurate;
 mod ack;
 mod close;
 mod handshake;
+mod icmp;
 mod input;
 mod keep_alive;
 mod limits;
@@ -16,11 +17,12 @@ mod output;
 mod socket;
 
 use handshake::Handshake;
+pub use icmp::{Icmp, NetworkError};
 use limits::{LimitClock, MIN_ROUND};
 pub use limits::{LimitedTimes, Round};
 use output::TsvalCache;
 
-use wire::segment::{TCP_HEADER, TIMESTAMPS_BYTES};
+use wire::segment::{IPV6_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Segment, seq};
 
 use crate::accecn;
@@ -71,6 +73,8 @@ pub enum Failure {
     Timeout,
     /// Our own application aborted.
     Aborted,
+    /// An ICMP error.
+    Network(NetworkError),
 }
 
 /// How to make an endpoint.
@@ -82,6 +86,8 @@ pub struct Config<'a> {
     pub ip_header: u32,
     /// MSS option to announce.
     pub mss: u16,
+    /// The largest packet that the path is known to take, which another connection has found out: bytes with the IP header.
+    pub path_mtu: Option<u32>,
     /// ECN of the host.
     pub ecn: EcnMode,
     /// Segmentation offload.
@@ -160,6 +166,7 @@ pub struct AccEcnInfo {
 ///     clock: HostClock::new(1000, 0, 0),
 ///     ip_header: 20,
 ///     mss: 1460,
+///     path_mtu: None,
 ///     ecn: EcnMode::Off,
 ///     tso: false,
 ///     socket: SocketOptions { sndbuf: None, rcvbuf: None },
@@ -213,6 +220,8 @@ pub struct Endpoint {
     timer_wheel: bool,
     time_wait: Nanos,
     time_wait_until: Option<Nanos>,
+    /// The last ICMP error that has not ended the connection.
+    soft_error: Option<NetworkError>,
     /// Keep-alive, where it is on.
     keep_alive: Option<Box<keep_alive::Watch>>,
     /// A reset to send: (sequence number, acknowledgement).
@@ -275,6 +284,7 @@ impl Endpoint {
                 wscale: 0,
                 mss: u32::from(config.mss),
                 payload: u32::from(config.mss),
+                ipv6: config.ip_header == IPV6_HEADER,
                 timestamps: false,
                 sack: false,
                 ecn: false,
@@ -311,6 +321,7 @@ impl Endpoint {
             timer_wheel: spec.timer_wheel,
             time_wait: spec.time_wait,
             time_wait_until: None,
+            soft_error: None,
             keep_alive: None,
             reset: None,
             repeated_window: None,

@@ -115,6 +115,9 @@ impl Endpoint {
         // As on the wire, where segmentation offload has cut it.
         self.data_segments_out += if t.len <= self.snd.payload {
             u64::from(t.len > 0)
+        } else if t.whole {
+            segment.frames = 0;
+            1
         } else {
             u64::from(t.len.div_ceil(self.snd.payload))
         };

@@ -6,7 +6,7 @@ use crate::receiver::windows::{Tuning as ReceiverTuning, WindowsReceiver};
 use crate::sender::Sender;
 use crate::sender::windows::{Tuning as SenderTuning, WindowsSender};
 use crate::stack::{
-    Buffer, EcnMode, Family, KeepAlive, Profile, SocketOptions, StackSpec, StateRules, Sysctl,
+    Buffer, EcnMode, Family, IcmpRules, KeepAlive, Profile, SocketOptions, StackSpec, StateRules, Sysctl,
 };
 
 /// Send buffer where the application sets none: Windows follows the connection's ideal backlog; a megabyte covers it.
@@ -99,7 +99,7 @@ pub(super) fn profile() -> Windows {
             invalid_ratelimit: 0,
             syn_retry_ticks: None,
             unread_resets: true,
-            rules: StateRules::default(),
+            rules: StateRules { icmp: IcmpRules::Linux, ..StateRules::default() },
             time_wait: TIME_WAIT,
             // KeepAliveInterval; Vista and later ask ten times.
             keep_alive: KeepAlive { interval: SECOND, count: 10, ..KeepAlive::COMMON },

@@ -22,6 +22,7 @@ use crate::receiver::freebsd::{
 };
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
+use crate::sender::freebsd::path_mtu::BlackHoleTuning;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 use crate::sender::rack::{RackSender, RackTuning, WheelTimers};
 use crate::stack::{
@@ -266,6 +267,10 @@ impl FreeBsd {
             sendbuf_inc: v.sendbuf_inc as u64,
             sendbuf_max: v.sendbuf_max as u64,
             largest_buffer: largest_buffer(v.maxsockbuf as u64),
+            black_hole: BlackHoleTuning {
+                detection: v.blackhole_detection as u8,
+                mss: [v.blackhole_mss as u32, v.v6_blackhole_mss as u32],
+            },
             newcwv: v.newcwv != 0,
         }
     }

@@ -5,7 +5,7 @@ use crate::cc::freebsd::{
     BackoffTuning, CdgTuning, ChdTuning, DctcpTuning, HtcpTuning, MAX_ALPHA, VegasTuning,
 };
 use crate::clock::MILLISECOND;
-use crate::stack::EcnMode;
+use crate::stack::{EcnMode, IcmpRules};
 
 /// Values of the sysctls; a release lacks some.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,9 @@ pub(super) struct Values {
     pub lrd: i64,
     pub sack_tso: i64,
     pub newcwv: i64,
+    pub blackhole_detection: i64,
+    pub blackhole_mss: i64,
+    pub v6_blackhole_mss: i64,
     pub abe: i64,
     pub abe_frlossreduce: i64,
     pub newreno_beta: i64,
@@ -89,6 +92,9 @@ impl Values {
             lrd: 0,
             sack_tso: 0,
             newcwv: 0,
+            blackhole_detection: 0,
+            blackhole_mss: 1200,
+            v6_blackhole_mss: 1220,
             abe: 0,
             abe_frlossreduce: 0,
             newreno_beta: 50,
@@ -233,6 +239,14 @@ pub(super) const KNOBS: &[Knob] = &[
             };
         },
     },
+    Knob {
+        name: "net.inet.tcp.icmp_may_rst",
+        min: 0,
+        max: 1,
+        about: "ICMP errors that speak of a refusal end an attempt to connect",
+        get: |p| i64::from(p.spec.rules.icmp == IcmpRules::FreeBsd { may_reset: true }),
+        set: |p, value| p.spec.rules.icmp = IcmpRules::FreeBsd { may_reset: value != 0 },
+    },
     rule!("net.inet.tcp.insecure_rst", insecure_rst, "any reset in the window counts"),
     rule!("net.inet.tcp.insecure_syn", insecure_syn, "a SYN in the window resets the connection"),
     rule!(
@@ -353,6 +367,27 @@ pub(super) const KNOBS: &[Knob] = &[
     value!("net.inet.tcp.sack.lrd", lrd, 0, 1, "lost-retransmission detection"),
     value!("net.inet.tcp.sack.tso", sack_tso, 0, 1, "holes filled with segmentation offload"),
     value!("net.inet.tcp.newcwv", newcwv, 0, 1, "cwnd grows only while the pipe is near it (RFC 7661)"),
+    value!(
+        "net.inet.tcp.pmtud_blackhole_detection",
+        blackhole_detection,
+        0,
+        3,
+        "smaller packets after timeouts: 0 off, 1 on, 2 with IPv4, 3 with IPv6"
+    ),
+    value!(
+        "net.inet.tcp.pmtud_blackhole_mss",
+        blackhole_mss,
+        256,
+        65_495,
+        "MSS tried first after timeouts with IPv4, bytes"
+    ),
+    value!(
+        "net.inet.tcp.v6pmtud_blackhole_mss",
+        v6_blackhole_mss,
+        256,
+        65_495,
+        "MSS tried first after timeouts with IPv6, bytes"
+    ),
     value!("net.inet.tcp.cc.abe", abe, 0, 1, "alternative backoff with ECN (RFC 8511)"),
     value!(
         "net.inet.tcp.cc.abe_frlossreduce",
@@ -547,6 +582,7 @@ macro_rules! common_names {
             "net.inet.tcp.rfc1323",
             "net.inet.tcp.sack.enable",
             "net.inet.tcp.ecn.enable",
+            "net.inet.tcp.icmp_may_rst",
             "net.inet.tcp.insecure_rst",
             "net.inet.tcp.insecure_syn",
             "net.inet.tcp.drop_synfin",
