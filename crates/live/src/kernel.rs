@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -16,6 +17,8 @@ use script::packet::{self, LOCAL, Seen};
 use script::script::{Call, OptionValue, SocketOption};
 use script::system::{Output, Returned, System, SystemError};
 use script::{Choices, Outcome, Script};
+use tcp::endpoint::Icmp;
+use wire::codec::Ends;
 
 use crate::socket::{self, Socket};
 use crate::sys::{self, check, run_before_others};
@@ -249,6 +252,10 @@ impl System for Kernel {
             self.wait(until);
         }
         self.sent.pop_front()
+    }
+
+    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp) {
+        self.inject(&packet::encode_icmp(message, ends));
     }
 
     fn inject(&mut self, bytes: &[u8]) {

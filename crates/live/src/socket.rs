@@ -228,6 +228,8 @@ fn numbers(option: SocketOption) -> (libc::c_int, libc::c_int) {
         SocketOption::KeepIdle => tcp(libc::TCP_KEEPIDLE),
         SocketOption::KeepInterval => tcp(libc::TCP_KEEPINTVL),
         SocketOption::KeepCount => tcp(libc::TCP_KEEPCNT),
+        // Linux answers ENOPROTOOPT.
+        SocketOption::KeepInit => tcp(libc::c_int::MAX),
         SocketOption::MtuDiscovery => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
         SocketOption::TypeOfService => (libc::IPPROTO_IP, libc::IP_TOS),
         SocketOption::Info => tcp(libc::TCP_INFO),

@@ -12,6 +12,9 @@ const ERRORS: &[(&str, i32, &str)] = &[
     ("EFAULT", 14, "Bad address"),
     ("EINVAL", 22, "Invalid argument"),
     ("EPIPE", 32, "Broken pipe"),
+    ("ENONET", 64, "Machine is not on the network"),
+    ("EPROTO", 71, "Protocol error"),
+    ("EMSGSIZE", 90, "Message too long"),
     ("ENOPROTOOPT", 92, "Protocol not available"),
     ("EOPNOTSUPP", 95, "Operation not supported"),
     ("EADDRINUSE", 98, "Address already in use"),
@@ -23,6 +26,7 @@ const ERRORS: &[(&str, i32, &str)] = &[
     ("ENOTCONN", 107, "Transport endpoint is not connected"),
     ("ETIMEDOUT", 110, "Connection timed out"),
     ("ECONNREFUSED", 111, "Connection refused"),
+    ("EHOSTDOWN", 112, "Host is down"),
     ("EHOSTUNREACH", 113, "No route to host"),
     ("EALREADY", 114, "Operation already in progress"),
     ("EINPROGRESS", 115, "Operation now in progress"),
@@ -37,10 +41,28 @@ impl Errno {
     pub const ENOENT: Errno = Errno(2);
     /// Bad file descriptor.
     pub const EBADF: Errno = Errno(9);
+    /// The network forbids it.
+    pub const EACCES: Errno = Errno(13);
+    /// The host is not there.
+    pub const EHOSTDOWN: Errno = Errno(112);
+    /// No route to the host.
+    pub const EHOSTUNREACH: Errno = Errno(113);
+    /// A packet was too big.
+    pub const EMSGSIZE: Errno = Errno(90);
+    /// No route to the network.
+    pub const ENETUNREACH: Errno = Errno(101);
+    /// No such network.
+    pub const ENONET: Errno = Errno(64);
+    /// A source route failed.
+    pub const EOPNOTSUPP: Errno = Errno(95);
+    /// A header was wrong.
+    pub const EPROTO: Errno = Errno(71);
     /// Would block.
     pub const EAGAIN: Errno = Errno(11);
     /// Invalid argument.
     pub const EINVAL: Errno = Errno(22);
+    /// No such option.
+    pub const ENOPROTOOPT: Errno = Errno(92);
     /// The connection cannot carry what is written.
     pub const EPIPE: Errno = Errno(32);
     /// The address is taken.

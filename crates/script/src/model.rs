@@ -2,11 +2,12 @@
 
 mod calls;
 mod info;
+mod keep_alive;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
-use tcp::endpoint::Failure;
+use tcp::endpoint::{Failure, Icmp, NetworkError};
 use tcp::profile;
 use tcp::stack::{Family, Profile, SocketOptions};
 use tcp::{Config, Endpoint, HostClock, Listener, Nanos, State, SynOutcome, listener};
@@ -19,6 +20,7 @@ use crate::packet::{self, LOCAL, REMOTE, Seen};
 use crate::script::{Call, Options};
 use crate::system::{Returned, System, SystemError};
 use info::tcp_info;
+use keep_alive::KeepAliveOptions;
 
 /// Time that the modelled host has been up when a script begins, in ns.
 const UPTIME: Nanos = 10_000_000_000;
@@ -49,6 +51,8 @@ pub struct Model {
     cc: String,
     /// Length in bytes of the IP header of its packets.
     ip_header: u32,
+    /// Largest packet that the path to the peer is known to take (FreeBSD's host cache, Linux's exceptions of routes).
+    path_mtu: Option<u32>,
     /// MSS of the interface.
     mss: u16,
     now: Nanos,
@@ -77,6 +81,7 @@ struct Settings {
     mss: Option<u16>,
     no_delay: bool,
     linger: Option<(bool, i64)>,
+    keep_alive: KeepAliveOptions,
     reuse: [bool; 2],
 }
 
@@ -140,6 +145,21 @@ fn gives_way(connection: &Connection, segment: &Segment) -> bool {
     connection.endpoint.state() == State::Closed || connection.endpoint.gives_way_to(segment)
 }
 
+fn errno_of(error: NetworkError) -> Errno {
+    match error {
+        NetworkError::AccessDenied => Errno::EACCES,
+        NetworkError::HostDown => Errno::EHOSTDOWN,
+        NetworkError::HostUnreachable => Errno::EHOSTUNREACH,
+        NetworkError::MessageSize => Errno::EMSGSIZE,
+        NetworkError::NetUnreachable => Errno::ENETUNREACH,
+        NetworkError::NoNet => Errno::ENONET,
+        NetworkError::NoProtocolOption => Errno::ENOPROTOOPT,
+        NetworkError::NotSupported => Errno::EOPNOTSUPP,
+        NetworkError::Protocol => Errno::EPROTO,
+        NetworkError::Refused => Errno::ECONNREFUSED,
+    }
+}
+
 /// A state as netstat(1) calls it.
 fn name_of(state: State) -> &'static str {
     match state {
@@ -161,7 +181,10 @@ impl Connection {
         self.endpoint.failure().and_then(|failure| match failure {
             Failure::Reset if !self.passive && !self.was_open() => Some(Errno::ECONNREFUSED),
             Failure::Reset => Some(Errno::ECONNRESET),
-            Failure::HandshakeTimeout | Failure::Timeout => Some(Errno::ETIMEDOUT),
+            Failure::HandshakeTimeout | Failure::Timeout => {
+                Some(self.endpoint.soft_error().map_or(Errno::ETIMEDOUT, errno_of))
+            }
+            Failure::Network(error) => Some(errno_of(error)),
             Failure::Aborted => None,
         })
     }
@@ -196,6 +219,7 @@ impl Model {
         Ok(Model {
             cc: profile.spec().cc[0].to_string(),
             profile,
+            path_mtu: None,
             ip_header,
             mss: options.mtu.saturating_sub((ip_header + TCP_HEADER) as u16),
             now: UPTIME,
@@ -234,6 +258,15 @@ impl System for Model {
         let Ok(read) = codec::parse(bytes, bytes.len() as u32) else { return };
         let ends = Ends { src: LOCAL, dst: REMOTE, sport: read.ends.dport, dport: read.ends.sport };
         self.deliver(ends, &read.segment);
+        self.send_and_retry();
+    }
+
+    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp) {
+        let mut known = self.connections.iter_mut().rev().filter(|connection| !connection.dropped);
+        if let Some(connection) = known.find(|connection| connection.ends == *ends) {
+            connection.endpoint.on_icmp(self.now, message);
+            self.path_mtu = connection.endpoint.path_mtu();
+        }
         self.send_and_retry();
     }
 
@@ -299,6 +332,9 @@ impl System for Model {
                 SystemError::CongestionControl { sysctl: name.to_string(), found: value.to_string(), known }
             })?;
             return Ok(());
+        }
+        if name == "net.inet.tcp.hostcache.purgenow" {
+            self.path_mtu = None;
         }
         let numbers: Option<Vec<i64>> = value.split(' ').map(|word| word.parse().ok()).collect();
         let wrong = |found, expected| SystemError::Value { sysctl: name.to_string(), found, expected };
@@ -429,6 +465,7 @@ impl Model {
                         dropped: false,
                         times: Times { data_received: self.now, ..Times::default() },
                     });
+                    self.apply_keep_alive(self.connections.len() - 1);
                     return;
                 }
                 outcome
@@ -445,6 +482,7 @@ impl Model {
         Config {
             clock: HostClock::new(spec.hz, 0, 0),
             ip_header: self.ip_header,
+            path_mtu: self.path_mtu,
             mss: settings.mss.map_or(self.mss, |own| own.min(self.mss)),
             ecn: spec.ecn,
             // Linux builds super-packets whatever the interface can do; the others only if it can.

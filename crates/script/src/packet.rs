@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
+use tcp::endpoint::Icmp;
 use wire::checksum;
 use wire::codec::{self, Address as _, Ends};
 use wire::{Ecn, Flags};
@@ -109,6 +110,25 @@ pub fn encode(packet: &Packet, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
     let pseudo = checksum::sum(&bytes[12..20]) + u64::from(codec::PROTOCOL_TCP) + tcp_length as u64;
     let tcp_checksum = checksum::of(pseudo + checksum::sum(&bytes[HEADER..]));
     bytes[HEADER + 16..HEADER + 18].copy_from_slice(&tcp_checksum.to_be_bytes());
+    bytes
+}
+
+/// The bytes of an ICMP message of IPv4 about a packet that was sent between `ends`, of which it quotes the IP header and eight
+/// bytes (RFC 792).
+pub fn encode_icmp(message: &Icmp, ends: &Ends<Ipv4Addr>) -> Vec<u8> {
+    let carried = message.length.saturating_sub(HEADER as u32);
+    let mut body = vec![message.kind, message.code, 0, 0, 0, 0];
+    body.extend((message.mtu as u16).to_be_bytes());
+    body.extend(Ipv4Addr::header(ends, codec::PROTOCOL_TCP, Ecn::NotEct, 0, carried).as_ref());
+    body.extend(ends.sport.to_be_bytes());
+    body.extend(ends.dport.to_be_bytes());
+    body.extend(message.seq.to_be_bytes());
+    let sum = checksum::of(checksum::sum(&body));
+    body[2..4].copy_from_slice(&sum.to_be_bytes());
+    let back = ends.reversed();
+    let header = Ipv4Addr::header(&back, Ipv4Addr::ICMP, Ecn::NotEct, 0, body.len() as u32);
+    let mut bytes = header.as_ref().to_vec();
+    bytes.extend(body);
     bytes
 }
 

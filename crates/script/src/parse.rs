@@ -7,6 +7,7 @@ mod argument;
 mod call;
 mod conditional;
 mod cursor;
+mod icmp;
 mod option;
 mod orders;
 mod packet;
@@ -48,7 +49,7 @@ pub fn parse(text: &str, name: &str, defines: &[(String, String)]) -> Result<Scr
     let defines: BTreeMap<String, String> = defines.iter().cloned().collect();
     let wrong = |line, problem| SyntaxError { name: name.to_string(), line, problem };
     let text = conditional::chosen(text, &defines).map_err(|(line, problem)| wrong(line, problem))?;
-    let mut parser = Parser { text: &text, at: 0, line: 1, defines, depth: 0 };
+    let mut parser = Parser { text: &text, at: 0, line: 1, defines, depth: 0, ipv6: false };
     let read = parser.script(name);
     read.map_err(|problem| wrong(parser.line, problem))
 }
@@ -62,6 +63,8 @@ struct Parser<'a> {
     defines: BTreeMap<String, String>,
     /// Depth of the argument that is read.
     depth: u32,
+    /// Packets are of IPv6.
+    ipv6: bool,
 }
 
 type Parsed<T> = Result<T, Problem>;
@@ -79,6 +82,7 @@ impl Parser<'_> {
             self.option(&mut script.options)?;
             self.space()?;
         }
+        self.ipv6 = script.options.ipv6;
         while self.sees('`') {
             let line = self.line;
             let command = self.quoted('`')?;
@@ -112,8 +116,13 @@ impl Parser<'_> {
         let action = match next {
             '<' | '>' => {
                 self.at += 1;
-                let packet = self.packet(next == '<')?;
-                if next == '<' { Action::Inject(packet) } else { Action::Expect(packet) }
+                self.space()?;
+                if next == '<' && self.take_word("icmp") {
+                    Action::Icmp(self.icmp()?)
+                } else {
+                    let packet = self.packet(next == '<')?;
+                    if next == '<' { Action::Inject(packet) } else { Action::Expect(packet) }
+                }
             }
             '`' => Action::Orders(orders(&self.quoted('`')?, line)?),
             '%' => Action::Code(self.code()?),

@@ -9,12 +9,13 @@ use std::net::Ipv4Addr;
 use tcp::Nanos;
 use thiserror::Error;
 use wire::codec::Ends;
+use wire::segment::{IPV4_HEADER, IPV6_HEADER, TCP_HEADER};
 use wire::{Ecn, Flags};
 
 use crate::code::{Code, Names};
 use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
 use crate::script::{
-    Action, Call, CallEvent, EcnField, Event, Options, Order, Packet, Script, TcpOption, When,
+    Action, Call, CallEvent, EcnField, Event, Icmp, Options, Order, Packet, Script, TcpOption, When,
 };
 use crate::system::System;
 
@@ -230,6 +231,10 @@ impl<'a> Runner<'a> {
                 self.inject(packet);
                 Ok(())
             }
+            Action::Icmp(message) => {
+                self.icmp(message);
+                Ok(())
+            }
             Action::Call(call) => {
                 let base = if matches!(event.when, When::At(_)) { 0 } else { previous };
                 self.call(event.line, call, call.until.map(|until| base + until))
@@ -394,6 +399,18 @@ impl Runner<'_> {
         }
         let bytes = packet::encode(&packet, &flow.ends.reversed());
         self.system.inject(&bytes);
+    }
+}
+
+impl Runner<'_> {
+    /// A message about a packet of the connection at hand.
+    fn icmp(&mut self, message: &Icmp) {
+        let Some(flow) = self.flows.last() else { return };
+        let &Icmp { kind, code, mtu, seq, len } = message;
+        let seq = seq.wrapping_add(flow.offset.unwrap_or(0));
+        let header = if self.options.ipv6 { IPV6_HEADER } else { IPV4_HEADER };
+        let length = header + TCP_HEADER + len;
+        self.system.icmp(&flow.ends, &tcp::endpoint::Icmp { kind, code, mtu, seq, length });
     }
 }
 

@@ -138,6 +138,8 @@ pub enum When {
 pub enum Action {
     /// A packet is sent to the system under test.
     Inject(Packet),
+    /// An ICMP message about a packet of the system's is sent to it.
+    Icmp(Icmp),
     /// The system under test must send this.
     Expect(Packet),
     /// A system call is made.
@@ -167,6 +169,21 @@ pub struct Packet {
     pub window: Option<u16>,
     /// Options in order. None: `<...>`, any.
     pub options: Option<Vec<TcpOption>>,
+}
+
+/// An ICMP message, and what it quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// Type, by the numbers of the script's IP version.
+    pub kind: u8,
+    /// Code.
+    pub code: u8,
+    /// MTU of the next link; 0: not told.
+    pub mtu: u32,
+    /// First sequence number of the packet.
+    pub seq: u32,
+    /// Payload of the packet, bytes.
+    pub len: u32,
 }
 
 /// Demand on the ECN field.
@@ -423,9 +440,25 @@ pub enum SocketOption {
     KeepIdle,
     KeepInterval,
     KeepCount,
+    KeepInit,
     MtuDiscovery,
     TypeOfService,
     Info,
+}
+
+impl SocketOption {
+    /// Whether the option belongs to keep-alive.
+    #[must_use]
+    pub fn is_keep_alive(self) -> bool {
+        matches!(
+            self,
+            SocketOption::KeepAlive
+                | SocketOption::KeepIdle
+                | SocketOption::KeepInterval
+                | SocketOption::KeepCount
+                | SocketOption::KeepInit
+        )
+    }
 }
 
 /// Socket options by their names: (level, name, option).
@@ -449,6 +482,7 @@ pub const SOCKET_OPTIONS: &[(&str, &str, SocketOption)] = &[
     ("SOL_TCP", "TCP_KEEPIDLE", SocketOption::KeepIdle),
     ("SOL_TCP", "TCP_KEEPINTVL", SocketOption::KeepInterval),
     ("SOL_TCP", "TCP_KEEPCNT", SocketOption::KeepCount),
+    ("SOL_TCP", "TCP_KEEPINIT", SocketOption::KeepInit),
     ("SOL_TCP", "TCP_INFO", SocketOption::Info),
     ("SOL_IP", "IP_MTU_DISCOVER", SocketOption::MtuDiscovery),
     ("SOL_IP", "IP_TOS", SocketOption::TypeOfService),

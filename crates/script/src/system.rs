@@ -1,6 +1,10 @@
 //! System that a script runs against: a modelled stack ([`crate::model`]) or anything else that can do the same.
 
+use std::net::Ipv4Addr;
+
 use tcp::Nanos;
+use tcp::endpoint::Icmp;
+use wire::codec::Ends;
 
 use tcp::stack::ProfileError;
 use thiserror::Error;
@@ -111,6 +115,9 @@ pub trait System {
 
     /// Delivers the bytes of an IPv4 packet to it.
     fn inject(&mut self, packet: &[u8]);
+
+    /// Delivers an ICMP message about a packet that the system has sent between `ends`.
+    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp);
 
     /// Makes a call. None: it has not returned; the script lets it block if `may_block`.
     fn call(&mut self, call: &Call, may_block: bool) -> Option<Returned>;

@@ -124,6 +124,7 @@ fn reason(failure: Failure) -> &'static str {
         Failure::HandshakeTimeout => "no answer to its opening",
         Failure::Timeout => "no answer to retransmissions",
         Failure::Aborted => "aborted",
+        Failure::Network(_) => "an ICMP error",
     }
 }
 

@@ -201,6 +201,16 @@ pub struct Config {
     pub rto_min_us: u64,
     /// net.ipv4.tcp_rto_max_ms (Linux 6.18); 120 s before.
     pub rto_max_ms: u64,
+    /// net.ipv4.tcp_retries1: retransmissions by whose time a black hole is suspected.
+    pub retries1: u32,
+    /// net.ipv4.tcp_mtu_probing: 0 off, 1 once a black hole is suspected, 2 always.
+    pub mtu_probing: u32,
+    /// net.ipv4.tcp_base_mss: payload that a search for the path's MTU begins with, bytes.
+    pub base_mss: u32,
+    /// net.ipv4.tcp_mtu_probe_floor: least payload of a search, bytes.
+    pub mtu_probe_floor: u32,
+    /// net.ipv4.tcp_probe_threshold: range of sizes that is not searched further, bytes.
+    pub mtu_probe_threshold: u32,
     /// net.ipv4.tcp_retries2: timeouts in a row before the connection fails.
     pub retries2: u32,
     /// net.ipv4.tcp_comp_sack_delay_ns.
@@ -314,6 +324,11 @@ impl Config {
             pacing_ca_ratio: 120,
             rto_min_us: 200_000,
             rto_max_ms: 120_000,
+            retries1: 3,
+            mtu_probing: 0,
+            base_mss: 512,
+            mtu_probe_floor: 48,
+            mtu_probe_threshold: 8,
             retries2: 15,
             comp_sack_delay_ns: 0,
             comp_sack_slack_ns: 0,
@@ -350,6 +365,7 @@ impl Config {
             rmem: BufferSizes { min: 4096, default: 131_072, max: 6 << 20 },
             max_reordering: 300,
             early_retrans: 3,
+            base_mss: 1024,
             recovery: 1,
             limit_output_bytes: 1 << 20,
             tso_rtt_log: 9,

@@ -5,7 +5,7 @@ use wire::codec::SynLayout;
 use crate::accecn;
 use crate::cc::linux::replay::Replay;
 use crate::cc::{Module, RegistryError};
-use crate::clock::Nanos;
+use crate::clock::{Nanos, SECOND};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 
@@ -149,8 +149,46 @@ pub struct StackSpec {
     pub unread_resets: bool,
     /// Time spent in TIME-WAIT.
     pub time_wait: Nanos,
+    /// Keep-alive, as the sysctls have it.
+    pub keep_alive: KeepAlive,
     /// Rules of connections in their less usual states.
     pub rules: StateRules,
+}
+
+/// Keep-alive (RFC 9293 section 3.8.4): when a silent peer is asked whether it is there, and when it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Every connection has it, whatever its application says (net.inet.tcp.always_keepalive).
+    pub always: bool,
+    /// Silence before the first probe.
+    pub idle: Nanos,
+    /// Time between probes.
+    pub interval: Nanos,
+    /// Probes without an answer after which the connection has failed.
+    pub count: u32,
+    /// Longest duration of a connection attempt (net.inet.tcp.keepinit). None: it ends with the last SYN.
+    pub attempt: Option<Nanos>,
+}
+
+impl KeepAlive {
+    /// The times of Linux and FreeBSD, where they agree: two hours, and 75 s between probes.
+    pub const COMMON: KeepAlive =
+        KeepAlive { always: false, idle: 7200 * SECOND, interval: 75 * SECOND, count: 9, attempt: None };
+}
+
+/// Reaction of a system's TCP to ICMP errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IcmpRules {
+    /// None.
+    #[default]
+    Ignored,
+    /// Any error ends an attempt to connect; of an open connection it is told once nothing answers.
+    Linux,
+    /// Few end an attempt.
+    FreeBsd {
+        /// Those do that speak of a refusal, or of a packet that lived too long (net.inet.tcp.icmp_may_rst).
+        may_reset: bool,
+    },
 }
 
 /// Rules by which a connection opens, closes and takes resets, where systems differ.
@@ -192,6 +230,10 @@ pub struct StateRules {
     pub rexmit_drop_options: bool,
     /// The timestamp of a segment that acknowledges what was never sent is not echoed (tcp_ack).
     pub ack_before_timestamp: bool,
+    /// Keep-alive ends after so many probes; else after the time that they take. Its timer is not set again when something comes.
+    pub keep_alive_counts_probes: bool,
+    /// Reaction to ICMP errors.
+    pub icmp: IcmpRules,
 }
 
 impl StateRules {
@@ -213,6 +255,8 @@ impl StateRules {
         window_edge_unscaled: false,
         rexmit_drop_options: false,
         ack_before_timestamp: true,
+        keep_alive_counts_probes: true,
+        icmp: IcmpRules::Linux,
     };
     /// FreeBSD's.
     pub const FREEBSD: StateRules = StateRules {
@@ -232,6 +276,8 @@ impl StateRules {
         window_edge_unscaled: true,
         rexmit_drop_options: false,
         ack_before_timestamp: false,
+        keep_alive_counts_probes: false,
+        icmp: IcmpRules::FreeBsd { may_reset: true },
     };
 }
 

@@ -1,5 +1,6 @@
 //! Socket calls on the model, with Linux's semantics.
 
+use tcp::stack::Family;
 use tcp::{Endpoint, Nanos, State};
 use wire::codec::Ends;
 
@@ -154,6 +155,7 @@ impl Model {
             socket.kind = Kind::Connected(index);
         }
         self.apply(index);
+        self.apply_keep_alive(index);
         nonblocking.then_some(Err(Errno::EINPROGRESS))
     }
 
@@ -324,8 +326,9 @@ impl Model {
             (SocketOption::NoDelay, OptionValue::Number(on)) => settings.no_delay = on != 0,
             (SocketOption::ReuseAddr, OptionValue::Number(on)) => settings.reuse[0] = on != 0,
             (SocketOption::ReusePort, OptionValue::Number(on)) => settings.reuse[1] = on != 0,
-            // Keep-alive is not modelled: it can only be off.
-            (SocketOption::KeepAlive, OptionValue::Number(0)) => {}
+            (option, OptionValue::Number(value)) if option.is_keep_alive() => {
+                settings.keep_alive.set(self.profile.spec().family, option, value)?;
+            }
             // No router is modelled that would ask for smaller packets, or look at the type of service.
             (SocketOption::MtuDiscovery | SocketOption::TypeOfService, OptionValue::Number(_)) => {}
             _ => return Err(Errno::EINVAL),
@@ -333,6 +336,9 @@ impl Model {
         if let Kind::Connected(index) = socket.kind {
             self.connections[index].settings = self.sockets[&fd].settings.clone();
             self.apply(index);
+            if option.is_keep_alive() {
+                self.apply_keep_alive(index);
+            }
             if option == SocketOption::ReceiveBuffer {
                 let settings = &self.connections[index].settings.socket;
                 let (_, (bytes, _)) = self.profile.buffers(settings);
@@ -368,8 +374,11 @@ impl Model {
             SocketOption::NoDelay => i64::from(settings.no_delay),
             SocketOption::ReuseAddr => i64::from(settings.reuse[0]),
             SocketOption::ReusePort => i64::from(settings.reuse[1]),
+            _ if option.is_keep_alive() => {
+                return settings.keep_alive.get(self.profile.spec(), option).map(OptionValue::Number);
+            }
             // Not modelled: the values of a new socket.
-            SocketOption::KeepAlive | SocketOption::Cork | SocketOption::UserTimeout => 0,
+            SocketOption::Cork | SocketOption::UserTimeout => 0,
             SocketOption::MaxSegment => match socket.kind {
                 Kind::Connected(index) => i64::from(self.connections[index].endpoint.payload()),
                 _ => i64::from(settings.mss.unwrap_or(mss)),
@@ -387,7 +396,13 @@ impl Model {
             },
             SocketOption::Error => match socket.kind {
                 Kind::Connected(index) => {
-                    self.connections[index].take_failure().map_or(0, |errno| i64::from(errno.0))
+                    let connection = &mut self.connections[index];
+                    // Linux tells of an error that has not ended the connection, too, and forgets it.
+                    let soft = self.profile.spec().family == Family::Linux;
+                    let take_soft = |c: &mut Connection| c.endpoint.take_soft_error().map(super::errno_of);
+                    let errno =
+                        connection.take_failure().or_else(|| if soft { take_soft(connection) } else { None });
+                    errno.map_or(0, |errno| i64::from(errno.0))
                 }
                 _ => 0,
             },

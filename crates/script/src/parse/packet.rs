@@ -21,7 +21,10 @@ impl Parser<'_> {
         self.space()?;
         for protocol in ["icmp", "udp", "ipv4", "ipv6", "gre", "mpls", "GREv0"] {
             if self.rest().starts_with(protocol) {
-                return Err(Problem::refused(protocol, "only TCP packets over IPv4 are supported"));
+                return Err(Problem::refused(
+                    protocol,
+                    "only TCP packets are supported, and ICMP to the system",
+                ));
             }
         }
         let flags = self.flags()?;
@@ -118,7 +121,7 @@ impl Parser<'_> {
     }
 
     /// `1:1001(1000)`
-    fn sequence(&mut self) -> Parsed<(u32, u32)> {
+    pub(super) fn sequence(&mut self) -> Parsed<(u32, u32)> {
         let start = self.number("TCP start sequence number", u64::from(u32::MAX))? as u32;
         self.need(':')?;
         let end = self.number("TCP end sequence number", u64::from(u32::MAX))? as u32;

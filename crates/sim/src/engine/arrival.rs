@@ -165,6 +165,14 @@ impl Simulation {
         if self.no_fast_path {
             endpoint.disable_fast_paths();
         }
+        // No application asks for it; and a run that is shorter than the silence it waits for never sees it.
+        let keep_alive = self.hosts[host.index()].stack.kernel().map(|profile| profile.spec().keep_alive);
+        if let Some(times) = keep_alive
+            && times.always
+            && times.idle < self.scenario.duration_ns
+        {
+            endpoint.set_keep_alive(self.now, times, true);
+        }
         endpoint.set_no_delay(matches!(self.flows[connection.flow().index()].app, FlowApp::Pinger(_)));
         self.connections[connection.index()] = Transport::Tcp(endpoint);
     }
@@ -191,6 +199,7 @@ impl Simulation {
         let config = Config {
             clock: machine.clock,
             ip_header: machine.ip.header(),
+            path_mtu: None,
             mss: machine.mss,
             ecn: machine.ecn,
             tso: machine.tso,

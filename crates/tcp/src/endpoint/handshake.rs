@@ -22,6 +22,8 @@ pub(super) struct Handshake {
     pub(super) mss: u16,
     /// See [`Config::ip_header`].
     pub(super) ip_header: u32,
+    /// The largest packet that the path is known to take, bytes with the IP header.
+    pub(super) path_mtu: Option<u32>,
     pub(super) ecn: EcnMode,
     /// See [`StackSpec::accecn`].
     pub(super) accecn: accecn::Settings,
@@ -39,6 +41,8 @@ pub(super) struct Handshake {
     /// See [`Endpoint::limit_tso`].
     pub(super) tso_limit: u32,
     pub(super) timeouts: Vec<Nanos>,
+    /// See [`crate::stack::KeepAlive::attempt`].
+    pub(super) attempt: Option<Nanos>,
     /// See [`crate::stack::StackSpec::syn_retry_ticks`].
     pub(super) syn_retry_ticks: Option<u64>,
     pub(super) sent: usize,
@@ -61,6 +65,7 @@ impl Handshake {
         Handshake {
             mss: config.mss,
             ip_header: config.ip_header,
+            path_mtu: config.path_mtu,
             ecn: config.ecn,
             accecn: spec.accecn,
             timestamps: spec.timestamps,
@@ -72,6 +77,7 @@ impl Handshake {
             passive: false,
             tso_limit: u32::MAX,
             timeouts,
+            attempt: spec.keep_alive.attempt,
             syn_retry_ticks: spec.syn_retry_ticks,
             sent: 0,
             timed_out: 0,
@@ -79,6 +85,17 @@ impl Handshake {
             syn_due: false,
             deadline: None,
         }
+    }
+
+    /// Notes what the path takes; it does not grow.
+    pub(super) fn learn_path_mtu(&mut self, mtu: u32) {
+        self.path_mtu = Some(self.path_mtu.map_or(mtu, |known| known.min(mtu)));
+    }
+
+    /// The MSS that a SYN offers: the interface's, or where the system notes a path's MTU, what that leaves (tcp_mssopt of FreeBSD).
+    fn offered_mss(&self) -> u16 {
+        let path = self.path_mtu.map(|mtu| mtu - self.ip_header - TCP_HEADER);
+        path.map_or(self.mss, |mss| self.mss.min(mss as u16))
     }
 }
 
@@ -92,16 +109,17 @@ impl Endpoint {
         if h.sent == 0 {
             h.first_sent = now;
         }
-        h.deadline = deadline;
-        h.sent += 1;
         let passive = self.state == State::SynReceived;
+        let end = h.attempt.filter(|_| !passive).map(|longest| h.first_sent + longest);
+        h.deadline = deadline.map(|at| at.min(end.unwrap_or(at)));
+        h.sent += 1;
         if self.rules.rexmit_drop_options && !passive && h.sent > SYNS_WITH_OPTIONS {
             (h.timestamps, h.sack, h.scales) = (false, false, false);
         }
         let mut segment = Segment {
             seq: seq::wire(self.snd.iss),
             window: h.syn_window.min(u16::MAX.into()) as u16,
-            mss: h.mss,
+            mss: h.offered_mss(),
             flags: Flags::SYN,
             options: Options::MSS,
             frames: 1,
@@ -220,7 +238,7 @@ impl Endpoint {
             mss if mss > 0 && syn.options.has(Options::MSS) => mss.max(MIN_MSS),
             _ => DEFAULT_MSS,
         };
-        self.snd.mss = u32::from(h.mss.min(peer_mss));
+        self.snd.mss = u32::from(h.offered_mss().min(peer_mss));
         let options = self.option_bytes();
         self.snd.payload = self.snd.mss - options;
         self.rcv.payload = u32::from(self.handshake.mss) - options;
@@ -240,11 +258,13 @@ impl Endpoint {
             repeats,
             original_answered: self.snd.timestamps && self.rcv.tsecr == self.clock.timestamp_ms(first_sent),
             rcv_nxt: self.rcv.nxt,
+            passive: self.handshake.passive,
         };
         self.handshake.deadline = None;
         self.handshake.syn_due = false;
         self.enter_state(if self.snd.fin { State::FinWait1 } else { State::Established }, now);
         self.predicts_headers = self.snd.timestamps && !self.snd.no_fast_path;
+        self.begin_keep_alive(now);
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         self.sender.on_established(&mut self.snd, opening, &mut cx);
         self.receiver.on_established(&mut self.rcv, &mut cx);
@@ -274,7 +294,10 @@ impl Endpoint {
     }
 
     pub(super) fn on_handshake_timeout(&mut self, now: Nanos) {
-        if self.handshake.sent >= self.handshake.timeouts.len() {
+        let h = &self.handshake;
+        let passive = self.state == State::SynReceived;
+        let over = h.attempt.is_some_and(|longest| !passive && now >= h.first_sent + longest);
+        if over || h.sent >= h.timeouts.len() {
             self.fail(now, Failure::HandshakeTimeout);
         } else {
             self.handshake.deadline = None;

@@ -9,17 +9,20 @@ mod accurate;
 mod ack;
 mod close;
 mod handshake;
+mod icmp;
 mod input;
+mod keep_alive;
 mod limits;
 mod output;
 mod socket;
 
 use handshake::Handshake;
+pub use icmp::{Icmp, NetworkError};
 use limits::{LimitClock, MIN_ROUND};
 pub use limits::{LimitedTimes, Round};
 use output::TsvalCache;
 
-use wire::segment::{TCP_HEADER, TIMESTAMPS_BYTES};
+use wire::segment::{IPV6_HEADER, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Segment, seq};
 
 use crate::accecn;
@@ -70,6 +73,8 @@ pub enum Failure {
     Timeout,
     /// Our own application aborted.
     Aborted,
+    /// An ICMP error.
+    Network(NetworkError),
 }
 
 /// How to make an endpoint.
@@ -81,6 +86,8 @@ pub struct Config<'a> {
     pub ip_header: u32,
     /// MSS option to announce.
     pub mss: u16,
+    /// The largest packet that the path is known to take, which another connection has found out: bytes with the IP header.
+    pub path_mtu: Option<u32>,
     /// ECN of the host.
     pub ecn: EcnMode,
     /// Segmentation offload.
@@ -159,6 +166,7 @@ pub struct AccEcnInfo {
 ///     clock: HostClock::new(1000, 0, 0),
 ///     ip_header: 20,
 ///     mss: 1460,
+///     path_mtu: None,
 ///     ecn: EcnMode::Off,
 ///     tso: false,
 ///     socket: SocketOptions { sndbuf: None, rcvbuf: None },
@@ -212,6 +220,10 @@ pub struct Endpoint {
     timer_wheel: bool,
     time_wait: Nanos,
     time_wait_until: Option<Nanos>,
+    /// The last ICMP error that has not ended the connection.
+    soft_error: Option<NetworkError>,
+    /// Keep-alive, where it is on.
+    keep_alive: Option<Box<keep_alive::Watch>>,
     /// A reset to send: (sequence number, acknowledgement).
     reset: Option<(u32, Option<u32>)>,
     /// The window field of the last ACK that rode on data, until something happens on the receiving side. Data that
@@ -272,6 +284,7 @@ impl Endpoint {
                 wscale: 0,
                 mss: u32::from(config.mss),
                 payload: u32::from(config.mss),
+                ipv6: config.ip_header == IPV6_HEADER,
                 timestamps: false,
                 sack: false,
                 ecn: false,
@@ -308,6 +321,8 @@ impl Endpoint {
             timer_wheel: spec.timer_wheel,
             time_wait: spec.time_wait,
             time_wait_until: None,
+            soft_error: None,
+            keep_alive: None,
             reset: None,
             repeated_window: None,
             limits: LimitClock::default(),
@@ -346,6 +361,9 @@ impl Endpoint {
             self.time_wait_until = None;
             self.enter_state(State::Closed, now);
         }
+        if self.next_keep_alive().is_some_and(|at| at <= now) {
+            self.on_keep_alive_timer(now);
+        }
         if self.carries_data() {
             if self.sender.next_timer().is_some_and(|at| at <= now) {
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
@@ -366,7 +384,7 @@ impl Endpoint {
     /// When to call [`Endpoint::on_timer`]; may be early, so ask again after the call. None: never.
     #[inline(always)]
     pub fn next_timer(&self) -> Option<Nanos> {
-        if self.state == State::Established && !self.snd.no_fast_path {
+        if self.state == State::Established && !self.snd.no_fast_path && self.keep_alive.is_none() {
             let receiver = self.receiver.next_timer();
             // A sender with nothing to send and nothing outstanding waits for nothing.
             return if self.snd.limit() == self.snd.una {
@@ -379,7 +397,7 @@ impl Endpoint {
         if self.carries_data() {
             at = earliest(at, earliest(self.sender.next_timer(), self.receiver.next_timer()));
         }
-        at
+        earliest(at, self.next_keep_alive())
     }
 
     /// The next segment to put on the wire. Call until None after every input.

@@ -32,7 +32,7 @@ impl Endpoint {
     pub(super) fn poll_outside_established(&mut self, now: Nanos, segment: &mut Segment) -> bool {
         if let Some((seq, ack)) = self.reset.take() {
             *segment = reset::reset(seq, ack);
-            if self.failure == Some(Failure::Aborted) && ack.is_some() {
+            if matches!(self.failure, Some(Failure::Aborted | Failure::Timeout)) && ack.is_some() {
                 self.put_timestamps_on_reset(now, segment);
             }
             return true;
@@ -115,6 +115,9 @@ impl Endpoint {
         // As on the wire, where segmentation offload has cut it.
         self.data_segments_out += if t.len <= self.snd.payload {
             u64::from(t.len > 0)
+        } else if t.whole {
+            segment.frames = 0;
+            1
         } else {
             u64::from(t.len.div_ceil(self.snd.payload))
         };
@@ -139,6 +142,9 @@ impl Endpoint {
             segment.flags |= Flags::FIN;
         }
         self.challenges = false;
+        if self.keep_alive.is_some() {
+            self.write_probe(segment);
+        }
         let dsack = if self.snd.ecn { self.rcv.dsack } else { None };
         if self.rcv.sack && (!self.rcv.out_of_order.is_empty() || self.rcv.dsack.is_some()) {
             let room = if self.rcv.timestamps { 3 } else { 4 };

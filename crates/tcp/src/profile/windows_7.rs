@@ -5,7 +5,9 @@ use crate::receiver::Receiver;
 use crate::receiver::windows::{Tuning as ReceiverTuning, WindowsReceiver};
 use crate::sender::Sender;
 use crate::sender::windows::{Tuning as SenderTuning, WindowsSender};
-use crate::stack::{Buffer, EcnMode, Family, Profile, SocketOptions, StackSpec, StateRules, Sysctl};
+use crate::stack::{
+    Buffer, EcnMode, Family, IcmpRules, KeepAlive, Profile, SocketOptions, StackSpec, StateRules, Sysctl,
+};
 
 /// Send buffer where the application sets none: Windows follows the connection's ideal backlog; a megabyte covers it.
 const SEND_BUFFER: u64 = 1 << 20;
@@ -97,8 +99,10 @@ pub(super) fn profile() -> Windows {
             invalid_ratelimit: 0,
             syn_retry_ticks: None,
             unread_resets: true,
-            rules: StateRules::default(),
+            rules: StateRules { icmp: IcmpRules::Linux, ..StateRules::default() },
             time_wait: TIME_WAIT,
+            // KeepAliveInterval; Vista and later ask ten times.
+            keep_alive: KeepAlive { interval: SECOND, count: 10, ..KeepAlive::COMMON },
         },
         values: SETTINGS.each_ref().map(|setting| setting.default),
     }

@@ -49,6 +49,8 @@ pub struct SendState {
     pub mss: u32,
     /// Payload of a full segment that leaves now: `mss` less its options (1448 with timestamps).
     pub payload: u32,
+    /// Packets are of IPv6.
+    pub ipv6: bool,
     /// Timestamps agreed.
     pub timestamps: bool,
     /// SACK agreed.
@@ -140,6 +142,14 @@ impl SendState {
         Some(Transmit { seq, len: self.payload, push: end == self.end, ..Transmit::default() })
     }
 
+    /// The sender has other segments leave from now on, of so many bytes with options.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.payload = mss - (self.mss - self.payload);
+        self.mss = mss;
+        self.grant.edge = 0;
+        self.tso_max = (self.tso_max / self.payload).max(1) * self.payload;
+    }
+
     /// Room for the application to write, by payload bytes.
     #[inline]
     pub fn space(&self) -> u64 {
@@ -195,6 +205,8 @@ pub struct Opening {
     pub original_answered: bool,
     /// Next byte expected of the peer.
     pub rcv_nxt: u64,
+    /// The peer has opened the connection.
+    pub passive: bool,
 }
 
 /// Transmission that the sender wants.
@@ -213,6 +225,8 @@ pub struct Transmit {
     pub retransmission: bool,
     /// Set the CWR flag (RFC 3168 section 6.1.2).
     pub cwr: bool,
+    /// One packet, though it is longer than a segment: a probe of the path's MTU.
+    pub whole: bool,
 }
 
 /// Limit that keeps a sender from sending more at this moment.
@@ -331,6 +345,10 @@ pub trait Sender: Send {
     fn on_ecn_segment(&mut self, segment: EcnSegment, _cx: &mut Context<'_>) -> EcnAnswer {
         EcnAnswer { ack_now: false, echoes_ce: segment.classic_echo(), first: None }
     }
+
+    /// The path takes only smaller packets: `payload` and `mss` of `snd` are less than they were, and what is under way and
+    /// larger is lost.
+    fn on_path_mtu(&mut self, _s: &mut SendState, _cx: &mut Context<'_>) {}
 
     /// Whether congestion control works with ECN only: it asks for ECN whatever the host does, and marks every packet as capable
     /// (Linux's TCP_CONG_NEEDS_ECN).

@@ -425,7 +425,14 @@ impl WindowsSender {
         if self.rexmt.is_none() {
             self.arm_rexmt(cx);
         }
-        Transmit { seq, len: (end - seq) as u32, fin, push: false, retransmission: true, cwr: false }
+        Transmit {
+            seq,
+            len: (end - seq) as u32,
+            fin,
+            push: false,
+            retransmission: true,
+            ..Transmit::default()
+        }
     }
 
     /// RFC 6675's NextSeg, rules 1 and 3, while pipe leaves room.
@@ -538,7 +545,7 @@ impl WindowsSender {
             self.arm_rexmt(cx);
         }
         let push = seq + len == snd.end && len > 0;
-        Transmit { seq, len: len as u32, fin, push, retransmission, cwr: false }
+        Transmit { seq, len: len as u32, fin, push, retransmission, ..Transmit::default() }
     }
 
     /// Sends a byte into a closed window.
@@ -602,6 +609,13 @@ impl Sender for WindowsSender {
         if self.in_recovery {
             self.set_pipe(snd);
         }
+    }
+
+    /// Sends all again from the oldest on.
+    fn on_path_mtu(&mut self, snd: &mut SendState, _cx: &mut Context<'_>) {
+        self.sacked.clear();
+        self.timed = None;
+        snd.nxt = snd.una;
     }
 
     fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {

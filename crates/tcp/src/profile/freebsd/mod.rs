@@ -22,10 +22,11 @@ use crate::receiver::freebsd::{
 };
 use crate::sender::Sender;
 use crate::sender::freebsd::FreeBsdSender;
+use crate::sender::freebsd::path_mtu::BlackHoleTuning;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery, Tuning as SenderTuning};
 use crate::sender::rack::{RackSender, RackTuning, WheelTimers};
 use crate::stack::{
-    Buffer, EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl,
+    Buffer, EcnMode, Family, KeepAlive, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl,
     not_of_this_family,
 };
 
@@ -115,31 +116,18 @@ const CUBIC_FIRST: &[&str] = &["cubic", "newreno", "cdg", "htcp", "vegas", "hd",
 fn old_syn_timeouts() -> Vec<Nanos> {
     const BACKOFF: [u64; 12] = [1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 64, 64];
     let later = BACKOFF.iter().map(|b| (3 * b * SECOND + 200 * MILLISECOND).min(64 * SECOND));
-    within_keepinit(std::iter::once(3 * SECOND).chain(later))
+    std::iter::once(3 * SECOND).chain(later).collect()
 }
 
 /// SYN timeouts of FreeBSD 12 and later: 1 s, doubled, with slop after the first.
 fn new_syn_timeouts() -> Vec<Nanos> {
     let later = (1..12).map(|shift: u32| ((SECOND << shift) + 200 * MILLISECOND).min(64 * SECOND));
-    within_keepinit(std::iter::once(SECOND).chain(later))
+    std::iter::once(SECOND).chain(later).collect()
 }
 
-/// Longest duration of a connection attempt (net.inet.tcp.keepinit).
-const KEEPINIT: Nanos = 75 * SECOND;
-
-fn within_keepinit(gaps: impl Iterator<Item = Nanos>) -> Vec<Nanos> {
-    let mut at = 0;
-    let mut kept = Vec::new();
-    for gap in gaps {
-        let gap = gap.min(KEEPINIT - at);
-        kept.push(gap);
-        at += gap;
-        if at == KEEPINIT {
-            break;
-        }
-    }
-    kept
-}
+/// Keep-alive of every connection: 75 s for an attempt, probes after two hours, eight of them.
+const KEEP_ALIVE: KeepAlive =
+    KeepAlive { always: true, count: 8, attempt: Some(75 * SECOND), ..KeepAlive::COMMON };
 
 /// SYN-ACK timeouts: `first`, doubled for at most three retransmissions (net.inet.tcp.syncache.rexmtlimit).
 fn synack_timeouts(first: Nanos) -> Vec<Nanos> {
@@ -171,6 +159,7 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
         unread_resets: false,
         rules: StateRules::FREEBSD,
         time_wait: TIME_WAIT,
+        keep_alive: KEEP_ALIVE,
     }
 }
 
@@ -278,6 +267,10 @@ impl FreeBsd {
             sendbuf_inc: v.sendbuf_inc as u64,
             sendbuf_max: v.sendbuf_max as u64,
             largest_buffer: largest_buffer(v.maxsockbuf as u64),
+            black_hole: BlackHoleTuning {
+                detection: v.blackhole_detection as u8,
+                mss: [v.blackhole_mss as u32, v.v6_blackhole_mss as u32],
+            },
             newcwv: v.newcwv != 0,
         }
     }

@@ -4,7 +4,8 @@ use super::FreeBsd;
 use crate::cc::freebsd::{
     BackoffTuning, CdgTuning, ChdTuning, DctcpTuning, HtcpTuning, MAX_ALPHA, VegasTuning,
 };
-use crate::stack::EcnMode;
+use crate::clock::MILLISECOND;
+use crate::stack::{EcnMode, IcmpRules};
 
 /// Values of the sysctls; a release lacks some.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,9 @@ pub(super) struct Values {
     pub lrd: i64,
     pub sack_tso: i64,
     pub newcwv: i64,
+    pub blackhole_detection: i64,
+    pub blackhole_mss: i64,
+    pub v6_blackhole_mss: i64,
     pub abe: i64,
     pub abe_frlossreduce: i64,
     pub newreno_beta: i64,
@@ -88,6 +92,9 @@ impl Values {
             lrd: 0,
             sack_tso: 0,
             newcwv: 0,
+            blackhole_detection: 0,
+            blackhole_mss: 1200,
+            v6_blackhole_mss: 1220,
             abe: 0,
             abe_frlossreduce: 0,
             newreno_beta: 50,
@@ -174,6 +181,22 @@ macro_rules! flag {
     };
 }
 
+/// A time of keep-alive.
+macro_rules! milliseconds {
+    ($name:literal, $field:ident, $about:literal) => {
+        Knob {
+            name: $name,
+            min: 1,
+            max: MAX_MILLISECONDS,
+            about: $about,
+            get: |p| (p.spec.keep_alive.$field / MILLISECOND) as i64,
+            set: |p, value| p.spec.keep_alive.$field = value as u64 * MILLISECOND,
+        }
+    };
+}
+
+/// The longest time that can be asked for, ms.
+const MAX_MILLISECONDS: i64 = i32::MAX as i64;
 /// The largest buffer that can be asked for, bytes.
 const LARGEST_BUFFER: i64 = 1 << 30;
 
@@ -216,6 +239,14 @@ pub(super) const KNOBS: &[Knob] = &[
             };
         },
     },
+    Knob {
+        name: "net.inet.tcp.icmp_may_rst",
+        min: 0,
+        max: 1,
+        about: "ICMP errors that speak of a refusal end an attempt to connect",
+        get: |p| i64::from(p.spec.rules.icmp == IcmpRules::FreeBsd { may_reset: true }),
+        set: |p, value| p.spec.rules.icmp = IcmpRules::FreeBsd { may_reset: value != 0 },
+    },
     rule!("net.inet.tcp.insecure_rst", insecure_rst, "any reset in the window counts"),
     rule!("net.inet.tcp.insecure_syn", insecure_syn, "a SYN in the window resets the connection"),
     rule!(
@@ -232,6 +263,32 @@ pub(super) const KNOBS: &[Knob] = &[
         set: |p, value| p.spec.rules.ecn_syn_retries = value as u8,
     },
     rule!("net.inet.tcp.drop_synfin", drop_synfin, "a SYN with FIN is dropped"),
+    Knob {
+        name: "net.inet.tcp.always_keepalive",
+        min: 0,
+        max: 1,
+        about: "keep-alive on every connection",
+        get: |p| i64::from(p.spec.keep_alive.always),
+        set: |p, value| p.spec.keep_alive.always = value != 0,
+    },
+    milliseconds!("net.inet.tcp.keepidle", idle, "silence before the first keep-alive probe, ms"),
+    milliseconds!("net.inet.tcp.keepintvl", interval, "time between keep-alive probes, ms"),
+    Knob {
+        name: "net.inet.tcp.keepcnt",
+        min: 1,
+        max: 1000,
+        about: "keep-alive probes without an answer that end a connection",
+        get: |p| i64::from(p.spec.keep_alive.count),
+        set: |p, value| p.spec.keep_alive.count = value as u32,
+    },
+    Knob {
+        name: "net.inet.tcp.keepinit",
+        min: 1,
+        max: MAX_MILLISECONDS,
+        about: "longest duration of a connection attempt, ms",
+        get: |p| (p.spec.keep_alive.attempt.unwrap_or(0) / MILLISECOND) as i64,
+        set: |p, value| p.spec.keep_alive.attempt = Some(value as u64 * MILLISECOND),
+    },
     value!("net.inet.tcp.rfc3465", rfc3465, 0, 1, "appropriate byte counting"),
     value!("net.inet.tcp.abc_l_var", abc_l_var, 1, 1000, "segments an ACK may add in slow start"),
     value!(
@@ -310,6 +367,27 @@ pub(super) const KNOBS: &[Knob] = &[
     value!("net.inet.tcp.sack.lrd", lrd, 0, 1, "lost-retransmission detection"),
     value!("net.inet.tcp.sack.tso", sack_tso, 0, 1, "holes filled with segmentation offload"),
     value!("net.inet.tcp.newcwv", newcwv, 0, 1, "cwnd grows only while the pipe is near it (RFC 7661)"),
+    value!(
+        "net.inet.tcp.pmtud_blackhole_detection",
+        blackhole_detection,
+        0,
+        3,
+        "smaller packets after timeouts: 0 off, 1 on, 2 with IPv4, 3 with IPv6"
+    ),
+    value!(
+        "net.inet.tcp.pmtud_blackhole_mss",
+        blackhole_mss,
+        256,
+        65_495,
+        "MSS tried first after timeouts with IPv4, bytes"
+    ),
+    value!(
+        "net.inet.tcp.v6pmtud_blackhole_mss",
+        v6_blackhole_mss,
+        256,
+        65_495,
+        "MSS tried first after timeouts with IPv6, bytes"
+    ),
     value!("net.inet.tcp.cc.abe", abe, 0, 1, "alternative backoff with ECN (RFC 8511)"),
     value!(
         "net.inet.tcp.cc.abe_frlossreduce",
@@ -504,11 +582,17 @@ macro_rules! common_names {
             "net.inet.tcp.rfc1323",
             "net.inet.tcp.sack.enable",
             "net.inet.tcp.ecn.enable",
+            "net.inet.tcp.icmp_may_rst",
             "net.inet.tcp.insecure_rst",
             "net.inet.tcp.insecure_syn",
             "net.inet.tcp.drop_synfin",
             "net.inet.tcp.rexmit_drop_options",
             "net.inet.tcp.ecn.maxretries",
+            "net.inet.tcp.always_keepalive",
+            "net.inet.tcp.keepidle",
+            "net.inet.tcp.keepintvl",
+            "net.inet.tcp.keepcnt",
+            "net.inet.tcp.keepinit",
             "net.inet.tcp.rfc3465",
             "net.inet.tcp.abc_l_var",
             "net.inet.tcp.rfc3390",

@@ -16,7 +16,7 @@ use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
 use crate::sender::linux::LinuxSender;
 use crate::stack::{
-    Buffer, EcnMode, Family, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl,
+    Buffer, EcnMode, Family, KeepAlive, Profile, ProfileError, SocketOptions, StackSpec, StateRules, Sysctl,
     not_of_this_family,
 };
 
@@ -75,6 +75,7 @@ impl LinuxProfile {
                 unread_resets: true,
                 rules: StateRules::LINUX,
                 time_wait: 60 * SECOND,
+                keep_alive: KeepAlive::COMMON,
             },
             config: config.into(),
             syn_retries: 6,
@@ -215,6 +216,8 @@ fn set_ecn(profile: &mut LinuxProfile, value: i64) {
 const SWITCH: (i64, i64) = (0, 1);
 const BYTES: (i64, i64) = (1, 0x7fff_ffff);
 const COUNT: (i64, i64) = (0, 0x7fff_ffff);
+/// Times of keep-alive, s (MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL).
+const KEEP_SECONDS: (i64, i64) = (1, 32_767);
 
 /// A sysctl that is a field of [`Config`].
 macro_rules! knob {
@@ -228,7 +231,7 @@ macro_rules! knob {
 use knob;
 
 /// Sysctls of every era.
-static COMMON: [Knob; 23] = [
+static COMMON: [Knob; 26] = [
     knob!(
         "net.ipv4.tcp_rmem.min",
         BYTES,
@@ -351,6 +354,27 @@ static COMMON: [Knob; 23] = [
             p.synack_retries = v as u32;
             p.set_handshake_timeouts();
         },
+    },
+    Knob {
+        name: "net.ipv4.tcp_keepalive_time",
+        range: KEEP_SECONDS,
+        about: "silence before the first keep-alive probe, s",
+        get: |p| (p.spec.keep_alive.idle / SECOND) as i64,
+        set: |p, v| p.spec.keep_alive.idle = v as u64 * SECOND,
+    },
+    Knob {
+        name: "net.ipv4.tcp_keepalive_intvl",
+        range: KEEP_SECONDS,
+        about: "time between keep-alive probes, s",
+        get: |p| (p.spec.keep_alive.interval / SECOND) as i64,
+        set: |p, v| p.spec.keep_alive.interval = v as u64 * SECOND,
+    },
+    Knob {
+        name: "net.ipv4.tcp_keepalive_probes",
+        range: (1, 127),
+        about: "keep-alive probes without an answer that end a connection",
+        get: |p| i64::from(p.spec.keep_alive.count),
+        set: |p, v| p.spec.keep_alive.count = v as u32,
     },
     knob!("net.ipv4.tcp_frto", COUNT, "F-RTO: 0 off, 2 with SACK", config.frto, u32),
     knob!(

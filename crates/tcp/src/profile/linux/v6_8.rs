@@ -4,6 +4,9 @@ use super::{Knob, LinuxProfile, SWITCH, knob};
 use crate::clock::MILLISECOND;
 use crate::linux_config::Config;
 
+/// Payloads of a search for the path's MTU (TCP_MIN_SND_MSS), bytes.
+const PAYLOAD: (i64, i64) = (48, 65_495);
+
 /// Sysctls of this era.
 pub(super) static OWN: &[Knob] = &[
     knob!(
@@ -81,6 +84,41 @@ pub(super) static OWN: &[Knob] = &[
         (0, 10),
         "dctcp: weight of a window's marks, as a power of 1/2",
         config.dctcp_shift_g,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_mtu_probing",
+        (0, 2),
+        "search for the path's MTU: 0 off, 1 once a black hole is suspected, 2 always",
+        config.mtu_probing,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_base_mss",
+        PAYLOAD,
+        "payload that the search begins with, bytes",
+        config.base_mss,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_mtu_probe_floor",
+        PAYLOAD,
+        "least payload of the search, bytes",
+        config.mtu_probe_floor,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_probe_threshold",
+        (0, 65_535),
+        "range of sizes that is not searched further, bytes",
+        config.mtu_probe_threshold,
+        u32
+    ),
+    knob!(
+        "net.ipv4.tcp_retries1",
+        (0, 10),
+        "retransmissions by whose time a black hole is suspected",
+        config.retries1,
         u32
     ),
     knob!(

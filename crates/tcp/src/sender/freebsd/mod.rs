@@ -5,6 +5,7 @@
 
 pub(super) mod output;
 pub(super) mod packet_rtt;
+pub mod path_mtu;
 mod recovery;
 pub mod rtt;
 pub mod scoreboard;
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use self::packet_rtt::PacketRtt;
+use self::path_mtu::BlackHole;
 use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::tuning::{DuplicateRule, Recovery, Tuning};
@@ -77,6 +79,7 @@ pub struct FreeBsdSender {
     limit: Limit,
     last_transmit: Option<Transmit>,
     tick: Tick,
+    black_hole: BlackHole,
     timeouts: u64,
     recoveries: u64,
     gave_up: bool,
@@ -160,6 +163,7 @@ impl FreeBsdSender {
             limit: Limit::App,
             last_transmit: None,
             tick: Tick::default(),
+            black_hole: BlackHole::default(),
             timeouts: 0,
             recoveries: 0,
             gave_up: false,
@@ -413,6 +417,7 @@ impl FreeBsdSender {
             timestamp: cx.clock.timestamp_ms(cx.now),
         });
         self.rtt.back_off();
+        self.detect_black_hole(snd);
         if self.tuning.timeouts_reset_rtt && self.rtt.shift > rtt::MAX_SHIFT / 4 {
             self.rtt.forget();
         }
@@ -485,10 +490,7 @@ impl Sender for FreeBsdSender {
             let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
             self.rtt.sample(ticks as u32 + 1);
         }
-        self.ccv.mss = u64::from(snd.payload);
-        self.ccv.maxseg = u64::from(if self.tuning.maxseg_without_options { snd.payload } else { snd.mss });
-        self.full_segment =
-            if self.tuning.silly_window_counts_options { self.ccv.maxseg } else { self.ccv.mss };
+        self.adopt_mss(snd);
         snd.sndbuf = snd.sndbuf.next_multiple_of(self.full_segment);
         self.ccv.snd_scale = snd.wscale;
         self.ccv.srtt = self.rtt.srtt as u32;
@@ -557,6 +559,10 @@ impl Sender for FreeBsdSender {
         self.ack_received(AckKind::New);
         self.finish_advance(snd, ack, predicted, cx);
         self.output_due = true;
+    }
+
+    fn on_path_mtu(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        self.restart_below_path_mtu(snd, cx);
     }
 
     fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {

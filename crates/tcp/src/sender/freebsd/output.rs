@@ -222,7 +222,7 @@ impl FreeBsdSender {
             fin: snd.fin && last,
             push: last,
             retransmission: true,
-            cwr: false,
+            ..Transmit::default()
         }
     }
 
@@ -230,6 +230,7 @@ impl FreeBsdSender {
     fn send(&mut self, snd: &mut SendState, len: u64, probing: bool, cx: &mut Context<'_>) -> Transmit {
         let seq = snd.nxt;
         let payload = u64::from(snd.payload);
+        self.black_hole.full_sent = len >= u64::from(snd.mss);
         let len = if len <= payload {
             len
         } else if snd.tso && self.tuning.tso && !self.cc.wants_packet_rtt() {
@@ -272,7 +273,15 @@ impl FreeBsdSender {
                 self.start_rexmt(cx.clock);
             }
         }
-        Transmit { seq, len: len as u32, fin, push: end == snd.end && len > 0, retransmission, cwr }
+        Transmit {
+            seq,
+            len: len as u32,
+            fin,
+            push: end == snd.end && len > 0,
+            retransmission,
+            cwr,
+            whole: false,
+        }
     }
 
     /// Starts the window again after nothing was received for a retransmission timeout, or no new data sent (RFC

@@ -1,6 +1,7 @@
 //! Differences between the releases of FreeBSD's default sender: sysctls with their values, and choices of
 //! mechanism.
 
+use super::path_mtu::BlackHoleTuning;
 use crate::cc::freebsd::{CcTuning, CdgTuning, CubicEra, InitialWindow};
 
 /// Rule for the time between the third duplicate ACK and the end of recovery.
@@ -92,6 +93,8 @@ pub struct Tuning {
     pub sendbuf_max: u64,
     /// Largest buffer that a socket is granted, bytes (by kern.ipc.maxsockbuf).
     pub largest_buffer: u64,
+    /// Path MTU black hole detection.
+    pub black_hole: BlackHoleTuning,
     /// cwnd counts as limiting only while the pipe is near it (net.inet.tcp.newcwv).
     pub newcwv: bool,
 }

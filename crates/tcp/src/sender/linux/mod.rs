@@ -8,6 +8,7 @@ mod burst;
 mod classic;
 mod modern;
 mod output;
+mod path_mtu;
 mod rack;
 mod rate;
 mod recovery;
@@ -107,6 +108,8 @@ pub struct LinuxSender {
     failed: bool,
     /// Congestion control looks at the loss of flights.
     hears_losses: bool,
+    /// Search for the path's MTU.
+    search: path_mtu::Search,
 }
 
 /// A tail loss probe under way.
@@ -164,6 +167,7 @@ impl LinuxSender {
             timeouts: 0,
             recoveries: 0,
             failed: false,
+            search: path_mtu::Search::default(),
         }
     }
 
@@ -218,7 +222,7 @@ impl Sender for LinuxSender {
         self.core.hz = cx.clock.hz();
         self.tick = cx.clock.tick_ns();
         self.rtt = Estimator::new(self.config.rto_min_us * 1000 / self.rtt_unit());
-        self.core.mss = snd.payload;
+        self.begin_search(snd, opening.passive);
         self.core.gso = snd.tso;
         self.core.ecn = snd.ecn;
         self.core.delivered_ce = snd.accecn.as_ref().map_or(0, |accecn| u64::from(accecn.delivered_ce()));
@@ -268,6 +272,10 @@ impl Sender for LinuxSender {
             Detection::Rack => self.on_ack_modern(snd, ack, cx),
             Detection::Fack => self.on_ack_classic(snd, ack, cx),
         }
+    }
+
+    fn on_path_mtu(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        self.restart_below_path_mtu(snd, cx);
     }
 
     fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {

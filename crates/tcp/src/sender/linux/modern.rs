@@ -50,6 +50,9 @@ impl LinuxSender {
             return;
         }
         let packets = self.clean_rtx_queue(snd, &mut p);
+        if self.searches() {
+            self.on_probe_acked(snd);
+        }
         self.update_rtt(&mut p, packets, cx);
         if self.core.state != CaState::Loss || self.undo_marker.is_some() || p.acked {
             self.check_reordering(&p);
@@ -197,6 +200,9 @@ impl LinuxSender {
         }
         self.identify_losses(p, do_lost, cx);
         if self.core.lost_out > 0 {
+            if self.searches() && self.probe_is_lost(snd) {
+                return;
+            }
             self.enter_recovery(snd, p.ece, cx);
             return;
         }

@@ -87,6 +87,11 @@ impl LinuxSender {
         {
             return Poll::Send(transmit);
         }
+        if self.searches()
+            && let Some(answer) = self.probe_path(snd, cx)
+        {
+            return answer;
+        }
         let limit = match self.send_new(snd, cx) {
             Ok(transmit) => return Poll::Send(transmit),
             Err(limit) => limit,
@@ -277,14 +282,7 @@ impl LinuxSender {
                     let transmit = self.transmit_new(len, snd, cx);
                     return Some(self.end_burst(transmit, self.board.tail() - 1));
                 }
-                Some(Transmit {
-                    seq: snd.una - 1,
-                    len: 0,
-                    fin: false,
-                    push: false,
-                    retransmission: false,
-                    cwr: false,
-                })
+                Some(Transmit { seq: snd.una - 1, ..Transmit::default() })
             }
         }
     }
@@ -394,7 +392,7 @@ impl LinuxSender {
             fin,
             push: fin || packet.is_marked(PUSHED),
             retransmission: true,
-            cwr: false,
+            ..Transmit::default()
         }
     }
 
@@ -465,7 +463,7 @@ impl LinuxSender {
     /// Sends the first `len` of the unsent sequence space (a FIN counts one). Inlined: else its result would be
     /// written in pieces and read as a whole, which stalls the processor.
     #[inline(always)]
-    fn transmit_new(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
+    pub(super) fn transmit_new(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) -> Transmit {
         self.record_new(len, snd, cx);
         let fin = snd.max > snd.end;
         Transmit {
@@ -475,6 +473,7 @@ impl LinuxSender {
             push: snd.max >= snd.end,
             retransmission: false,
             cwr: std::mem::take(&mut self.cwr_pending) && snd.ecn,
+            whole: false,
         }
     }
 

@@ -49,6 +49,11 @@ impl Default for Rack {
 }
 
 impl Rack {
+    /// Packets have other names.
+    pub(super) fn forget_edge(&mut self) {
+        self.edge = NONE;
+    }
+
     /// Packets that came first in the order of transmission are gone from it.
     #[inline]
     pub(super) fn forget(&mut self, ids: Range<Id>) {

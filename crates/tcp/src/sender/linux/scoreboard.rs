@@ -444,9 +444,110 @@ impl Scoreboard {
         NONE
     }
 
+    /// Cuts packets whose payload is longer than `payload` anew: those of a burst that have the same tags, as one. Sets the counts
+    /// of `core`, of SACKed packets only if the peer `sacks`. All names change; `names` are translated.
+    #[cold]
+    pub(super) fn cut(&mut self, core: &mut Core, payload: u32, sacks: bool, names: &mut [&mut Id]) {
+        let old: Vec<Packet> = (self.head..self.tail).map(|id| *self.get(id)).collect();
+        let flights: Vec<Option<Flight>> = (self.head..self.tail).map(|id| self.flight(id)).collect();
+        let mut order = Vec::new();
+        let mut next = self.first_sent;
+        while next != NONE {
+            order.push((next - self.head) as usize);
+            next = self.get(next).later;
+        }
+        // Where the pieces of each begin; those of a run stand at its first.
+        let (mut pieces, mut of, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut index = 0;
+        while index < old.len() {
+            let end = run_end(&old, index, payload);
+            starts.push(pieces.len());
+            cut_run(&old[index..end], payload, &mut pieces);
+            starts.extend((index + 1..end).map(|_| pieces.len()));
+            of.resize(pieces.len(), index);
+            index = end;
+        }
+        starts.push(pieces.len());
+        for name in names.iter_mut() {
+            let place = (**name).saturating_sub(self.head).min(old.len() as u64) as usize;
+            **name = self.head + starts[place] as u64;
+        }
+        (self.tail, self.hint, self.first_sent, self.last_sent) = (self.head, self.head, NONE, NONE);
+        self.lost.clear();
+        for piece in &pieces {
+            self.push(Packet { tags: piece.tags & !LISTED, earlier: NONE, later: NONE, ..*piece });
+        }
+        let head = self.head;
+        for place in order {
+            for piece in starts[place]..starts[place + 1] {
+                self.append_to_send_order(head + piece as u64);
+            }
+        }
+        let count = |tag: u8| pieces.iter().filter(|piece| piece.has(tag)).count() as u32;
+        (core.packets_out, core.lost_out, core.retrans_out) =
+            (pieces.len() as u32, count(LOST), count(RETRANS));
+        if sacks {
+            core.sacked_out = count(SACKED);
+        }
+        for (piece, &from) in of.iter().enumerate() {
+            let id = head + piece as u64;
+            if pieces[piece].tags & (LOST | RETRANS | SACKED) == LOST {
+                self.lost.push(Reverse(id));
+            }
+            if let Some(flight) = flights[from] {
+                self.note_flight(id, flight);
+            }
+        }
+    }
+
     /// Forgets which lost packets wait (their tags are about to be set anew).
     pub(super) fn clear_lost(&mut self) {
         self.lost.clear();
+    }
+}
+
+/// Payload of a packet.
+fn payload_of(packet: &Packet) -> u32 {
+    packet.len - u32::from(packet.has(FIN))
+}
+
+/// End of the run of packets from `start` on that are cut together: one that is short enough is not.
+fn run_end(packets: &[Packet], start: usize, payload: u32) -> usize {
+    let tags = |packet: &Packet| packet.tags & !(LISTED | FIN | APP_LIMITED);
+    let mut end = start + 1;
+    if payload_of(&packets[start]) <= payload {
+        return end;
+    }
+    while end < packets.len()
+        && !packets[end - 1].is_marked(BURST_END)
+        && tags(&packets[end]) == tags(&packets[start])
+    {
+        end += 1;
+    }
+    end
+}
+
+/// Cuts the packets of a run into pieces.
+fn cut_run(run: &[Packet], payload: u32, pieces: &mut Vec<Packet>) {
+    let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
+    if run.len() == 1 && payload_of(first) <= payload {
+        pieces.push(*first);
+        return;
+    }
+    let (mut at, end) = (first.seq, last.end());
+    let fin = u64::from(last.has(FIN));
+    while at < end {
+        let rest = end - at;
+        let whole = rest <= u64::from(payload) + fin;
+        let len = if whole { rest } else { u64::from(payload) };
+        let mut piece = Packet { seq: at, len: len as u32, tags: first.tags & !FIN, ..*first };
+        piece.delivered_ce_bytes[2] &= !(BURST_END | PUSHED);
+        if whole {
+            piece.tags |= last.tags & FIN;
+            piece.mark(last.delivered_ce_bytes[2] & (BURST_END | PUSHED));
+        }
+        pieces.push(piece);
+        at += len;
     }
 }
 

@@ -33,6 +33,7 @@ impl Bench {
 
     fn with_hz(config: &Config, cc: &str, hz: u32) -> Bench {
         let snd = SendState {
+            ipv6: false,
             iss: FIRST - 1,
             una: FIRST,
             nxt: FIRST,
@@ -80,7 +81,13 @@ impl Bench {
             random: 12345,
         };
         bench.with(|sender, snd, cx| {
-            let opening = Opening { rtt: Some(DELAY), repeats: 0, original_answered: false, rcv_nxt: 0 };
+            let opening = Opening {
+                rtt: Some(DELAY),
+                repeats: 0,
+                original_answered: false,
+                rcv_nxt: 0,
+                passive: false,
+            };
             sender.on_established(snd, opening, cx);
         });
         bench

@@ -139,6 +139,7 @@ impl LinuxSender {
             return;
         }
         self.timeouts += 1;
+        self.suspect_black_hole(snd, cx);
         if self.is_modern() {
             self.enter_loss_modern();
         } else {

@@ -408,6 +408,17 @@ impl Sender for RackSender {
         self.commit_sample();
     }
 
+    /// The oldest is sent again; what else is lost, its own detection finds.
+    fn on_path_mtu(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
+        if let Some(default) = &mut self.fallback {
+            return default.on_path_mtu(snd, cx);
+        }
+        self.refresh_cc_var(snd, cx);
+        (self.ccv.mss, self.ccv.maxseg) = (u64::from(snd.payload), u64::from(snd.mss));
+        self.resend = self.map.oldest();
+        self.pacing_waived = true;
+    }
+
     fn on_timer(&mut self, snd: &mut SendState, cx: &mut Context<'_>) {
         if let Some(default) = &mut self.fallback {
             return default.on_timer(snd, cx);

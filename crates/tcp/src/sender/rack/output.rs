@@ -138,7 +138,7 @@ impl RackSender {
             fin: entry.end > snd.end,
             push: data_end == snd.end,
             retransmission: true,
-            cwr: false,
+            ..Transmit::default()
         }
     }
 
@@ -185,6 +185,7 @@ impl RackSender {
             push: data_end == snd.end && len > 0,
             retransmission: false,
             cwr: len > 0 && std::mem::take(&mut self.cwr),
+            whole: false,
         }
     }
 
