@@ -49,32 +49,57 @@ pub struct BufferSizes {
     pub max: u64,
 }
 
-/// Constants of BBR version 3 in which its draft differs from the source, or that experiments change. Gains and shares are in 1/256.
+/// What has to grow for start-up of BBR to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bbr3 {
-    /// The route is one of shallow marks (RTAX_FEATURE_ECN_LOW): marks count, where ECN was agreed.
-    pub ecn_low: bool,
+pub enum Growth {
+    /// The bandwidth of a round (2020).
+    OfRounds,
+    /// Any sample's.
+    OfSamples,
+}
+
+/// Constants of BBR's versions 2 and 3 in which a draft or a branch differs, or that experiments change. Gains and shares are in
+/// 1/256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundedBbr {
+    /// Marks count. Version 3: the route is one of shallow marks (RTAX_FEATURE_ECN_LOW); version 2: ecn_enable.
+    pub marks: bool,
+    /// What has to grow for start-up to go on.
+    pub growth: Growth,
     /// Marks count up to this minimum round trip, microseconds (bbr_ecn_max_rtt_us); 0: at any.
     pub ecn_max_rtt_us: u32,
     /// Pacing gain in DRAIN (bbr_drain_gain).
     pub drain_gain: u32,
     /// Pacing gain in PROBE_DOWN (bbr_pacing_gain).
     pub down_gain: u32,
+    /// cwnd above the BDP in PROBE_UP (bbr_bw_probe_cwnd_gain).
+    pub up_cwnd_gain: u32,
     /// Part of a flight that is lost where probing has gone too far (bbr_loss_thresh).
     pub loss_threshold: u32,
     /// Part by which loss cuts bounds (bbr_beta).
     pub beta: u32,
 }
 
-impl Bbr3 {
+impl BoundedBbr {
     /// The constants of google/bbr's branch v3.
-    pub const GOOGLE: Bbr3 = Bbr3 {
-        ecn_low: false,
+    pub const GOOGLE: BoundedBbr = BoundedBbr {
+        marks: false,
+        growth: Growth::OfSamples,
         ecn_max_rtt_us: 5000,
         drain_gain: 256 * 1000 / 2885,
         down_gain: 256 * 91 / 100,
+        up_cwnd_gain: 256 * 9 / 4,
         loss_threshold: 256 * 2 / 100,
         beta: 256 * 30 / 100,
+    };
+    /// Those of version 2 in L4STeam's kernels: marks count on every path.
+    pub const L4S: BoundedBbr = BoundedBbr { marks: true, ecn_max_rtt_us: 0, ..BoundedBbr::GOOGLE };
+    /// Those of version 2 in L4STeam's kernels of 2020.
+    pub const L4S_2020: BoundedBbr = BoundedBbr {
+        growth: Growth::OfRounds,
+        down_gain: 256 * 3 / 4,
+        up_cwnd_gain: 256 * 2,
+        ..BoundedBbr::L4S
     };
 }
 
@@ -229,8 +254,10 @@ pub struct Config {
     pub dctcp_shift_g: u32,
     /// Parameters of Prague.
     pub prague: Prague,
+    /// Parameters of BBR version 2.
+    pub bbr2: BoundedBbr,
     /// Parameters of BBR version 3.
-    pub bbr3: Bbr3,
+    pub bbr3: BoundedBbr,
     /// Largest burst handed to the interface, bytes (GSO_MAX_SIZE).
     pub gso_max_size: u64,
     /// Largest number of segments in a burst (GSO_MAX_SEGS).
@@ -343,7 +370,8 @@ impl Config {
                 rtt_transition: 500,
                 burst_shift: 12,
             },
-            bbr3: Bbr3::GOOGLE,
+            bbr2: BoundedBbr::L4S,
+            bbr3: BoundedBbr::GOOGLE,
             gso_max_size: 65_536,
             gso_max_segs: 65_535,
         }

@@ -22,7 +22,7 @@ impl Endpoint {
 
     /// ECN field of packets that can be marked.
     fn capable_field(&self) -> Ecn {
-        if self.sender.is_l4s() { Ecn::Ect1 } else { Ecn::Ect0 }
+        if self.sender.sends_ect1() { Ecn::Ect1 } else { Ecn::Ect0 }
     }
 
     /// Whether our SYN asks for Accurate ECN, as the host or congestion control wants it.

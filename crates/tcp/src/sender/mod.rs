@@ -361,6 +361,11 @@ pub trait Sender: Send {
         false
     }
 
+    /// Whether packets are ECT(1) where Accurate ECN was agreed.
+    fn sends_ect1(&self) -> bool {
+        self.is_l4s()
+    }
+
     /// Whether congestion control hears of every segment on a connection with ECN, not only of those that change something.
     fn hears_ecn(&self) -> bool {
         self.needs_ecn()

@@ -1,6 +1,9 @@
 //! BBR over a drop-tail queue, 40 ms: figures measured on a real Linux 6.18, and its phases.
 
-use crate::path::{Path, SECOND, bulk, run};
+use tcp::stack::EcnMode;
+use wire::Ecn;
+
+use crate::path::{MARKED_BYTES, Path, SECOND, bulk, marked, run};
 
 /// Goodput, window and the absence of loss as measured: 9.43 Mb/s with cwnd 84 to 96 at 10 Mb/s, 1.90 Mb/s with 24 to 34
 /// at 2 Mb/s. The model's path has no jitter, so that ACKs aggregate less and cwnd is nearer to twice the BDP.
@@ -116,16 +119,42 @@ fn cdg_backs_off_before_the_queue_is_full() {
     assert!(reductions > 10, "{reductions}");
 }
 
-/// The bound that loss of a probe draws: version 1 has none, and goes on losing.
+/// The bound that loss of a probe draws: version 1 has none, and goes on losing after start-up.
 #[test]
-fn version_3_is_told_of_each_loss_in_the_flight_in_which_it_left() {
-    let drops = |cc| {
+fn versions_2_and_3_are_told_of_each_loss_in_the_flight_in_which_it_left() {
+    let drops = |cc, seconds| {
         let profile = tcp::profile::find("linux-7.3").expect("a stack");
-        let path = Path { cc, rate: Some(20_000_000), queue: 20, ..Path::new(profile.as_ref()) };
+        let duration = seconds * SECOND;
+        let path = Path { cc, rate: Some(20_000_000), queue: 10, duration, ..Path::new(profile.as_ref()) };
         let run = run(&path);
-        assert!(run.read > 17_000_000 / 8 * 9, "{cc}: {}", run.read);
+        assert!(run.read > 17_000_000 / 8 * (seconds - 1), "{cc}: {}", run.read);
         run.drops
     };
-    let (first, third) = (drops("bbr"), drops("bbr3"));
-    assert!(third > 0 && third * 2 < first, "{third} of {first}");
+    let late = |cc| drops(cc, 30) - drops(cc, 5);
+    let first = late("bbr");
+    for later in ["bbr2", "bbr3"].map(late) {
+        println!("{later} of {first}");
+        assert!(later > 0 && later * 2 < first, "{later} of {first}");
+    }
+}
+
+/// L4STeam's kernels send ECT(1) where Accurate ECN was agreed, and ECT(0) with the ECN of RFC 3168; version 3 always ECT(0).
+#[test]
+fn packets_of_version_2_are_ect_1_with_accurate_ecn() {
+    for (cc, ecn, field) in [
+        ("bbr2", EcnMode::Accurate, Ecn::Ect1),
+        ("bbr2", EcnMode::On, Ecn::Ect0),
+        ("bbr3", EcnMode::Accurate, Ecn::Ect0),
+    ] {
+        for stack in ["linux-7.3", "linux-prague-testing", "linux-prague-2020-08"] {
+            let run = marked(cc, stack, |path| path.ecn = ecn);
+            assert_eq!(run.read, MARKED_BYTES);
+            let data = run.sent.iter().filter(|(_, segment)| segment.len > 0);
+            assert!(data.clone().count() > 0 && data.clone().all(|(_, segment)| segment.ecn == field));
+            assert_eq!(run.sent[0].1.ecn, Ecn::NotEct, "it asks for no ECN of its own");
+            if cc == "bbr2" {
+                assert!(run.marks > 10 && run.marks < 2000, "{stack} {ecn:?}: {}", run.marks);
+            }
+        }
+    }
 }

@@ -16,7 +16,7 @@ QUEUES = frozenset({"red", "choke", "pie", "fq_pie", "dualpi2", "cake"})
 """Queue disciplines that drop or mark at random."""
 HASHED = frozenset({"fq_codel", "fq"})
 """Queue disciplines of which only the hash of flows is drawn."""
-CONTROLS = frozenset({"bbr", "bbr3", "cdg", "hd", "chd"})
+CONTROLS = frozenset({"bbr", "bbr2", "bbr3", "cdg", "hd", "chd"})
 """Congestion controls that draw, of whatever system."""
 APPS = frozenset({"background", "media"})
 FIXED = frozenset({"constant", "list"})

@@ -19,8 +19,6 @@ const CYCLE: [u32; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNI
 const CYCLE_RANDOM: u32 = 7;
 /// The bandwidth filter's length in round trips.
 const BW_ROUNDS: u64 = CYCLE.len() as u64 + 2;
-/// Rates below this (bytes per second) send single segments.
-const MIN_TSO_RATE: u64 = 1_200_000 / 8;
 /// Largest burst in segments.
 const MAX_TSO_SEGS: u32 = 127;
 /// Largest burst in bytes: 64 KB less the largest headers.
@@ -156,7 +154,7 @@ impl Bbr {
     /// Segments of one burst: a millisecond of the pacing rate.
     fn tso_goal(&self, core: &Core) -> u32 {
         let bytes = (core.pacing_rate >> 10).min(MAX_TSO_BYTES);
-        ((bytes / u64::from(core.mss)) as u32).max(least_tso_segs(core)).min(MAX_TSO_SEGS)
+        ((bytes / u64::from(core.mss)) as u32).max(model::min_tso_segs(core)).min(MAX_TSO_SEGS)
     }
 
     /// Packets that will be in the network when the next packet may leave.
@@ -437,10 +435,6 @@ impl Bbr {
     }
 }
 
-fn least_tso_segs(core: &Core) -> u32 {
-    if core.pacing_rate < MIN_TSO_RATE { 1 } else { 2 }
-}
-
 impl CongestionControl for Bbr {
     fn init(&mut self, core: &mut Core) {
         core.ssthresh = INFINITE_SSTHRESH;
@@ -510,7 +504,7 @@ impl CongestionControl for Bbr {
     }
 
     fn min_tso_segs(&self, core: &Core) -> Option<u32> {
-        Some(least_tso_segs(core))
+        Some(model::min_tso_segs(core))
     }
 
     fn sndbuf_expand(&mut self, _core: &Core) -> u32 {

@@ -24,6 +24,8 @@ const MARGIN_PERCENT: u64 = 1;
 const AGGREGATION_US: u64 = 100_000;
 /// An aggregation epoch ends after so many packets at the latest.
 const AGGREGATION_RESET: u64 = 1 << 20;
+/// Rates below this (bytes per second) send single segments.
+const MIN_TSO_RATE: u64 = 1_200_000 / 8;
 /// Round trip before the first sample, microseconds.
 const FIRST_RTT_US: u64 = 1000;
 
@@ -56,6 +58,11 @@ pub(super) fn in_net_at_departure(core: &Core, bw: u64, inflight: u32) -> u32 {
 /// The window to come back to, where `prior` was kept before: the largest of an episode of loss or of PROBE_RTT.
 pub(super) fn window_to_restore(core: &Core, state: CaState, in_probe_rtt: bool, prior: u32) -> u32 {
     if state < CaState::Recovery && !in_probe_rtt { core.cwnd } else { prior.max(core.cwnd) }
+}
+
+/// The smallest burst of versions 1 and 2, segments.
+pub(super) fn min_tso_segs(core: &Core) -> u32 {
+    if core.pacing_rate < MIN_TSO_RATE { 1 } else { 2 }
 }
 
 /// Whether a sample tells of a bandwidth.

@@ -545,6 +545,11 @@ pub trait CongestionControl: Any + Send {
         false
     }
 
+    /// Whether the module's packets are ECT(1) where Accurate ECN was agreed.
+    fn sends_ect1(&self) -> bool {
+        self.is_l4s()
+    }
+
     /// Whether the module hears of marks on data that comes, where ECN was agreed.
     fn hears_ecn(&self) -> bool {
         self.needs_ecn()
@@ -592,7 +597,8 @@ pub fn built_in(names: &[&str]) -> Registry {
         let make: fn(&Shared) -> Box<dyn CongestionControl> = match name {
             "reno" => |config| Box::new(reno::Reno::new(config)),
             "bbr" => |_| Box::new(bbr::Bbr::new()),
-            "bbr3" => |config| Box::new(bbr3::Bbr3::new(config)),
+            "bbr2" => |config| Box::new(bbr3::Bbr3::version_2(config)),
+            "bbr3" => |config| Box::new(bbr3::Bbr3::version_3(config)),
             "prague" => |config| Box::new(prague::Prague::new(config)),
             "dctcp" => |config| Box::new(dctcp::Dctcp::new(config)),
             "cdg" => |config| Box::new(cdg::Cdg::new(config)),

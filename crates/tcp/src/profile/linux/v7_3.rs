@@ -3,11 +3,11 @@
 use super::{COUNT, Knob, LinuxProfile, SWITCH, get_ecn, knob, set_ecn};
 use super::{v6_8, v6_12, v6_18};
 use crate::accecn::Settings;
-use crate::linux_config::{Config, PragueWindow};
+use crate::linux_config::{BoundedBbr, Config, PragueWindow};
 use crate::stack::EcnMode;
 
 /// Sysctls that are new in this era, or mean more.
-static OWN: [Knob; 15] = [
+static OWN: [Knob; 21] = [
     Knob {
         name: "net.ipv4.tcp_ecn",
         range: (0, 5),
@@ -75,7 +75,7 @@ static OWN: [Knob; 15] = [
         "tcp_bbr3.ecn_low",
         SWITCH,
         "bbr3: routes have shallow marks, which count where ECN was agreed",
-        config.bbr3.ecn_low,
+        config.bbr3.marks,
         bool
     ),
     knob!(
@@ -113,6 +113,36 @@ static OWN: [Knob; 15] = [
         config.bbr3.beta,
         u32
     ),
+    knob!("tcp_bbr2.ecn_enable", SWITCH, "bbr2: marks count", config.bbr2.marks, bool),
+    knob!(
+        "tcp_bbr2.ecn_max_rtt_us",
+        COUNT,
+        "bbr2: marks count up to this minimum round trip, microseconds; 0 at any (google/bbr: 5000)",
+        config.bbr2.ecn_max_rtt_us,
+        u32
+    ),
+    knob!(
+        "tcp_bbr2.drain_gain",
+        (1, 256),
+        "bbr2: pacing gain after start-up, in 1/256",
+        config.bbr2.drain_gain,
+        u32
+    ),
+    knob!(
+        "tcp_bbr2.down_gain",
+        (1, 256),
+        "bbr2: pacing gain after a probe, in 1/256",
+        config.bbr2.down_gain,
+        u32
+    ),
+    knob!(
+        "tcp_bbr2.loss_thresh",
+        (1, 256),
+        "bbr2: part of a flight whose loss ends a probe, in 1/256",
+        config.bbr2.loss_threshold,
+        u32
+    ),
+    knob!("tcp_bbr2.beta", (0, 256), "bbr2: part by which loss cuts bounds, in 1/256", config.bbr2.beta, u32),
 ];
 
 /// The profile `linux-7.3`.
@@ -120,12 +150,13 @@ pub(super) fn profile() -> LinuxProfile {
     accurate("linux-7.3", Config::linux_7_3())
 }
 
-/// Kernels of L4STeam, whose Prague is the newest one's or that of 2020. Inferred: no recording stands behind them, and what else of
+/// Kernels of L4STeam, whose Prague and BBRv2 are the newest or those of 2020. Inferred: no recording stands behind them, and what else of
 /// TCP they have is taken to be that of Linux 6.12.
 pub(super) fn l4s() -> [LinuxProfile; 2] {
     let mut config = Config::linux_6_12();
     let testing = accurate("linux-prague-testing", config.clone());
     config.prague.window = PragueWindow::Carry;
+    config.bbr2 = BoundedBbr::L4S_2020;
     [accurate("linux-prague-2020-08", config), testing].map(|mut profile| {
         profile.spec.inferred = true;
         profile.spec.ecn = EcnMode::Accurate;
@@ -135,7 +166,7 @@ pub(super) fn l4s() -> [LinuxProfile; 2] {
 
 /// A profile with Accurate ECN, and the congestion controls that use it.
 fn accurate(name: &'static str, config: Config) -> LinuxProfile {
-    let cc = &["cubic", "reno", "bbr", "cdg", "dctcp", "bbr3", "prague"];
+    let cc = &["cubic", "reno", "bbr", "cdg", "dctcp", "bbr2", "bbr3", "prague"];
     let mut profile = v6_8::with_controls(name, config, cc, v6_8::OWN);
     profile.spec.accecn = Settings { known: true, option: 2, beacon: 3, fallback: true };
     profile.spec.rules.ecn_syn_ack_timeouts = 1;

@@ -329,6 +329,10 @@ impl Sender for LinuxSender {
         self.cc.is_l4s()
     }
 
+    fn sends_ect1(&self) -> bool {
+        self.cc.sends_ect1()
+    }
+
     fn hears_ecn(&self) -> bool {
         self.cc.hears_ecn()
     }

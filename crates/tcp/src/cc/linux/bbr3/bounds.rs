@@ -1,4 +1,4 @@
-//! Bounds of BBR version 3: what loss and marks say about how much may be in flight.
+//! Bounds of BBR's versions 2 and 3: what loss and marks say about how much may be in flight.
 
 use super::{Bbr3, GAIN_SCALE, MIN_CWND, Mode, Phase, UNBOUND, UNIT, is_valid, part};
 use crate::cc::linux::{CaState, Core, LostPacket, RateSample};
@@ -11,21 +11,19 @@ const ECN_FACTOR: u32 = UNIT / 3;
 const ECN_THRESHOLD: u32 = UNIT / 2;
 /// Rounds in a row with so many marks that end start-up.
 const FULL_ECN_ROUNDS: u32 = 2;
-/// ACKs that tell of losses in a round that end start-up, if too much was lost in it.
-const FULL_LOSS_EVENTS: u32 = 6;
 /// Part of the upper bound that is left to other flows.
 const HEADROOM: u32 = UNIT * 15 / 100;
 
 impl Bbr3 {
     /// A round has begun: the part of the packets that was marked (bbr_update_ecn_alpha).
     pub(super) fn update_ecn_alpha(&mut self, core: &Core) {
-        if !self.can_use_ecn(core) {
-            return;
-        }
-        let longest = self.config.bbr3.ecn_max_rtt_us;
-        self.ecn_eligible |= longest == 0 || self.min_rtt_us <= longest;
+        // Version 2 keeps alpha whatever the peer has agreed on, and on every path.
+        let always = self.rules.is_2;
+        let may = if always { self.params.marks } else { self.can_use_ecn(core) };
+        let longest = self.params.ecn_max_rtt_us;
+        self.ecn_eligible |= may && (longest == 0 || self.min_rtt_us <= longest);
         let delivered = core.delivered.saturating_sub(self.alpha_delivered);
-        if !self.ecn_eligible || delivered == 0 {
+        if !(always || may && self.ecn_eligible) || delivered == 0 {
             return;
         }
         let marked = core.delivered_ce.saturating_sub(self.alpha_delivered_ce);
@@ -34,7 +32,7 @@ impl Bbr3 {
         self.ecn_alpha = alpha.min(UNIT);
         self.alpha_delivered = core.delivered;
         self.alpha_delivered_ce = core.delivered_ce;
-        if !self.full_bw_reached {
+        if !self.full_bw_reached && self.ecn_eligible {
             self.startup_ecn_rounds = if ratio >= ECN_THRESHOLD { self.startup_ecn_rounds + 1 } else { 0 };
             if self.startup_ecn_rounds >= FULL_ECN_ROUNDS {
                 self.end_startup(core);
@@ -45,7 +43,10 @@ impl Bbr3 {
     /// The queue is too long already.
     fn end_startup(&mut self, core: &Core) {
         self.full_bw_reached = true;
-        self.inflight_hi = self.inflight_for(core, self.max_bw(), UNIT).max(self.inflight_latest);
+        self.inflight_hi = self.inflight_for(core, self.max_bw(), UNIT);
+        if !self.rules.is_2 {
+            self.inflight_hi = self.inflight_hi.max(self.inflight_latest);
+        }
     }
 
     pub(super) fn check_loss_in_startup(&mut self, core: &Core, sample: &RateSample) {
@@ -57,7 +58,7 @@ impl Bbr3 {
         }
         if self.loss_round_start
             && core.state == CaState::Recovery
-            && self.loss_events >= FULL_LOSS_EVENTS
+            && self.loss_events >= self.rules.full_loss_events
             && self.is_inflight_too_high(sample)
         {
             self.end_startup(core);
@@ -72,20 +73,18 @@ impl Bbr3 {
     pub(super) fn is_inflight_too_high(&self, sample: &RateSample) -> bool {
         if sample.lost > 0
             && sample.tx_in_flight > 0
-            && sample.lost > part(sample.tx_in_flight, self.config.bbr3.loss_threshold)
+            && sample.lost > part(sample.tx_in_flight, self.params.loss_threshold)
         {
             return true;
         }
         let delivered = sample.delivered.unwrap_or(0);
-        self.ecn_eligible
-            && sample.delivered_ce > 0
-            && delivered > 0
-            && sample.delivered_ce > part(delivered, ECN_THRESHOLD)
+        let threshold = part(delivered, ECN_THRESHOLD) + if self.rules.is_2 { 0 } else { 1 };
+        self.ecn_eligible && sample.delivered_ce > 0 && delivered > 0 && sample.delivered_ce >= threshold
     }
 
     /// Packets in flight when the loss of `packet`'s flight became too high, packet by packet.
     fn inflight_hi_from(&self, packet: &LostPacket) -> u32 {
-        let threshold = self.config.bbr3.loss_threshold;
+        let threshold = self.params.loss_threshold;
         let Some(before) = packet.tx_in_flight.checked_sub(1) else { return UNBOUND };
         let lost_before = packet.lost.saturating_sub(1);
         let budget = ((u64::from(before) * u64::from(threshold) + u64::from(UNIT) - 1) >> GAIN_SCALE) as u32;
@@ -101,7 +100,7 @@ impl Bbr3 {
         self.prev_probe_too_high = true;
         self.probe_samples = false;
         if !app_limited {
-            let cut = part(self.target_inflight(core), UNIT - self.config.bbr3.beta);
+            let cut = part(self.target_inflight(core), UNIT - self.params.beta);
             self.inflight_hi = tx_in_flight.max(cut);
         }
         if self.is_up() {
@@ -166,7 +165,7 @@ impl Bbr3 {
             return;
         }
         let mut by_marks = UNBOUND;
-        if self.ecn_in_round {
+        if self.ecn_in_round && self.ecn_eligible {
             self.init_inflight_lo(core);
             by_marks = part(self.inflight_lo, UNIT - part(self.ecn_alpha, ECN_FACTOR));
         }
@@ -175,7 +174,7 @@ impl Bbr3 {
                 self.bw_lo = self.max_bw();
             }
             self.init_inflight_lo(core);
-            let left = UNIT - self.config.bbr3.beta;
+            let left = UNIT - self.params.beta;
             self.bw_lo = self.bw_latest.max(part(self.bw_lo, left));
             self.inflight_lo = self.inflight_latest.max(part(self.inflight_lo, left));
         }
@@ -218,7 +217,7 @@ impl Bbr3 {
 
     /// A new round forgets the last one, but for an ACK that may answer a tail loss probe.
     pub(super) fn advance_latest_delivery(&mut self, sample: &RateSample) {
-        if self.loss_round_start && !sample.acks_probe {
+        if self.loss_round_start && (self.rules.is_2 || !sample.acks_probe) {
             self.bw_latest = self.bw_sample;
             self.inflight_latest = sample.delivered.unwrap_or(0);
         }

@@ -1,8 +1,9 @@
-//! BBR version 3 as google/bbr's branch v3 has it (tcp_bbr.c): a model of the path with upper bounds that probing finds and lower
-//! bounds that loss and marks draw between probes.
+//! BBR version 3 as google/bbr's branch v3 has it (tcp_bbr.c), and version 2 as L4STeam's kernels do (tcp_bbr2.c): a model of the path
+//! with upper bounds that probing finds and lower bounds that loss and marks draw between probes.
 
 mod bounds;
 mod phases;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -14,16 +15,13 @@ use super::dctcp::EchoChanges;
 use super::{
     CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, LostPacket, RateSample,
 };
-use crate::linux_config::Shared;
+use crate::linux_config::{BoundedBbr, Growth, Shared};
+use rules::{Rules, THREE, TWO};
 
 /// A bound that is not known.
 const UNBOUND: u32 = u32::MAX;
-/// 4 ln 2: doubles the rate each round trip (bbr_startup_pacing_gain).
-const STARTUP_PACING_GAIN: u32 = UNIT * 277 / 100 + 1;
-/// cwnd above the BDP in start-up, and in steady state but for PROBE_UP.
+/// cwnd above the BDP in steady state but for PROBE_UP.
 const CWND_GAIN: u32 = 2 * UNIT;
-/// cwnd above the BDP in PROBE_UP (bbr_bw_probe_cwnd_gain).
-const PROBE_UP_CWND_GAIN: u32 = CWND_GAIN + UNIT / 4;
 /// Pacing gain in PROBE_UP.
 const PROBE_UP_PACING_GAIN: u32 = UNIT * 5 / 4;
 /// Part of the BDP that stays in flight in PROBE_RTT.
@@ -62,10 +60,12 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// The `bbr3` module.
+/// The `bbr3` and the `bbr2` module.
 #[derive(Debug)]
 pub(super) struct Bbr3 {
-    config: Shared,
+    rules: &'static Rules,
+    params: BoundedBbr,
+    min_tso_segs: u32,
     mode: Mode,
     phase: Phase,
     ack_phase: AckPhase,
@@ -149,14 +149,24 @@ struct Undo {
 }
 
 impl Bbr3 {
-    pub(super) fn new(config: &Shared) -> Bbr3 {
+    pub(super) fn version_2(config: &Shared) -> Bbr3 {
+        Bbr3::new(&TWO, config.bbr2, config)
+    }
+
+    pub(super) fn version_3(config: &Shared) -> Bbr3 {
+        Bbr3::new(&THREE, config.bbr3, config)
+    }
+
+    fn new(rules: &'static Rules, params: BoundedBbr, config: &Shared) -> Bbr3 {
         Bbr3 {
-            config: config.clone(),
+            rules,
+            params,
+            min_tso_segs: config.min_tso_segs,
             mode: Mode::Startup,
             phase: Phase::Up,
             ack_phase: AckPhase::Init,
-            pacing_gain: STARTUP_PACING_GAIN,
-            cwnd_gain: CWND_GAIN,
+            pacing_gain: rules.startup_pacing_gain,
+            cwnd_gain: rules.startup_cwnd_gain,
             bw_hi: [0; 2],
             bw_lo: UNBOUND,
             bw_sample: 0,
@@ -259,7 +269,8 @@ impl Bbr3 {
         let mut bytes = core.pacing_rate >> 10;
         bytes += MAX_BURST.checked_shr(self.min_rtt_us >> TSO_RTT_SHIFT).unwrap_or(0);
         let bytes = bytes.min(MAX_BURST - BURST_HEADERS);
-        core.tso_segs = ((bytes / u64::from(core.mss.max(1))) as u32).max(self.config.min_tso_segs);
+        let least = if self.rules.is_2 { model::min_tso_segs(core) } else { self.min_tso_segs };
+        core.tso_segs = ((bytes / u64::from(core.mss.max(1))) as u32).max(least);
     }
 
     /// Packets that will be in the network when the next packet may leave.
@@ -270,7 +281,7 @@ impl Bbr3 {
 
     fn set_initial_pacing_rate(&mut self, core: &mut Core) {
         self.has_seen_rtt |= core.srtt_us > 0;
-        core.pacing_rate = model::initial_rate(core, STARTUP_PACING_GAIN).max(1);
+        core.pacing_rate = model::initial_rate(core, self.rules.startup_pacing_gain).max(1);
     }
 
     fn set_pacing_rate(&mut self, core: &mut Core, bw: u32, gain: u32) {
@@ -313,8 +324,13 @@ impl Bbr3 {
         if self.full_bw_now || sample.is_app_limited {
             return;
         }
-        if u64::from(self.bw_sample) >= u64::from(self.full_bw) * 5 / 4 {
-            self.reset_full_bw(self.bw_sample);
+        let bw = match self.params.growth {
+            Growth::OfRounds if !self.round_start => return,
+            Growth::OfRounds => self.max_bw(),
+            Growth::OfSamples => self.bw_sample,
+        };
+        if u64::from(bw) >= u64::from(self.full_bw) * 5 / 4 {
+            self.reset_full_bw(bw);
             return;
         }
         if self.round_start {
@@ -326,10 +342,10 @@ impl Bbr3 {
 
     fn update_gains(&mut self) {
         (self.pacing_gain, self.cwnd_gain) = match (self.mode, self.phase) {
-            (Mode::Startup, _) => (STARTUP_PACING_GAIN, CWND_GAIN),
-            (Mode::Drain, _) => (self.config.bbr3.drain_gain, CWND_GAIN),
-            (Mode::ProbeBw, Phase::Up) => (PROBE_UP_PACING_GAIN, PROBE_UP_CWND_GAIN),
-            (Mode::ProbeBw, Phase::Down) => (self.config.bbr3.down_gain, CWND_GAIN),
+            (Mode::Startup, _) => (self.rules.startup_pacing_gain, self.rules.startup_cwnd_gain),
+            (Mode::Drain, _) => (self.params.drain_gain, self.rules.startup_cwnd_gain),
+            (Mode::ProbeBw, Phase::Up) => (PROBE_UP_PACING_GAIN, self.params.up_cwnd_gain),
+            (Mode::ProbeBw, Phase::Down) => (self.params.down_gain, CWND_GAIN),
             (Mode::ProbeBw, Phase::Cruise | Phase::Refill) => (UNIT, CWND_GAIN),
             (Mode::ProbeRtt, _) => (UNIT, UNIT),
         };
@@ -365,7 +381,13 @@ impl Bbr3 {
     }
 
     fn update_model(&mut self, core: &mut Core, sample: &RateSample) {
+        if self.rules.is_2 {
+            self.update_latest_delivery(core, sample);
+        }
         self.update_congestion_signals(core, sample);
+        if self.rules.is_2 {
+            self.advance_latest_delivery(sample);
+        }
         self.update_aggregation(core, sample);
         self.check_loss_in_startup(core, sample);
         self.check_full_bw(sample);
@@ -394,7 +416,7 @@ impl Bbr3 {
     }
 
     fn can_use_ecn(&self, core: &Core) -> bool {
-        core.ecn && self.config.bbr3.ecn_low
+        core.ecn && self.params.marks
     }
 }
 
@@ -410,7 +432,7 @@ impl CongestionControl for Bbr3 {
         self.prior_cwnd = core.prior_cwnd;
         core.ssthresh = INFINITE_SSTHRESH;
         core.pacing = true;
-        self.next_round_delivered = core.delivered;
+        self.next_round_delivered = if self.rules.is_2 { 0 } else { core.delivered };
         self.probe_rtt_min_us = core.min_rtt_us;
         self.probe_rtt_min_stamp = core.jiffies;
         self.min_rtt_us = core.min_rtt_us;
@@ -462,7 +484,7 @@ impl CongestionControl for Bbr3 {
             CwndEvent::EcnIsCe | CwndEvent::EcnNoCe if self.can_use_ecn(core) => {
                 self.echo.on_data(core, event == CwndEvent::EcnIsCe);
             }
-            CwndEvent::TlpRecovery => self.on_loss_probe_recovery(core),
+            CwndEvent::TlpRecovery if !self.rules.is_2 => self.on_loss_probe_recovery(core),
             _ => {}
         }
     }
@@ -474,7 +496,7 @@ impl CongestionControl for Bbr3 {
         self.bw_lo = self.bw_lo.max(self.undo.bw_lo);
         self.inflight_lo = self.inflight_lo.max(self.undo.inflight_lo);
         self.inflight_hi = self.inflight_hi.max(self.undo.inflight_hi);
-        self.try_fast_path = false;
+        self.try_fast_path &= self.rules.is_2;
         self.prior_cwnd
     }
 
@@ -484,14 +506,16 @@ impl CongestionControl for Bbr3 {
 
     fn cong_control(&mut self, core: &mut Core, sample: &RateSample) {
         self.update_round(core, sample);
-        self.ecn_in_round |= self.ecn_eligible && sample.is_ece;
+        self.ecn_in_round |= (self.ecn_eligible || self.rules.is_2) && sample.is_ece;
         self.bw_sample = match sample.delivered {
             Some(delivered) if sample.interval_us > 0 => {
                 (u64::from(delivered) * BW_UNIT).div_ceil(sample.interval_us) as u32
             }
             _ => 0,
         };
-        self.update_latest_delivery(core, sample);
+        if !self.rules.is_2 {
+            self.update_latest_delivery(core, sample);
+        }
         let mut updates = true;
         if !self.run_fast_path(core, sample, &mut updates) {
             if updates {
@@ -502,7 +526,9 @@ impl CongestionControl for Bbr3 {
             self.set_cwnd(core, sample);
             self.bound_cwnd(core);
         }
-        self.advance_latest_delivery(sample);
+        if !self.rules.is_2 {
+            self.advance_latest_delivery(sample);
+        }
         self.prior_state = core.state;
         self.loss_in_cycle |= sample.lost > 0;
         self.ecn_in_cycle |= sample.delivered_ce > 0;
@@ -513,7 +539,11 @@ impl CongestionControl for Bbr3 {
     }
 
     fn hears_ecn(&self) -> bool {
-        self.config.bbr3.ecn_low
+        self.params.marks
+    }
+
+    fn sends_ect1(&self) -> bool {
+        self.rules.is_2
     }
 
     fn hears_losses(&self) -> bool {

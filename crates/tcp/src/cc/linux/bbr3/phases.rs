@@ -1,8 +1,8 @@
-//! Phases of BBR version 3: DRAIN, the cycle of PROBE_BW, PROBE_RTT.
+//! Phases of BBR's versions 2 and 3: DRAIN, the cycle of PROBE_BW, PROBE_RTT.
 
 use super::{
-    AckPhase, Bbr3, GAIN_SCALE, MIN_RTT_SECONDS, Mode, PROBE_RTT_INTERVAL_MS, PROBE_RTT_MS, Phase, UNBOUND,
-    UNIT,
+    AckPhase, Bbr3, MIN_RTT_SECONDS, Mode, PROBE_RTT_INTERVAL_MS, PROBE_RTT_MS, PROBE_UP_PACING_GAIN, Phase,
+    UNBOUND, UNIT, part,
 };
 use crate::cc::linux::{CaState, Core, RateSample};
 
@@ -13,8 +13,6 @@ const RANDOM_ROUNDS: u32 = 2;
 /// Probes come after so long, and up to as much as drawn longer, microseconds.
 const PROBE_WAIT_US: u64 = 2_000_000;
 const RANDOM_WAIT_US: u32 = 1_000_000;
-/// Part of the upper bound by which it grows at once when marks have ended.
-const ECN_REPROBE_GAIN: u64 = UNIT as u64 / 2;
 
 impl Bbr3 {
     pub(super) fn check_drain(&mut self, core: &mut Core) {
@@ -84,6 +82,9 @@ impl Bbr3 {
 
     fn probe_upward(&mut self, core: &Core, sample: &RateSample) {
         if !core.cwnd_limited || core.cwnd < self.inflight_hi {
+            if self.rules.is_2 {
+                self.up_acks = 0;
+            }
             return;
         }
         self.up_acks += sample.acked_sacked;
@@ -91,7 +92,7 @@ impl Bbr3 {
             let delta = self.up_acks / self.up_count;
             self.up_acks -= delta * self.up_count;
             self.inflight_hi = self.inflight_hi.saturating_add(delta);
-            self.try_fast_path = false;
+            self.try_fast_path &= self.rules.is_2;
         }
         if self.round_start {
             self.raise_slope(core);
@@ -135,10 +136,11 @@ impl Bbr3 {
     }
 
     fn is_time_to_probe(&mut self, core: &Core) -> bool {
-        if self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle && core.state == CaState::Open {
+        let gain = self.rules.reprobe_gain;
+        let marked = self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle;
+        if gain > 0 && marked && core.state == CaState::Open {
             // Marks have ended: perhaps other flows have.
-            let growth = (u64::from(self.inflight_hi) * ECN_REPROBE_GAIN) >> GAIN_SCALE;
-            self.start_refill(core, growth.max(1).ilog2());
+            self.start_refill(core, part(self.inflight_hi, gain).max(1).ilog2());
             return true;
         }
         let elapsed = core.now_us() > self.cycle_stamp + self.probe_wait_us;
@@ -187,6 +189,11 @@ impl Bbr3 {
             self.stopped_risky_probe = true;
             return true;
         }
+        if self.rules.is_2 {
+            // A queue of a quarter of a BDP.
+            return core.now_us() > self.cycle_stamp + u64::from(self.min_rtt_us)
+                && inflight >= self.inflight_for(core, self.max_bw(), PROBE_UP_PACING_GAIN);
+        }
         if core.cwnd_limited && core.cwnd >= self.inflight_hi {
             // It is the bound that holds bandwidth back.
             self.reset_full_bw(self.bw_sample);
@@ -215,7 +222,9 @@ impl Bbr3 {
         let hz = u64::from(core.hz);
         let expired = core.jiffies > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL_MS * hz / 1000;
         if let Some(rtt) = sample.rtt_us
-            && (rtt < self.probe_rtt_min_us || (expired && !sample.is_ack_delayed))
+            && (rtt < self.probe_rtt_min_us
+                || self.rules.is_2 && rtt == self.probe_rtt_min_us
+                || (expired && !sample.is_ack_delayed))
         {
             self.probe_rtt_min_us = rtt;
             self.probe_rtt_min_stamp = core.jiffies;

@@ -12,12 +12,16 @@ struct Path {
 
 impl Path {
     fn new(change: fn(&mut Config)) -> Path {
+        Path::of(Bbr3::version_3, change)
+    }
+
+    fn of(version: fn(&Shared) -> Bbr3, change: fn(&mut Config)) -> Path {
         let mut config = Config::linux_7_3();
         change(&mut config);
         let mut core = Core::new(3);
         (core.mss, core.srtt_us, core.min_rtt_us, core.delivered) = (1448, RTT_US, RTT_US as u32, 1);
         core.cwnd_limited = true;
-        let mut bbr = Bbr3::new(&config.into());
+        let mut bbr = version(&config.into());
         bbr.init(&mut core);
         Path { bbr, core, now_us: 0 }
     }
@@ -57,7 +61,11 @@ impl Path {
 
     /// A path of 100 packets whose bandwidth is known.
     fn known(change: fn(&mut Config)) -> Path {
-        let mut path = Path::new(change);
+        Path::known_of(Bbr3::version_3, change)
+    }
+
+    fn known_of(version: fn(&Shared) -> Bbr3, change: fn(&mut Config)) -> Path {
+        let mut path = Path::of(version, change);
         for delivered in [10, 20, 40, 80, 100, 100, 100, 100] {
             path.round(delivered, |_| ());
         }
@@ -69,7 +77,7 @@ impl Path {
 #[test]
 fn startup_ends_after_three_rounds_without_growth_and_drains() {
     let mut path = Path::new(|_| ());
-    assert_eq!((path.bbr.pacing_gain, path.bbr.config.bbr3.drain_gain), (710, 88));
+    assert_eq!((path.bbr.pacing_gain, path.bbr.params.drain_gain), (710, 88));
     for delivered in [10, 20, 40, 80, 100, 100, 100] {
         path.round(delivered, |_| ());
         assert_eq!(path.bbr.mode, Mode::Startup);
@@ -187,7 +195,7 @@ fn after_five_seconds_half_a_bdp_stays_in_flight_for_200_ms() {
 #[test]
 fn marks_count_where_routes_are_of_shallow_marks_and_round_trips_short() {
     fn low(config: &mut Config) {
-        config.bbr3.ecn_low = true;
+        config.bbr3.marks = true;
     }
     fn low_anywhere(config: &mut Config) {
         low(config);
@@ -216,4 +224,114 @@ fn bursts_of_short_paths_are_longer() {
     path.bbr.min_rtt_us = 600;
     path.bbr.size_bursts(&mut path.core);
     assert_eq!(path.core.tso_segs, (9765 + 32_768) / 1448);
+}
+
+const L4S: fn(&mut Config) = |_| ();
+const L4S_2020: fn(&mut Config) = |config| config.bbr2 = BoundedBbr::L4S_2020;
+
+#[test]
+fn version_2_starts_up_and_drains_with_its_own_gains() {
+    for change in [L4S, L4S_2020] {
+        let mut path = Path::of(Bbr3::version_2, change);
+        assert_eq!((path.bbr.pacing_gain, path.bbr.cwnd_gain), (739, 739));
+        for delivered in [10, 20, 40, 80, 100, 100, 100] {
+            path.round(delivered, |_| ());
+            assert_eq!(path.bbr.mode, Mode::Startup);
+        }
+        path.round(100, |sample| sample.prior_in_flight = 200);
+        assert_eq!((path.bbr.mode, path.bbr.pacing_gain, path.bbr.cwnd_gain), (Mode::Drain, 88, 739));
+        path.round(100, |_| ());
+        assert_eq!((path.bbr.mode, path.bbr.phase), (Mode::ProbeBw, Phase::Cruise));
+    }
+}
+
+/// A sample within a round, lower than the round's, is growth to neither; one that is higher is to the newer.
+#[test]
+fn version_2_of_2020_looks_for_growth_once_a_round() {
+    for (change, full) in [(L4S, 100), (L4S_2020, 50)] {
+        let mut path = Path::of(Bbr3::version_2, change);
+        path.round(50, |_| ());
+        path.round(100, |sample| sample.prior_delivered = 0);
+        assert_eq!(u64::from(path.bbr.full_bw), (full * BW_UNIT).div_ceil(RTT_US));
+    }
+}
+
+#[test]
+fn version_2_ends_start_up_by_eight_losses_and_bounds_what_is_in_flight_by_the_bdp() {
+    for (acks, ends) in [(6, false), (7, true)] {
+        let mut path = Path::of(Bbr3::version_2, L4S);
+        for delivered in [10, 20, 40, 80] {
+            path.round(delivered, |_| ());
+        }
+        path.core.state = CaState::Recovery;
+        for _ in 0..acks {
+            path.round(100, |sample| {
+                (sample.losses, sample.lost, sample.prior_delivered) = (1, 6, 0);
+            });
+        }
+        path.round(120, |sample| (sample.losses, sample.lost) = (1, 6));
+        assert_eq!(path.bbr.full_bw_reached, ends, "{acks} and one more");
+        if ends {
+            assert_eq!(path.bbr.inflight_hi, path.bbr.bdp(path.bbr.max_bw(), UNIT));
+        }
+    }
+}
+
+/// Bandwidth that grows no more does not end a probe of version 2: what is in flight does, a quarter above the BDP, after a round trip.
+#[test]
+fn a_probe_of_version_2_ends_at_a_queue_of_a_quarter_of_the_bdp() {
+    for (change, down, up_cwnd) in [(L4S, 232, 576), (L4S_2020, 192, 512)] {
+        let mut path = Path::known_of(Bbr3::version_2, change);
+        path.until(Phase::Up, 100);
+        for _ in 0..6 {
+            path.round(100, |_| ());
+            assert_eq!((path.bbr.phase, path.bbr.cwnd_gain), (Phase::Up, up_cwnd));
+        }
+        let full = path.bbr.inflight_for(&path.core, path.bbr.max_bw(), 320);
+        let below = full - path.core.tso_segs - 1;
+        path.round(100, |sample| sample.prior_in_flight = below);
+        assert_eq!(path.bbr.phase, Phase::Up);
+        path.round(100, |sample| sample.prior_in_flight = full);
+        assert_eq!((path.bbr.phase, path.bbr.pacing_gain), (Phase::Down, down));
+    }
+}
+
+#[test]
+fn marks_cut_version_2_on_every_path_and_half_of_the_packets_end_its_probe() {
+    let mut path = Path::known_of(Bbr3::version_2, L4S);
+    path.core.ecn = true;
+    assert!(path.bbr.ecn_eligible, "alpha is kept from the first round on");
+    let (cwnd, alpha) = (path.core.cwnd, path.bbr.ecn_alpha);
+    assert!(alpha < UNIT);
+    path.core.delivered_ce += 50;
+    path.round(100, |sample| (sample.is_ece, sample.delivered_ce) = (true, 50));
+    let alpha = part(alpha, 240) + part(128, 16);
+    assert_eq!(path.bbr.ecn_alpha, alpha);
+    assert_eq!(path.bbr.inflight_lo, part(cwnd, UNIT - part(alpha, 85)));
+    assert_eq!(path.bbr.bw_lo, UNBOUND, "marks cut no bandwidth");
+    // No growth at once where marks end.
+    path.round(84, |_| ());
+    assert_eq!(path.bbr.phase, Phase::Cruise);
+    path.until(Phase::Up, 100);
+    path.round(100, |sample| sample.delivered_ce = 49);
+    assert_eq!(path.bbr.phase, Phase::Up);
+    path.round(100, |sample| (sample.delivered_ce, sample.tx_in_flight) = (50, 90));
+    assert_eq!((path.bbr.phase, path.bbr.inflight_hi), (Phase::Down, 90));
+}
+
+#[test]
+fn version_2_without_ecn_enable_leaves_marks_alone() {
+    let mut path = Path::known_of(Bbr3::version_2, |config| config.bbr2.marks = false);
+    path.core.ecn = true;
+    path.core.delivered_ce += 50;
+    path.round(100, |sample| (sample.is_ece, sample.delivered_ce) = (true, 50));
+    assert!(!path.bbr.ecn_eligible);
+    assert_eq!(path.bbr.inflight_lo, UNBOUND);
+}
+
+#[test]
+fn packets_of_version_2_alone_ask_for_ect_1() {
+    let config = Config::linux_7_3().into();
+    assert!(Bbr3::version_2(&config).sends_ect1() && !Bbr3::version_2(&config).is_l4s());
+    assert!(!Bbr3::version_3(&config).sends_ect1());
 }
