@@ -14,13 +14,13 @@ import cwndlab
 from cwndlab.testbeds.live.addresses import Addresses, Ends
 from cwndlab.testbeds.live.freebsd import commands, dummynet, kernel, rules, system
 from cwndlab.testbeds.live.freebsd.shell import ByShell
-from cwndlab.testbeds.live.observation import snapshot
+from cwndlab.testbeds.live.observation import counters, snapshot
 from cwndlab.testbeds.live.shell import NOW
 from cwndlab.testbeds.ssh import stacks
 from cwndlab.testbeds.ssh.machines import machine
 from cwndlab.testbeds.ssh.machines.machine import Clock
 from cwndlab.testbeds.ssh.machines.platforms import Driven, driven
-from cwndlab.testbeds.ssh.observation import monitors, sampler, siftr
+from cwndlab.testbeds.ssh.observation import sampler, siftr
 from cwndlab.testbeds.ssh.traffic import tool_reports, tools
 from experiments import dumbbell
 from freebsd_stand_in import StandIn
@@ -488,7 +488,7 @@ def test_the_load_of_processors_is_told_as_linux_tells_it(stand_in: StandIn) -> 
 
 def test_interfaces_and_counters_are_found_by_what_freebsd_prints(stand_in: StandIn) -> None:
     assert "0: em1    inet 10.0.1.1/" in stand_in.shell(machine.ADDRESSES)
-    told = monitors.counters(stand_in.shell("netstat -sp tcp\n"))
+    told = counters.read(stand_in.shell("netstat -sp tcp\n"))
     assert told == {
         "packets sent": 4711,
         "data packets": 4000,

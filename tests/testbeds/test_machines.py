@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from cwndlab.testbeds.live.linux import kernel, settings, tc
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.shell import ByShell
 from cwndlab.testbeds.live.linux.system import Linux
+from cwndlab.testbeds.live.observation import counters
 from cwndlab.testbeds.live.path.links import Look
 from cwndlab.testbeds.logs import ss
 from cwndlab.testbeds.ssh import lab_file, stacks
@@ -448,12 +450,17 @@ tcp:
 
 def test_counters_have_the_names_of_their_systems() -> None:
     proc = "TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 0 7\nIp: Forwarding\nIp: -1\n"
-    assert monitors.counters(proc) == {
+    version6 = "Ip6InReceives                   \t12\nIcmp6OutType128\t3\n"
+    assert counters.read(proc + version6) == {
         "TcpExt.SyncookiesSent": 0,
         "TcpExt.TCPTimeouts": 7,
         "Ip.Forwarding": -1,
+        "Ip6.InReceives": 12,
+        "Icmp6.OutType128": 3,
     }
-    assert monitors.counters(NETSTAT) == {
+    later = proc.replace("0 7", "0 9")
+    assert json.loads(counters.changed({"a": (proc, later)})) == {"a": {"TcpExt.TCPTimeouts": [7, 9]}}
+    assert counters.read(NETSTAT) == {
         "packets sent": 12,
         "data packets": 7,
         "connections established (including accepts)": 2,

@@ -41,8 +41,8 @@ MAGICS = (
     b"\x0a\x0d\x0d\x0a",
 )
 
-ETHERNET_MSS = 1460
-"""Segment size of a connection whose handshake the capture does not hold."""
+ETHERNET_MSS = {"ipv4": 1460, "ipv6": 1440}
+"""Segment size of a connection whose handshake the capture does not hold, by its IP version."""
 
 TIMESTAMPS = 12
 """Bytes of options that most segments carry (RFC 7323)."""
@@ -118,7 +118,7 @@ class _Stream:
     @property
     def mss(self) -> int:
         """The sender's segment size."""
-        announced = int(self.receiver["mss"] or ETHERNET_MSS)
+        announced = int(self.receiver["mss"] or ETHERNET_MSS["ipv6" if ":" in self.ends[0] else "ipv4"])
         largest = int(self.sender["largest_payload"])
         return max(largest if largest <= announced else announced - TIMESTAMPS, 1)
 

@@ -5,6 +5,7 @@ CWNDLAB_TEST_KERNEL names.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import struct
@@ -100,6 +101,12 @@ def test_a_cubic_flow_fills_the_link_and_its_queue(kernel: Kernel, tmp_path: Pat
     assert 4 <= int(summary["fast_recoveries"]) <= 8
     (record,) = (tmp_path / "one").rglob("runs.jsonl")
     assert kernel.sha256[:16] in record.read_text(), "results say which kernel made them"
+    (file,) = (tmp_path / "one").rglob("0-counters.json")
+    counted = json.loads(file.read_text())
+    assert counted.keys() == {"a", "b"}
+    assert counted["a"]["TcpExt.TCPSackRecovery"][1] >= int(summary["fast_recoveries"])
+    (rows,) = (tmp_path / "one").rglob("tcp.parquet")
+    assert counted["a"]["Tcp.RetransSegs"] == [0, pl.read_parquet(rows)["retransmits"].max()]
 
 
 def test_a_flow_of_ipv6_has_the_packets_of_ipv4_20_bytes_less_payload_each(

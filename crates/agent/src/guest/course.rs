@@ -47,6 +47,8 @@ pub(super) fn carry_out() -> Result<()> {
 struct Course {
     plan: Plan,
     nodes: Vec<Node>,
+    /// Nodes at which flows begin or end.
+    hosts: Vec<usize>,
     agents: Vec<Agent>,
 }
 
@@ -57,9 +59,10 @@ impl Course {
         for step in std::mem::take(&mut plan.steps) {
             set(step, &nodes)?;
         }
-        let mut agents = Vec::new();
+        let (mut agents, mut hosts) = (Vec::new(), Vec::new());
         for (number, order) in std::mem::take(&mut plan.orders) {
             agents.push(begin(&nodes[number], order)?);
+            hosts.push(number);
         }
         for (_, config) in &mut plan.samplers {
             // The plan has numbers of nodes for the names of namespaces.
@@ -69,10 +72,11 @@ impl Course {
                 }
             }
         }
-        Ok(Course { plan, nodes, agents })
+        Ok(Course { plan, nodes, hosts, agents })
     }
 
     fn run(mut self) -> Result<Report> {
+        let before = self.counters()?;
         let zero = monotonic_ns() + LEAD_NS;
         let clock = Arc::new(Clock::default());
         clock.begin(zero);
@@ -83,6 +87,8 @@ impl Course {
         let links = self.pass(&clock)?;
         clock.sleep_until((self.plan.duration_ns + AFTER_NS) as i64);
         let Seen { queue, sampled, taps } = looks.end()?;
+        let after = self.counters()?;
+        let counters = self.hosts.iter().copied().zip(before.into_iter().zip(after));
         let name = |(at, link, counters): Found| (at, self.plan.links[link].name.clone(), counters);
         let mut report = Report {
             kernel: inventory::version()?,
@@ -93,6 +99,7 @@ impl Course {
             packets: Value::Null,
             unseen: 0,
             queue: queue.into_iter().map(name).collect(),
+            counters: counters.map(|(host, (then, now))| (host, [then, now])).collect(),
         };
         if let Some((taps, mut rows)) = taps {
             let seen = taps.finish(self.plan.duration_ns);
@@ -110,6 +117,11 @@ impl Course {
             report.reports.extend(reports);
         }
         Ok(report)
+    }
+
+    /// The kernel's counters of each host so far, as text.
+    fn counters(&self) -> Result<Vec<String>> {
+        self.hosts.iter().map(|host| self.nodes[*host].inside(counters)).collect()
     }
 
     /// Lets the run go by; returns what passed each link in the measurement window.
@@ -157,6 +169,18 @@ impl Course {
         };
         Ok(after.into_iter().map(passed).collect())
     }
+}
+
+/// Text of a namespace's counters of IP and what is above it, as nstat(8) reads them; a kernel may have no IPv6.
+fn counters() -> Result<String> {
+    let mut text = String::new();
+    for file in ["snmp", "netstat", "snmp6"] {
+        match fs::read_to_string(format!("/proc/thread-self/net/{file}")) {
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => {}
+            read => text += &error::at(file, read)?,
+        }
+    }
+    Ok(text)
 }
 
 fn change(sockets: &mut BTreeMap<usize, Netlink>, message: &Message) -> Result<()> {

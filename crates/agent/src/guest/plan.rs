@@ -137,6 +137,8 @@ pub(crate) struct Report {
     pub unseen: u64,
     /// Looks at queues: time in ns of the run, the link, and what was found.
     pub queue: Vec<(u64, String, Counters)>,
+    /// Counters of the kernel for each host, by its node: the text of its files before the run, and at its end.
+    pub counters: BTreeMap<usize, [String; 2]>,
 }
 
 /// Counters of a link.

@@ -20,7 +20,7 @@ from cwndlab.foreign import Module
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
 from cwndlab.testbeds.kernel import guest, inventory, plan, qdiscs, store
 from cwndlab.testbeds.kernel.support import APPS, NAME, NO_KERNEL
-from cwndlab.testbeds.live.observation import samples
+from cwndlab.testbeds.live.observation import counters, samples
 from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.path.backend import PathReport
 from cwndlab.testbeds.live.scenario import LiveScenario
@@ -118,6 +118,7 @@ class KernelGuest:
             starts=starts,
         )
         collection.write(writer, run_id, observed, (rows[0], rows[1]), {})
+        writer.attach(counters.FILE, counters.changed(_counted(live, report["counters"])))
         for number, point in enumerate(capture_points(scenario)):
             writer.capture(point, left[f"{plan.CAPTURE}{number}"])
         return Outcome(
@@ -164,6 +165,12 @@ def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iter
         yield from (
             f"link {link['name']}: {has.kernel.release} has no queue discipline {kind}" for kind in lacking
         )
+
+
+def _counted(scenario: LiveScenario, told: Mapping[str, list[str]]) -> dict[str, tuple[str, str]]:
+    """The texts of hosts' counters, before and after, by host; a guest calls hosts by their numbers."""
+    names = [host["name"] for host in scenario["hosts"]]
+    return {names[int(number)]: (before, after) for number, (before, after) in told.items()}
 
 
 def _seed(scenario: Scenario) -> int:

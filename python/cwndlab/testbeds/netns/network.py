@@ -99,9 +99,9 @@ def _switch_offloads_off(network: Network, layout: Layout) -> None:
 def _connect(network: Network, number: int, cable: Cable) -> None:
     if network.emulator is None:
         _pair(network, cable.near, cable.far.interface, network.namespaces[cable.far.node], cable.mtu)
-    else:
-        for side, port in (("a", cable.near), ("b", cable.far)):
-            _pair(network, port, emulated_end(number, side), network.emulator, cable.mtu)
+        return
+    for side, port in (("a", cable.near), ("b", cable.far)):
+        _pair(network, port, emulated_end(number, side), network.emulator, cable.mtu)
 
 
 def _pair(network: Network, port: Port, peer: str, peer_namespace: str, mtu: int) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cwndlab.contract.scenario import Scenario
+from cwndlab.testbeds.live.observation import counters
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.machines.machine import Machine
 from cwndlab.testbeds.ssh.machines.platforms import Driven
 
-COUNTERS = "counters.json"
-"""File of the counters."""
 FLUSH_S = 5.0
 """Seconds that tcpdump has to write what it holds."""
 LINK_HEADER = 14
@@ -110,7 +107,8 @@ def command(interface: str, snaplen: int, control: int, *, leaving: bool) -> lis
 
 
 READ = r"""
-if [ -r /proc/net/snmp ]; then cat /proc/net/snmp /proc/net/netstat; else netstat -sp tcp; fi
+if [ -r /proc/net/snmp ]; then cat /proc/net/snmp /proc/net/netstat; cat /proc/net/snmp6 2>/dev/null || :
+else netstat -sp tcp; fi
 """
 
 
@@ -120,7 +118,7 @@ class Counters:
     def __init__(self, hosts: Mapping[str, Driven]) -> None:
         """Read nothing yet."""
         self._hosts = hosts
-        self._before: dict[str, dict[str, int]] = {}
+        self._before: dict[str, str] = {}
 
     def start(self) -> None:
         """Read them."""
@@ -129,34 +127,7 @@ class Counters:
     def stop(self) -> bytes:
         """Read them again; returns the JSON text of those that changed: before and after, by host."""
         after = self._read()
-        changed = {
-            host: {
-                name: [self._before[host].get(name, 0), value]
-                for name, value in own.items()
-                if value != self._before[host].get(name, 0)
-            }
-            for host, own in after.items()
-        }
-        return json.dumps(changed, indent=1).encode()
+        return counters.changed({host: (self._before[host], text) for host, text in after.items()})
 
-    def _read(self) -> dict[str, dict[str, int]]:
-        return {name: counters(host.machine.shell(READ)) for name, host in self._hosts.items()}
-
-
-def counters(text: str) -> dict[str, int]:
-    """Counters of Linux's /proc/net/snmp and netstat by names such as `TcpExt.TCPTimeouts`, or those of
-    `netstat -sp tcp` by their words."""
-    lines = text.splitlines()
-    found = {}
-    for names, values in pairwise(lines):
-        table, colon, rest = names.partition(":")
-        if colon and values.startswith(f"{table}:") and not rest.split()[0].lstrip("-").isdigit():
-            numbers = values.partition(":")[2].split()
-            pairs = zip(rest.split(), numbers, strict=True)
-            found.update({f"{table}.{name}": int(number) for name, number in pairs})
-    if found:
-        return found
-    for line in lines:
-        if match := re.match(r"\s+(\d+) (.+)", line):
-            found[re.sub(r"\s*\([^)]*\d[^)]*\)", "", match[2]).strip()] = int(match[1])
-    return found
+    def _read(self) -> dict[str, str]:
+        return {name: host.machine.shell(READ) for name, host in self._hosts.items()}

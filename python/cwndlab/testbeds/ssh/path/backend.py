@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from cwndlab.contract.scenario import Link, Scenario
 from cwndlab.contract.summary import LinkSummary
 from cwndlab.errors import RunError
+from cwndlab.testbeds.live.observation.counters import FILE
 from cwndlab.testbeds.live.path import links
 from cwndlab.testbeds.live.path.backend import PathBackend, PathReport
 from cwndlab.testbeds.ssh.machines.machine import Clock
 from cwndlab.testbeds.ssh.machines.platforms import Driven
-from cwndlab.testbeds.ssh.observation.monitors import COUNTERS, Captures, Counters
+from cwndlab.testbeds.ssh.observation.monitors import Captures, Counters
 
 INTERVAL_S = 0.05
 """Between two looks at a queue."""
@@ -106,7 +107,7 @@ class MadeLinks:
             flows=own.flows,
             health={**own.health, "zero_by_clock_ns": self._zeros()},
             captures=files,
-            attachments={COUNTERS: counters},
+            attachments={FILE: counters},
         )
 
     @property
