@@ -72,6 +72,10 @@ def of(found: Connection, path: Path, line: Timeline, stack: str, cc: str) -> Co
         return "the limiter is not known"
     if path.policed:
         return "a policer drops what exceeds its rate: nothing on the hosts gives more"
+    if line.detail() == limiters.SLOW_START:
+        return (
+            "slow start took most of the time: a longer transfer carries more, and no buffer or control does"
+        )
     setup = replace(setup, changes={**model.as_large(found, stack), **model.before(found, line)})
     setup, before = _as_it_was(found, line, setup)
     off = before.goodput_bps / found.goodput_bps - 1

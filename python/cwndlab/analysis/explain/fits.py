@@ -37,6 +37,9 @@ REPEATS = 3
 MOST_PACKETS = 100_000
 """Packets of such a run at most."""
 
+LEAST_ROUNDS = 20
+"""Round trips of a connection below which no control shows."""
+
 LEAST_SHARE = 0.2
 """Share of the time from which on the path has to be the limiter: else the control is not seen."""
 
@@ -94,6 +97,9 @@ def of(found: Connection, seen: Path, line: Timeline) -> Fits:
     setup = model.setup(found, seen, *CANDIDATES[0])
     if setup is None:
         return Fits((), 0, "the path is not known")
+    rounds = found.duration_s / (setup.rtt_ns / 1e9)
+    if rounds < LEAST_ROUNDS:
+        return Fits((), 0, f"it lasted for {rounds:.0f} round trips only")
     share = sum(part for limiter, part in line.shares().items() if KIND.get(limiter) == "path")
     if share < LEAST_SHARE:
         return Fits((), 0, f"the congestion window limited it for {100 * share:.0f} % of the time only")
