@@ -161,7 +161,7 @@ def test_a_short_connection_tells_no_control(tmp_path: Path) -> None:
     said = explain.of(captures(tmp_path, {"flows.f1.bytes": "200KB"}, text("4s"))[0], None, None, None)
     assert said.fits.refused == "it lasted for 5 round trips only"
     assert said.line.detail() == limiters.SLOW_START
-    assert isinstance(said.what_if, str) and said.what_if.startswith("slow start took most of the time")
+    assert isinstance(said.what_if, str) and said.what_if.startswith("it was in slow start")
 
 
 def test_rates_are_no_finer_than_times() -> None:
