@@ -157,6 +157,13 @@ def test_a_control_that_a_buffer_hides_is_not_told(tmp_path: Path) -> None:
     assert "the congestion window limited it for" in fitting.refused
 
 
+def test_a_short_connection_tells_no_control(tmp_path: Path) -> None:
+    said = explain.of(captures(tmp_path, {"flows.f1.bytes": "200KB"}, text("4s"))[0], None, None, None)
+    assert said.fits.refused == "it lasted for 5 round trips only"
+    assert said.line.detail() == limiters.SLOW_START
+    assert isinstance(said.what_if, str) and said.what_if.startswith("it was in slow start")
+
+
 def test_rates_are_no_finer_than_times() -> None:
     assert path._step(np.array([0.001, 0.0045])) == pytest.approx(1e-4)
     assert path._step(np.array([0.001, 0.004500007])) == pytest.approx(1e-9)
@@ -303,3 +310,25 @@ def test_a_model_has_the_window_that_was_offered(tmp_path: Path) -> None:
     assert int(raised["hosts.b.sysctl.net.inet.tcp.recvbuf_max"]) >= found.packets.window.max()
     assert int(raised["hosts.a.sysctl.net.inet.tcp.sendbuf_max"]) >= limiters.flights(found.packets).max()
     assert model.as_large(found, "windows-7") == {}
+
+
+RECORDED = Path(__file__).parents[2] / "groundtruth" / "freebsd" / "stack"
+
+
+@pytest.mark.parametrize("cc", ["newreno", "cubic", "cdg"])
+def test_recordings_of_freebsd(cc: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FreeBSD 11 itself sent over 10 Mbit/s and 40 ms, with 90 packets of room; CDG is not tried."""
+    candidates = (("linux-6.18", "reno"), ("freebsd-11", "newreno"), ("linux-6.18", "bbr"))
+    monkeypatch.setattr(fits, "CANDIDATES", candidates)
+    found = evidence.read(RECORDED / f"f11_{cc}_10m_40ms_b90.pcap.gz", None)
+    seen = path.of(found)
+    line = limiters.timeline(found, seen)
+    assert line.main() == "path"
+    assert seen.rate_bps is not None and seen.rtt_s is not None and seen.buffer_bytes is not None
+    assert seen.rate_bps.value == pytest.approx(10e6, rel=0.01)
+    assert seen.rtt_s.value == pytest.approx(0.04, rel=0.01)
+    assert seen.buffer_full is (cc != "cdg")
+    if seen.buffer_full:
+        assert seen.buffer_bytes.value / 1514 == pytest.approx(90, rel=0.05)
+    fitting = fits.of(found, seen, line)
+    assert fitting.controls == (["reno"] if cc == "newreno" else [])

@@ -63,24 +63,19 @@ class Counterfactual:
 def of(found: Connection, path: Path, line: Timeline, stack: str, cc: str) -> Counterfactual | str:
     """Simulate a connection before and after the change that its limiter asks for; a reason why not."""
     setup = model.setup(found, path, stack, cc)
-    if setup is None:
-        what = "the bottleneck's rate" if path.rate_bps is None else "the round trip"
-        return f"{what} is not known"
-    if not found.goodput_bps:
-        return "the file does not tell what was delivered"
-    if line.main() == "unknown":
-        return "the limiter is not known"
-    if path.policed:
-        return "a policer drops what exceeds its rate: nothing on the hosts gives more"
+    reason = _refusal(found, path, line)
+    if setup is None or reason:
+        return reason
     setup = replace(setup, changes={**model.as_large(found, stack), **model.before(found, line)})
     setup, before = _as_it_was(found, line, setup)
-    off = before.goodput_bps / found.goodput_bps - 1
+    observed = found.goodput_bps or 1.0
+    off = before.goodput_bps / observed - 1
     if abs(off) > NEAR:
         said = (
             f"the model carries {before.goodput_bps / 1e6:.4g} Mbit/s before the change,"
-            f" the observed connection {found.goodput_bps / 1e6:.4g}"
+            f" the observed connection {observed / 1e6:.4g}"
         )
-        return Counterfactual(setup, before, found.goodput_bps, (), said)
+        return Counterfactual(setup, before, observed, (), said)
     # What is lost behind a change are other packets, so many of them.
     setup = replace(setup, lost=())
     wanted = _wanted(path, line, setup)
@@ -94,7 +89,23 @@ def of(found: Connection, path: Path, line: Timeline, stack: str, cc: str) -> Co
         further = _other_side(line, setup, outcomes[0])
         if further is not None and len(wanted) == 1:
             wanted.append((f"{words} and {further[0]}", {**cells, **further[1]}))
-    return Counterfactual(setup, before, found.goodput_bps, changes, "")
+    return Counterfactual(setup, before, observed, changes, "")
+
+
+def _refusal(found: Connection, path: Path, line: Timeline) -> str:
+    """Reason why there is nothing to simulate; empty where there is something."""
+    reasons = (
+        (path.rate_bps is None, "the bottleneck's rate is not known"),
+        (path.rtt_s is None, "the round trip is not known"),
+        (not found.goodput_bps, "the file does not tell what was delivered"),
+        (path.policed, "a policer drops what exceeds its rate: nothing on the hosts gives more"),
+        (line.main() == "unknown", "the limiter is not known"),
+        (
+            line.detail() == limiters.SLOW_START,
+            "it was in slow start for most of the time, which length alone ends",
+        ),
+    )
+    return next((words for holds, words in reasons if holds), "")
 
 
 def _changed(setup: Setup, cells: Mapping[str, str]) -> Setup:

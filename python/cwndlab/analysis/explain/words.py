@@ -193,7 +193,7 @@ def _fits(found: Fits) -> Iterator[str]:
     if found.refused:
         yield f"Stacks and controls are not told: {found.refused}."
         return
-    near = [f"{each.cc} of {each.stack}" for each in found.each[: found.alike]]
+    near = [f"{each.cc} as {each.stack} has it" for each in found.each[: found.alike]]
     if not near:
         yield "None of the stacks and controls that were tried fits:"
     elif len(near) == 1:
