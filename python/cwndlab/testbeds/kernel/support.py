@@ -39,6 +39,7 @@ def support(kernel: Path | None) -> Support:
         catalogue=partial(_catalogue, kernel),
         missing_cc="this kernel was built without tcp_{}, and loads no modules (cwndlab kernel config)",
         live=_live,
+        fits_path=True,
     )
 
 

@@ -19,10 +19,12 @@ SUPPORT = Support(
             " count"
         ),
         **PATH,
+        **{section: PATH[section].union(["icmp"]) for section in ("link", "cable")},
         "network": PATH["network"].union(["family"]),
     },
     only_off={},
     catalogue=catalogue,
+    fits_path=True,
 )
 """Queue disciplines, losses and apps are those of the engine's catalogue.
 
