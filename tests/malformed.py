@@ -205,7 +205,7 @@ EDITS = [
     ("two kinds of loss", "delay: 20ms", "loss: {random: 1%, nth: {every: 9}}"),
     ("a packet beyond its period", "delay: 20ms", "loss: {nth: {every: 9, packet: 9}}"),
     ("lost packets out of order", "delay: 20ms", "loss: {list: [3, 1]}"),
-    ("an MTU below the MSS", "delay: 20ms", "mtu: 1400"),
+    ("an MTU below the least", "delay: 20ms", "mtu: 500"),
     ("a change after the end", "delay: 20ms", "schedule: [{at: 95s, set: {rate: 1mbit}}]"),
     ("a change of nothing", "delay: 20ms", "schedule: [{at: 5s, set: {}}]"),
     # Hosts and flows

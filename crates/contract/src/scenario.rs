@@ -155,7 +155,8 @@ impl IpVersion {
         }
     }
 
-    fn is_v4(&self) -> bool {
+    /// Whether it is IPv4.
+    pub fn is_v4(&self) -> bool {
         *self == IpVersion::Ipv4
     }
 }
@@ -352,6 +353,9 @@ pub struct Link {
     pub shaper: Option<path::ShaperConfig>,
     /// Largest IP packet.
     pub mtu: u32,
+    /// The router ahead of the link drops larger packets without telling their sender by ICMP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub black_hole: bool,
     /// Bytes added to an IP packet where a rate or a byte limit counts it.
     pub overhead: u32,
     /// Whether the link's queue appears in the `queue` table.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use script::errno::Errno;
 use script::packet::{self, LOCAL, Seen};
-use script::script::{Call, OptionValue, SocketOption};
+use script::script::{Call, OptionValue, SocketOption, UdpPorts};
 use script::system::{Output, Returned, System, SystemError};
 use script::{Choices, Outcome, Script};
 use tcp::endpoint::Icmp;
@@ -254,11 +254,15 @@ impl System for Kernel {
         self.sent.pop_front()
     }
 
-    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp) {
-        self.inject(&packet::encode_icmp(message, ends));
+    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp, udp: Option<UdpPorts>) {
+        self.inject(&packet::encode_icmp(message, ends), udp);
     }
 
-    fn inject(&mut self, bytes: &[u8]) {
+    fn inject(&mut self, bytes: &[u8], udp: Option<UdpPorts>) {
+        // Linux has no TCP in UDP, and a script that asks for it is not run (`script::features`).
+        if udp.is_some() {
+            return;
+        }
         if let Err(error) = self.tun.write(bytes) {
             self.broken = Some(format!("writing to the TUN device: {error}"));
         }

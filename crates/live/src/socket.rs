@@ -229,7 +229,10 @@ fn numbers(option: SocketOption) -> (libc::c_int, libc::c_int) {
         SocketOption::KeepInterval => tcp(libc::TCP_KEEPINTVL),
         SocketOption::KeepCount => tcp(libc::TCP_KEEPCNT),
         // Linux answers ENOPROTOOPT.
-        SocketOption::KeepInit => tcp(libc::c_int::MAX),
+        SocketOption::KeepInit | SocketOption::RemoteUdpPort | SocketOption::FunctionBlock => {
+            tcp(libc::c_int::MAX)
+        }
+        SocketOption::UseMinMtu => (libc::IPPROTO_IPV6, libc::c_int::MAX),
         SocketOption::MtuDiscovery => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
         SocketOption::TypeOfService => (libc::IPPROTO_IP, libc::IP_TOS),
         SocketOption::Info => tcp(libc::TCP_INFO),

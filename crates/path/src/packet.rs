@@ -54,6 +54,8 @@ pub enum DropReason {
     Corrupt,
     /// A policer found no tokens.
     Policer,
+    /// Larger than the link's MTU. Reported by the router ahead of the link.
+    TooBig,
 }
 
 /// Receiver of what a link tells its driver. All times are exact and may lie ahead of the driver's clock.

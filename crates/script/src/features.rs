@@ -6,11 +6,19 @@ use std::collections::BTreeSet;
 use crate::parse::CALLS;
 use crate::script::SOCKET_OPTIONS;
 
+/// Systems that have a feature which others lack.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HadBy {
+    None,
+    Kernel,
+    Models,
+}
+
 /// Something that scripts speak of and that is missing.
 struct Feature {
     name: &'static str,
-    /// Whether this host's kernel has the feature, and only the models do not.
-    kernel: bool,
+    /// Systems that have the feature.
+    had_by: HadBy,
     /// Words of which any needs the feature.
     words: &'static [&'static str],
     /// Phrases of which any needs the feature; blanks count as one.
@@ -22,7 +30,7 @@ const fn nowhere(
     words: &'static [&'static str],
     phrases: &'static [&'static str],
 ) -> Feature {
-    Feature { name, kernel: false, words, phrases }
+    Feature { name, had_by: HadBy::None, words, phrases }
 }
 
 const fn kernel_only(
@@ -30,11 +38,19 @@ const fn kernel_only(
     words: &'static [&'static str],
     phrases: &'static [&'static str],
 ) -> Feature {
-    Feature { name, kernel: true, words, phrases }
+    Feature { name, had_by: HadBy::Kernel, words, phrases }
+}
+
+const fn models_only(
+    name: &'static str,
+    words: &'static [&'static str],
+    phrases: &'static [&'static str],
+) -> Feature {
+    Feature { name, had_by: HadBy::Models, words, phrases }
 }
 
 const FEATURES: &[Feature] = &[
-    nowhere("settings of IPv6", &["IPPROTO_IPV6", "SOL_IPV6"], &["ip -6 "]),
+    nowhere("settings of IPv6", &["IPV6_UNICAST_HOPS", "IPV6_TCLASS", "SOL_IPV6"], &["ip -6 "]),
     nowhere(
         "TCP Fast Open",
         &[
@@ -54,7 +70,7 @@ const FEATURES: &[Feature] = &[
     nowhere("epoll", &["epoll_create", "epoll_ctl", "epoll_wait"], &[]),
     nowhere("zero-copy", &["SO_ZEROCOPY", "MSG_ZEROCOPY", "TCP_ZEROCOPY_RECEIVE"], &[]),
     nowhere("timestamping calls", &["SO_TIMESTAMPING", "SO_TIMESTAMP", "SCM_TIMESTAMPING"], &[]),
-    nowhere(
+    models_only(
         "UDP encapsulation",
         &["udp", "udp_encapsulation", "TCP_REMOTE_UDP_ENCAPS_PORT", "udp_tunneling_port"],
         &[],
@@ -69,7 +85,7 @@ const FEATURES: &[Feature] = &[
     nowhere("invalid pointers", &["EFAULT"], &[]),
     nowhere("reading /proc", &[], &["/proc/net/"]),
     nowhere("TTL and type of service in packets", &["IP_TTL", "ttl", "tos"], &[]),
-    nowhere("choosing a TCP stack by socket", &["TCP_FUNCTION_BLK"], &[]),
+    models_only("choosing a TCP stack by socket", &["TCP_FUNCTION_BLK"], &[]),
     nowhere("TCP_NOOPT", &["TCP_NOOPT"], &[]),
     kernel_only("MSG_MORE and TCP_CORK", &["MSG_MORE", "TCP_CORK"], &[]),
     kernel_only("TCP_NOTSENT_LOWAT", &["TCP_NOTSENT_LOWAT", "tcp_notsent_lowat"], &[]),
@@ -88,7 +104,7 @@ pub fn missing(text: &str, kernel: bool) -> Vec<String> {
         .collect();
     let mut found: Vec<String> = FEATURES
         .iter()
-        .filter(|feature| !(kernel && feature.kernel))
+        .filter(|feature| feature.had_by != if kernel { HadBy::Kernel } else { HadBy::Models })
         .filter(|feature| {
             feature.words.iter().any(|word| words.contains(word))
                 || feature.phrases.iter().any(|phrase| flat.contains(phrase))

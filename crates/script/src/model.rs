@@ -3,6 +3,7 @@
 mod calls;
 mod info;
 mod keep_alive;
+mod tunnel;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -17,10 +18,11 @@ use wire::{Flags, Segment};
 
 use crate::errno::Errno;
 use crate::packet::{self, LOCAL, REMOTE, Seen};
-use crate::script::{Call, Options};
+use crate::script::{Call, Options, UdpPorts};
 use crate::system::{Returned, System, SystemError};
 use info::tcp_info;
 use keep_alive::KeepAliveOptions;
+use tunnel::Tunnel;
 
 /// Time that the modelled host has been up when a script begins, in ns.
 const UPTIME: Nanos = 10_000_000_000;
@@ -63,6 +65,7 @@ pub struct Model {
     returned: Option<(Nanos, Returned)>,
     opened: u32,
     broken: Option<String>,
+    tunnel: Tunnel,
 }
 
 /// A call that has not returned.
@@ -82,6 +85,10 @@ struct Settings {
     no_delay: bool,
     linger: Option<(bool, i64)>,
     keep_alive: KeepAliveOptions,
+    /// The peer's port of UDP (TCP_REMOTE_UDP_ENCAPS_PORT); 0: none.
+    udp_port: u16,
+    /// Packets are no longer than every link of IPv6 takes (IPV6_USE_MIN_MTU).
+    min_mtu: bool,
     reuse: [bool; 2],
 }
 
@@ -230,6 +237,7 @@ impl Model {
             returned: None,
             opened: 0,
             broken: None,
+            tunnel: Tunnel::default(),
         })
     }
 }
@@ -254,17 +262,27 @@ impl System for Model {
         self.sent.pop_front().map(|(at, seen)| (at - UPTIME, seen))
     }
 
-    fn inject(&mut self, bytes: &[u8]) {
+    fn inject(&mut self, bytes: &[u8], udp: Option<UdpPorts>) {
+        // Nothing listens on another port of UDP.
+        if udp.is_some_and(|udp| self.tunnel.port != Some(udp.dport)) {
+            return;
+        }
         let Ok(read) = codec::parse(bytes, bytes.len() as u32) else { return };
         let ends = Ends { src: LOCAL, dst: REMOTE, sport: read.ends.dport, dport: read.ends.sport };
-        self.deliver(ends, &read.segment);
+        self.deliver(ends, udp.map(UdpPorts::reversed), &read.segment);
         self.send_and_retry();
     }
 
-    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp) {
+    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp, udp: Option<UdpPorts>) {
+        let tunnel = self.tunnel;
         let mut known = self.connections.iter_mut().rev().filter(|connection| !connection.dropped);
-        if let Some(connection) = known.find(|connection| connection.ends == *ends) {
-            connection.endpoint.on_icmp(self.now, message);
+        if let Some(connection) = known.find(|connection| connection.ends == *ends)
+            && tunnel.ports(connection.settings.udp_port) == udp
+        {
+            // What UDP takes of a packet is not TCP's.
+            let less = tunnel.overhead_of(connection.settings.udp_port);
+            let mtu = message.mtu.saturating_sub(less);
+            connection.endpoint.on_icmp(self.now, &Icmp { mtu, ..*message });
             self.path_mtu = connection.endpoint.path_mtu();
         }
         self.send_and_retry();
@@ -331,6 +349,9 @@ impl System for Model {
                 let known = self.profile.spec().cc.iter().map(|&name| name.to_string()).collect();
                 SystemError::CongestionControl { sysctl: name.to_string(), found: value.to_string(), known }
             })?;
+            return Ok(());
+        }
+        if self.tunnel.set(self.profile.spec(), name, value) {
             return Ok(());
         }
         if name == "net.inet.tcp.hostcache.purgenow" {
@@ -413,8 +434,9 @@ impl Model {
     fn transmit(&mut self, index: usize) {
         let mut packets = 0;
         while let Some(segment) = self.connections[index].endpoint.poll_transmit(self.now) {
-            let ends = self.connections[index].ends;
-            self.send(&ends, &segment);
+            let Connection { ends, settings, .. } = &self.connections[index];
+            let (ends, udp) = (*ends, self.tunnel.ports(settings.udp_port));
+            self.send(&ends, udp, &segment);
             // The interface is infinitely fast.
             if segment.len > 0 {
                 self.connections[index].endpoint.on_tx_complete(self.now, segment.len);
@@ -427,22 +449,41 @@ impl Model {
         }
     }
 
-    fn send(&mut self, ends: &Ends<Ipv4Addr>, segment: &Segment) {
+    fn send(&mut self, ends: &Ends<Ipv4Addr>, udp: Option<UdpPorts>, segment: &Segment) {
         let layout = self.profile.spec().family.syn_layout();
         let mut bytes = Vec::with_capacity(100);
         let length = codec::write(&mut bytes, segment, ends, layout, 0, Payload::Zeros { snaplen: 100 });
-        self.sent.extend(packet::decode(&bytes, length).map(|seen| (self.now, seen)));
+        let with_udp = |mut seen: Seen| {
+            seen.packet.udp = udp;
+            (self.now, seen)
+        };
+        self.sent.extend(packet::decode(&bytes, length).map(with_udp));
     }
 
-    fn deliver(&mut self, ends: Ends<Ipv4Addr>, segment: &Segment) {
+    fn deliver(&mut self, ends: Ends<Ipv4Addr>, udp: Option<UdpPorts>, segment: &Segment) {
         let listener = self.sockets.iter().find(|(_, socket)| matches!(socket.kind, Kind::Listening));
-        let listener = listener.map(|(&fd, socket)| (fd, socket.settings.clone()));
+        let mut listener = listener.map(|(&fd, socket)| (fd, socket.settings.clone()));
+        if let Some((_, settings)) = &mut listener {
+            settings.udp_port = udp.map_or(0, |udp| udp.dport);
+        }
+        let tunnel = self.tunnel;
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         let mut known = self.connections.iter_mut().rev().filter(|connection| !connection.dropped);
         let known = known.find(|connection| connection.ends == ends);
         if let Some(connection) = known
             && !(opens && listener.is_some() && gives_way(connection, segment))
         {
+            // A cookie does not tell the port.
+            if tunnel.cookies_only && connection.endpoint.state() == State::SynReceived && connection.passive
+            {
+                connection.settings.udp_port = udp.map_or(0, |udp| udp.dport);
+            }
+            if tunnel.ports(connection.settings.udp_port) != udp {
+                if let SynOutcome::Reset(segment) = listener::refusal(segment) {
+                    self.send(&ends, udp, &segment);
+                }
+                return;
+            }
             if segment.len > 0 || segment.flags.has(Flags::SYN) {
                 connection.times.data_received = self.now;
             }
@@ -473,7 +514,7 @@ impl Model {
             None => listener::refusal(segment),
         };
         if let SynOutcome::Reset(segment) = outcome {
-            self.send(&ends, &segment);
+            self.send(&ends, udp, &segment);
         }
     }
 
@@ -483,7 +524,7 @@ impl Model {
             clock: HostClock::new(spec.hz, 0, 0),
             ip_header: self.ip_header,
             path_mtu: self.path_mtu,
-            mss: settings.mss.map_or(self.mss, |own| own.min(self.mss)),
+            mss: self.mss_of(settings),
             ecn: spec.ecn,
             // Linux builds super-packets whatever the interface can do; the others only if it can.
             tso: spec.family == Family::Linux,

@@ -8,7 +8,7 @@ use wire::checksum;
 use wire::codec::{self, Address as _, Ends};
 use wire::{Ecn, Flags};
 
-use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption};
+use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption, UdpPorts};
 
 /// The address of the system under test.
 pub const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
@@ -47,6 +47,8 @@ pub fn decode(bytes: &[u8], wire_length: u32) -> Option<Seen> {
             ack: segment.ack,
             window: Some(segment.window),
             options: Some(options(bytes.get(tcp + HEADER..data).unwrap_or(&[]))),
+            udp: None,
+            absolute: false,
         },
     })
 }
@@ -228,16 +230,20 @@ impl fmt::Display for Packet {
             write!(f, " win {window}")?;
         }
         match self.options.as_deref() {
-            None => f.write_str(" <...>"),
-            Some([]) => Ok(()),
+            None => f.write_str(" <...>")?,
+            Some([]) => {}
             Some(options) => {
                 f.write_str(" <")?;
                 for (index, option) in options.iter().enumerate() {
                     f.write_str(if index > 0 { "," } else { "" })?;
                     write!(f, "{option}")?;
                 }
-                f.write_str(">")
+                f.write_str(">")?;
             }
+        }
+        match self.udp {
+            None => Ok(()),
+            Some(UdpPorts { sport, dport }) => write!(f, "/udp({sport} > {dport})"),
         }
     }
 }

@@ -15,7 +15,7 @@ use wire::{Ecn, Flags};
 use crate::code::{Code, Names};
 use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
 use crate::script::{
-    Action, Call, CallEvent, EcnField, Event, Icmp, Options, Order, Packet, Script, TcpOption, When,
+    Action, Call, CallEvent, EcnField, Event, Icmp, Options, Order, Packet, Script, TcpOption, UdpPorts, When,
 };
 use crate::system::System;
 
@@ -132,6 +132,8 @@ struct Flow {
     fin_sent: bool,
     fin_received: bool,
     reset: bool,
+    /// UDP that its packets to the system travel in, once one has come or gone.
+    udp: Option<Option<UdpPorts>>,
     /// The peer's first sequence number.
     peer_isn: Option<u32>,
     /// A SYN has come for it after it ended: the next one of the system begins a new stream.
@@ -147,9 +149,15 @@ impl Flow {
             fin_sent: false,
             fin_received: false,
             reset: false,
+            udp: None,
             peer_isn: None,
             reopens: false,
         }
+    }
+
+    /// Whether packets of the connection travel to the system in this UDP, or in none; the first one tells.
+    fn travels_in(&mut self, udp: Option<UdpPorts>) -> bool {
+        *self.udp.get_or_insert(udp) == udp
     }
 
     fn ended(&self) -> bool {
@@ -381,7 +389,8 @@ impl Runner<'_> {
         }
         flow.reopens |= opens && flow.ended();
         flow.fin_received |= packet.flags.has(Flags::FIN);
-        flow.reset |= packet.flags.has(Flags::RST);
+        let own = flow.travels_in(packet.udp);
+        flow.reset |= own && packet.flags.has(Flags::RST);
         let mut packet = packet.clone();
         let offset = flow.offset.unwrap_or(0);
         if packet.flags.has(Flags::ACK) {
@@ -398,7 +407,7 @@ impl Runner<'_> {
             }
         }
         let bytes = packet::encode(&packet, &flow.ends.reversed());
-        self.system.inject(&bytes);
+        self.system.inject(&bytes, packet.udp);
     }
 }
 
@@ -406,11 +415,11 @@ impl Runner<'_> {
     /// A message about a packet of the connection at hand.
     fn icmp(&mut self, message: &Icmp) {
         let Some(flow) = self.flows.last() else { return };
-        let &Icmp { kind, code, mtu, seq, len } = message;
+        let &Icmp { kind, code, mtu, seq, len, udp } = message;
         let seq = seq.wrapping_add(flow.offset.unwrap_or(0));
         let header = if self.options.ipv6 { IPV6_HEADER } else { IPV4_HEADER };
         let length = header + TCP_HEADER + len;
-        self.system.icmp(&flow.ends, &tcp::endpoint::Icmp { kind, code, mtu, seq, length });
+        self.system.icmp(&flow.ends, &tcp::endpoint::Icmp { kind, code, mtu, seq, length }, udp);
     }
 }
 
@@ -483,7 +492,10 @@ impl Runner<'_> {
                 part.len = actual.len;
                 part.flags.0 &= !Flags::FIN.0;
             }
-            let shown = self.translated(index, &actual);
+            let shown = match wanted.absolute {
+                true => actual.clone(),
+                false => self.translated(index, &actual),
+            };
             let time = first.unwrap_or(from.min(at));
             let wrong = |message: String| Wrong {
                 message: format!("error handling packet: {message}"),
@@ -497,7 +509,9 @@ impl Runner<'_> {
             }
             let flow = &mut self.flows[index];
             flow.fin_sent |= actual.flags.has(Flags::FIN);
-            flow.reset |= actual.flags.has(Flags::RST);
+            // A segment that came in another UDP is refused, and no connection ends.
+            let own = flow.travels_in(actual.udp.map(UdpPorts::reversed));
+            flow.reset |= own && actual.flags.has(Flags::RST);
             first.get_or_insert(at);
             if part.len == wanted.len {
                 break;
@@ -557,6 +571,9 @@ impl Runner<'_> {
         if !expected.any_seq {
             field("tcp_seq", expected.seq, actual.seq)?;
         }
+        let ports = |packet: &Packet| packet.udp.map_or((0, 0), |udp| (udp.sport.into(), udp.dport.into()));
+        field("udp_src_port", ports(expected).0, ports(actual).0)?;
+        field("udp_dst_port", ports(expected).1, ports(actual).1)?;
         field("tcp payload bytes", expected.len, actual.len)?;
         field("tcp_ack_seq", expected.ack, actual.ack)?;
         if let Some(window) = expected.window {

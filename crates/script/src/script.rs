@@ -169,6 +169,27 @@ pub struct Packet {
     pub window: Option<u16>,
     /// Options in order. None: `<...>`, any.
     pub options: Option<Vec<TcpOption>>,
+    /// Ports of the UDP that the segment travels in.
+    pub udp: Option<UdpPorts>,
+    /// The sequence number is the one on the wire: `0:0(0)!`.
+    pub absolute: bool,
+}
+
+/// Source and destination port of UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpPorts {
+    /// Source.
+    pub sport: u16,
+    /// Destination.
+    pub dport: u16,
+}
+
+impl UdpPorts {
+    /// The opposite direction.
+    #[must_use]
+    pub fn reversed(self) -> UdpPorts {
+        UdpPorts { sport: self.dport, dport: self.sport }
+    }
 }
 
 /// An ICMP message, and what it quotes.
@@ -184,6 +205,8 @@ pub struct Icmp {
     pub seq: u32,
     /// Payload of the packet, bytes.
     pub len: u32,
+    /// Ports of the UDP that the packet travelled in.
+    pub udp: Option<UdpPorts>,
 }
 
 /// Demand on the ECN field.
@@ -441,6 +464,9 @@ pub enum SocketOption {
     KeepInterval,
     KeepCount,
     KeepInit,
+    RemoteUdpPort,
+    FunctionBlock,
+    UseMinMtu,
     MtuDiscovery,
     TypeOfService,
     Info,
@@ -483,6 +509,9 @@ pub const SOCKET_OPTIONS: &[(&str, &str, SocketOption)] = &[
     ("SOL_TCP", "TCP_KEEPINTVL", SocketOption::KeepInterval),
     ("SOL_TCP", "TCP_KEEPCNT", SocketOption::KeepCount),
     ("SOL_TCP", "TCP_KEEPINIT", SocketOption::KeepInit),
+    ("SOL_TCP", "TCP_REMOTE_UDP_ENCAPS_PORT", SocketOption::RemoteUdpPort),
+    ("SOL_TCP", "TCP_FUNCTION_BLK", SocketOption::FunctionBlock),
+    ("IPPROTO_IPV6", "IPV6_USE_MIN_MTU", SocketOption::UseMinMtu),
     ("SOL_TCP", "TCP_INFO", SocketOption::Info),
     ("SOL_IP", "IP_MTU_DISCOVER", SocketOption::MtuDiscovery),
     ("SOL_IP", "IP_TOS", SocketOption::TypeOfService),

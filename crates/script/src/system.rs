@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::errno::Errno;
 use crate::packet::Seen;
-use crate::script::{Call, OptionValue};
+use crate::script::{Call, OptionValue, UdpPorts};
 
 /// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,11 +113,11 @@ pub trait System {
     /// Next packet that the system has sent, and when; lets time pass up to `until` to get one.
     fn next_packet(&mut self, until: Nanos) -> Option<(Nanos, Seen)>;
 
-    /// Delivers the bytes of an IPv4 packet to it.
-    fn inject(&mut self, packet: &[u8]);
+    /// Delivers the bytes of an IPv4 packet to it; with `udp`, its segment travels in UDP.
+    fn inject(&mut self, packet: &[u8], udp: Option<UdpPorts>);
 
-    /// Delivers an ICMP message about a packet that the system has sent between `ends`.
-    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp);
+    /// Delivers an ICMP message about a packet that the system has sent between `ends`, in UDP with `udp`.
+    fn icmp(&mut self, ends: &Ends<Ipv4Addr>, message: &Icmp, udp: Option<UdpPorts>);
 
     /// Makes a call. None: it has not returned; the script lets it block if `may_block`.
     fn call(&mut self, call: &Call, may_block: bool) -> Option<Returned>;

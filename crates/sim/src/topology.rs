@@ -33,7 +33,8 @@ pub(crate) struct Topology {
     hosts: usize,
     /// `next[place * hosts + host]`: the link to take, or u32::MAX.
     next: Vec<u32>,
-    /// Place at which each link ends.
+    /// Places at which each link begins and ends.
+    from: Vec<usize>,
     to: Vec<usize>,
 }
 
@@ -76,7 +77,7 @@ impl Topology {
             ends.push(if end < hosts { End::Host(HostId(end as u16)) } else { End::Node });
         }
         let next = routes(names.len(), hosts, &from, &to);
-        let mut topology = Topology { ends, single_fed: Vec::new(), hosts, next, to };
+        let mut topology = Topology { ends, single_fed: Vec::new(), hosts, next, from, to };
         let mut feeders: Vec<HashSet<Feeder>> = vec![HashSet::new(); scenario.links.len()];
         for flow in &scenario.flows {
             let host = |name: &str| {
@@ -112,6 +113,13 @@ impl Topology {
     #[inline]
     pub(crate) fn next_link(&self, link: LinkId, dst: HostId) -> LinkId {
         LinkId(self.next[self.to[link.index()] * self.hosts + dst.index()])
+    }
+
+    /// The link that leads from the node where `link` begins to `host`. None: it begins at a host, or no way leads there.
+    pub(crate) fn link_of_router(&self, link: LinkId, host: HostId) -> Option<LinkId> {
+        let place = self.from[link.index()];
+        let next = self.next[place * self.hosts + host.index()];
+        (place >= self.hosts && next != NO_ROUTE).then_some(LinkId(next))
     }
 
     /// The links that packets may take after `link`, some of them more than once.

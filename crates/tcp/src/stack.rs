@@ -232,6 +232,8 @@ pub struct StateRules {
     pub ack_before_timestamp: bool,
     /// Keep-alive ends after so many probes; else after the time that they take. Its timer is not set again when something comes.
     pub keep_alive_counts_probes: bool,
+    /// TCP may travel in UDP (net.inet.tcp.udp_tunneling_port).
+    pub udp_encapsulation: bool,
     /// Reaction to ICMP errors.
     pub icmp: IcmpRules,
 }
@@ -256,6 +258,7 @@ impl StateRules {
         rexmit_drop_options: false,
         ack_before_timestamp: true,
         keep_alive_counts_probes: true,
+        udp_encapsulation: false,
         icmp: IcmpRules::Linux,
     };
     /// FreeBSD's.
@@ -277,6 +280,7 @@ impl StateRules {
         rexmit_drop_options: false,
         ack_before_timestamp: false,
         keep_alive_counts_probes: false,
+        udp_encapsulation: false,
         icmp: IcmpRules::FreeBsd { may_reset: true },
     };
 }

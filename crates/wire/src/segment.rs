@@ -77,6 +77,9 @@ impl Options {
     /// and receive aggregation compares them.
     pub const ACE: Options = Options(32);
 
+    /// No option, and not on the wire: the packet is no segment, but a router's message about one. Only a simulated network has such.
+    pub const ICMP: Options = Options(64);
+
     /// Whether all of `options` are present.
     #[inline]
     pub fn has(self, options: Options) -> bool {

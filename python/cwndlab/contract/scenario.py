@@ -337,6 +337,8 @@ class Link(_LinkFrom):
     """Whether the link's queue appears in the `queue` table."""
     bottleneck: bool
     """Whether this is a bottleneck whose rate the summary's utilisation refers to."""
+    black_hole: NotRequired[bool]
+    """The router ahead of the link drops larger packets without telling their sender by ICMP."""
 
 
 class ShaperTokenBucket(TypedDict):

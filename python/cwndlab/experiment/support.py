@@ -45,6 +45,10 @@ class Support:
     Raises `ExperimentError`.
     """
 
+    fits_path: bool = False
+    """Whether routers drop packets that are larger than a link's MTU, and tell their senders, so that TCP
+    finds out what the path takes."""
+
     missing_cc: str = "if it is a module that is not loaded: modprobe tcp_{}"
     """Hint on the way in which a real kernel gets a congestion control that it lacks."""
 

@@ -309,6 +309,7 @@ impl Model {
         let socket = self.sockets.get_mut(&fd).ok_or(Errno::EBADF)?;
         let fresh = !matches!(socket.kind, Kind::Connected(_));
         let settings = &mut socket.settings;
+        let mut lower_mss = None;
         match (option, value) {
             (SocketOption::SendBuffer, OptionValue::Number(bytes)) => {
                 settings.socket.sndbuf = Some(bytes.max(0) as u64);
@@ -322,6 +323,22 @@ impl Model {
             (SocketOption::Congestion, OptionValue::Text(_)) if fresh => {
                 settings.cc = Some(cc.ok_or(Errno::ENOENT)?);
             }
+            (SocketOption::RemoteUdpPort, OptionValue::Number(port)) => {
+                let may = matches!(socket.kind, Kind::Fresh);
+                settings.udp_port = self.tunnel.checked(self.profile.spec(), may, port)?;
+            }
+            (SocketOption::UseMinMtu, OptionValue::Number(on)) => settings.min_mtu = on != 0,
+            (SocketOption::FunctionBlock, OptionValue::Text(name)) => {
+                let stack = match self.profile.spec().family {
+                    Family::FreeBsd => "freebsd",
+                    Family::FreeBsdRack => "rack",
+                    _ => return Err(Errno::ENOPROTOOPT),
+                };
+                if name != stack {
+                    return Err(Errno::ENOENT);
+                }
+            }
+            (SocketOption::MaxSegment, OptionValue::Number(mss)) if !fresh => lower_mss = Some(mss),
             (SocketOption::Linger, OptionValue::Linger(on, seconds)) => settings.linger = Some((on, seconds)),
             (SocketOption::NoDelay, OptionValue::Number(on)) => settings.no_delay = on != 0,
             (SocketOption::ReuseAddr, OptionValue::Number(on)) => settings.reuse[0] = on != 0,
@@ -336,6 +353,11 @@ impl Model {
         if let Kind::Connected(index) = socket.kind {
             self.connections[index].settings = self.sockets[&fd].settings.clone();
             self.apply(index);
+            if let Some(mss) = lower_mss {
+                let now = self.now;
+                let lowered = self.connections[index].endpoint.lower_mss(now, mss);
+                return if lowered { Ok(0) } else { Err(Errno::EINVAL) };
+            }
             if option.is_keep_alive() {
                 self.apply_keep_alive(index);
             }
@@ -374,6 +396,9 @@ impl Model {
             SocketOption::NoDelay => i64::from(settings.no_delay),
             SocketOption::ReuseAddr => i64::from(settings.reuse[0]),
             SocketOption::ReusePort => i64::from(settings.reuse[1]),
+            SocketOption::RemoteUdpPort if self.tunnel.known_to(self.profile.spec()) => {
+                i64::from(settings.udp_port)
+            }
             _ if option.is_keep_alive() => {
                 return settings.keep_alive.get(self.profile.spec(), option).map(OptionValue::Number);
             }

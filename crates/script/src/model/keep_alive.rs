@@ -61,7 +61,7 @@ impl KeepAliveOptions {
         }
     }
 
-    /// What a connection goes by.
+    /// Times that a connection goes by.
     fn times(self, spec: &StackSpec) -> KeepAlive {
         let host = spec.keep_alive;
         let time = |own: Option<i64>, host: u64| own.map_or(host, |seconds| seconds as u64 * SECOND);

@@ -282,6 +282,11 @@ fn option_value(call: &str, argument: &Argument) -> Parsed<Option<OptionValue>> 
                 let found = members.iter().find(|(name, _)| names.contains(&name.as_str()));
                 found.and_then(|(_, value)| number_of(value))
             };
+            if let Some((_, Argument::Text(name))) =
+                members.iter().find(|(name, _)| name == "function_set_name")
+            {
+                return Ok(Some(OptionValue::Text(name.clone())));
+            }
             match (member(&["onoff", "l_onoff"]), member(&["linger", "l_linger"])) {
                 (Some(on), Some(seconds)) => OptionValue::Linger(on != 0, seconds),
                 _ => return Err(Problem::refused(call, "expected {onoff=…, linger=…}")),

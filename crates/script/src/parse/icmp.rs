@@ -65,8 +65,9 @@ impl Parser<'_> {
         let mtu = if self.take_word("mtu") { self.number("mtu", u64::from(u32::MAX))? as u32 } else { 0 };
         self.need('[')?;
         let (seq, len) = self.sequence()?;
+        let udp = self.udp()?;
         self.need(']')?;
-        Ok(Icmp { kind, code, mtu, seq, len })
+        Ok(Icmp { kind, code, mtu, seq, len, udp })
     }
 }
 

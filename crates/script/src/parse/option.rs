@@ -42,6 +42,11 @@ impl Parser<'_> {
                     ));
                 }
             },
+            "udp_encapsulation" => match &*value {
+                // Each packet says whether it travels in UDP.
+                "tcp" => {}
+                _ => return Err(Problem::value("--udp_encapsulation", format!("`{value}`"), "tcp")),
+            },
             "non_fatal" => {
                 for kind in value.split(',').map(str::trim) {
                     match kind {

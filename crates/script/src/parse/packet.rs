@@ -4,7 +4,7 @@ use wire::{Ecn, Flags};
 
 use super::{Parsed, Parser, Problem};
 use crate::packet;
-use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption};
+use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption, UdpPorts};
 
 /// Bytes of options that a TCP header has room for (RFC 9293 section 3.1).
 const MAX_OPTION_BYTES: usize = 40;
@@ -38,8 +38,19 @@ impl Parser<'_> {
         } else {
             self.sequence()?
         };
-        let mut packet =
-            Packet { ecn, flags, seq, any_seq, len, ack: 0, window: None, options: Some(Vec::new()) };
+        let mut packet = Packet {
+            ecn,
+            flags,
+            seq,
+            any_seq,
+            len,
+            ack: 0,
+            window: None,
+            options: Some(Vec::new()),
+            udp: None,
+            absolute: false,
+        };
+        packet.absolute = self.take('!');
         self.space()?;
         if self.take_word("ack") {
             packet.ack = self.number("TCP ack sequence number", u64::from(u32::MAX))? as u32;
@@ -55,6 +66,7 @@ impl Parser<'_> {
         if self.take('<') {
             packet.options = self.tcp_options()?;
         }
+        packet.udp = self.udp()?;
         if inbound && packet.window.is_none() && !flags.has(Flags::RST) {
             return Err(Problem::Rule("a packet that is sent to the system needs win N"));
         }
@@ -118,6 +130,21 @@ impl Parser<'_> {
         }
         self.at += length;
         if length == 0 { Err(Problem::Rule("a packet has no flags")) } else { Ok(flags) }
+    }
+
+    /// `/udp(9811 > 1)`
+    pub(super) fn udp(&mut self) -> Parsed<Option<UdpPorts>> {
+        self.space()?;
+        if !self.rest().starts_with("/udp(") {
+            return Ok(None);
+        }
+        self.at += "/udp(".len();
+        let port = "UDP port";
+        let sport = self.number(port, 65_535)? as u16;
+        self.need('>')?;
+        let dport = self.number(port, 65_535)? as u16;
+        self.need(')')?;
+        Ok(Some(UdpPorts { sport, dport }))
     }
 
     /// `1:1001(1000)`

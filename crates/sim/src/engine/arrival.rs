@@ -58,6 +58,9 @@ impl Simulation {
             self.report_network(None);
             return;
         }
+        if self.arrived.corrupt && self.take_icmp() {
+            return;
+        }
         if self.intercepted {
             self.recording.captures.received(self.now, &self.arrived);
         }
@@ -73,6 +76,22 @@ impl Simulation {
             return;
         }
         self.deliver();
+    }
+
+    /// Gives the stack the router's message in `arrived`; false if it is a segment.
+    #[cold]
+    fn take_icmp(&mut self) -> bool {
+        let (host, peer, connection) = (self.arrived.dst, self.arrived.src, self.arrived.connection);
+        let machine = &mut self.hosts[host.index()];
+        let Some(icmp) = self.arrived.icmp(machine.ip.header()) else { return false };
+        let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return true };
+        endpoint.on_icmp(self.now, &icmp);
+        // Other connections to the same host begin with it.
+        if let Some(mtu) = endpoint.path_mtu() {
+            machine.path_mtu.insert(peer, mtu);
+        }
+        self.service(connection);
+        true
     }
 
     /// The stack gets the packet in `arrived`.
@@ -199,7 +218,7 @@ impl Simulation {
         let config = Config {
             clock: machine.clock,
             ip_header: machine.ip.header(),
-            path_mtu: None,
+            path_mtu: machine.path_mtu.get(&self.peer_of(connection)).copied(),
             mss: machine.mss,
             ecn: machine.ecn,
             tso: machine.tso,
@@ -210,6 +229,12 @@ impl Simulation {
             random: setup::draw(&mut random),
         };
         Some(work(profile, &config, self.now))
+    }
+
+    /// The host at the other end of a connection.
+    fn peer_of(&self, connection: ConnectionId) -> HostId {
+        let flow = &self.flows[connection.flow().index()];
+        flow.ends[connection.side() as usize].dst
     }
 
     /// A connection's timer fires.

@@ -17,6 +17,8 @@ mod reports;
 mod service;
 mod setup;
 
+use std::collections::BTreeMap;
+
 use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use contract::scenario::{IpVersion, Scenario, WhenFull};
 use contract::table::Batch;
@@ -106,6 +108,8 @@ struct HostRun {
     timestamp_offset: u32,
     ip: IpVersion,
     mss: u16,
+    /// Largest packet that the path to a host is known to take (Linux's exceptions of routes, FreeBSD's host cache).
+    path_mtu: BTreeMap<HostId, u32>,
     ecn: EcnMode,
     tso: bool,
     tso_max: Option<u32>,

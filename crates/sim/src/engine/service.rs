@@ -167,7 +167,8 @@ impl Simulation {
             }
             return network.reports.packets.is_empty();
         }
-        let payload = endpoint.payload();
+        // A probe of the path's MTU is one packet, whatever its length.
+        let payload = if scratch.frames == 0 { scratch.len } else { endpoint.payload() };
         let mut sent = 0;
         loop {
             let part = network.draft(&ends);

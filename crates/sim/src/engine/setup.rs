@@ -1,5 +1,6 @@
 //! Setting up a run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contract::ids::{FlowId, HostId};
@@ -291,6 +292,7 @@ fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Resu
             timestamp_offset: draw(&mut random) as u32,
             ip: host.ip,
             mss: host.mss,
+            path_mtu: BTreeMap::new(),
             ecn: match host.ecn {
                 Ecn::Off => EcnMode::Off,
                 Ecn::Accept => EcnMode::Accept,

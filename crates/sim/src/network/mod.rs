@@ -3,6 +3,7 @@
 
 mod batch;
 mod delivery;
+mod gate;
 mod mode;
 mod output;
 mod pool;
@@ -21,6 +22,7 @@ use crate::packet::Packet;
 use crate::topology::{End, Topology};
 use batch::Batches;
 use delivery::Delivery;
+use gate::Gate;
 pub(crate) use mode::LinkMode;
 use mode::ModeCriteria;
 use output::{Emitted, LinkOutput};
@@ -36,6 +38,10 @@ pub(crate) struct Network {
     links: Vec<Link<PacketRef>>,
     meta: Vec<LinkMeta>,
     routes: Routes,
+    /// The gate of each link that is too small for some packets.
+    gates: Vec<Option<Gate>>,
+    /// Hosts whose packets are of IPv6.
+    ipv6: Vec<bool>,
     /// The packets in links that keep them, and behind those.
     pool: PacketPool,
     /// Packets on their way to the far end of each link.
@@ -65,6 +71,8 @@ pub(crate) struct LinkMeta {
     reorders: bool,
     /// Whether packets that enter the link are captured.
     captured: bool,
+    /// Whether packets are looked at before they enter: see [`Network::inspect`].
+    inspected: bool,
     /// The host whose interface it is.
     host: Option<HostId>,
     /// The port of a switch that it is. Its entry in [`Network::links`] is not used then.
@@ -88,17 +96,19 @@ impl Network {
             let node = scenario.nodes.iter().find(|node| node.name == name);
             node.and_then(|node| node.switch.as_ref()).is_some_and(|switch| switch.pause.is_some())
         };
+        let (gates, fed_by_router) = gate::gates(scenario, &topology);
         let mut links = Vec::new();
         let mut meta = Vec::new();
         for (index, link) in scenario.links.iter().enumerate() {
             let config = link.path_config(per_change && link.observe);
             let host = scenario.host(&link.from);
+            let inspected = captured[index] || gates[index].is_some();
             let mode = LinkMode::choose(&ModeCriteria {
                 config: &config,
                 force_stepped,
-                single_fed: topology.single_fed[index],
+                single_fed: topology.single_fed[index] && !fed_by_router[index],
                 changes: scenario.schedule.iter().any(|change| change.link == link.name),
-                captured: captured[index],
+                inspected,
                 is_switch_port: ports[index].is_some(),
                 may_be_paused: may_pause(&link.to),
                 fed_by_host: host.is_some(),
@@ -114,6 +124,7 @@ impl Network {
                 plain: hop.is_plain(),
                 reorders: Link::<PacketRef>::reorders(&config),
                 captured: captured[index],
+                inspected,
                 host,
                 port: ports[index],
             });
@@ -122,6 +133,8 @@ impl Network {
         Network {
             routes: Routes::new(scenario, &topology, &meta),
             deliveries: links.iter().map(|_| Delivery::new()).collect(),
+            gates,
+            ipv6: scenario.hosts.iter().map(|host| !host.ip.is_v4()).collect(),
             emitted: Vec::new(),
             batches: Batches::new(&meta),
             rings: tracked.iter().map(|&tracked| tracked.then(TransmitRing::default)).collect(),
@@ -196,10 +209,12 @@ impl Network {
 
     /// State of a link as of `t`.
     pub(crate) fn counters(&mut self, link: LinkId, t: Nanos) -> path::Counters {
-        match self.meta[link.index()].port {
+        let mut counters = match self.meta[link.index()].port {
             None => self.links[link.index()].counters(t),
             Some(PortId { switch, port }) => self.switches[switch].switch.counters(port, t),
-        }
+        };
+        counters.drops += self.gates[link.index()].map_or(0, |gate| gate.drops);
+        counters
     }
 
     /// Promises not to ask for [`Network::counters`] of a link before `at`.

@@ -31,8 +31,8 @@ pub(crate) struct ModeCriteria<'a> {
     pub single_fed: bool,
     /// Whether the schedule changes the link.
     pub changes: bool,
-    /// Whether packets that enter the link are captured.
-    pub captured: bool,
+    /// Whether packets that enter the link are captured, or some are too big for it.
+    pub inspected: bool,
     /// Whether the link is a port of a switch, whose ports share memory.
     pub is_switch_port: bool,
     /// Whether the switch at the link's far end may pause it.
@@ -50,7 +50,7 @@ impl LinkMode {
         if link.force_stepped
             || !link.single_fed
             || link.changes
-            || link.captured
+            || link.inspected
             || link.is_switch_port
             || link.may_be_paused
             || link.config.report_changes

@@ -127,7 +127,13 @@ impl Network {
 
     /// A packet that is not in the pool enters `link` at `at`.
     #[inline]
-    fn enter(&mut self, mut link: LinkId, mut at: Nanos, mut packet: Packet, events: &mut EventQueue) {
+    pub(super) fn enter(
+        &mut self,
+        mut link: LinkId,
+        mut at: Nanos,
+        mut packet: Packet,
+        events: &mut EventQueue,
+    ) {
         while self.meta[link.index()].plain {
             let Some((arrival, waited)) = self.links[link.index()].pass(at, packet.bytes) else {
                 self.report_overlimit(at, link, &packet);
@@ -200,9 +206,9 @@ impl Network {
     /// A packet enters `link`, which is not plain and keeps it for a while.
     #[inline(always)]
     fn enter_keeping_link(&mut self, link: LinkId, at: Nanos, packet: PacketRef, events: &mut EventQueue) {
-        let LinkMeta { mode, captured, .. } = self.meta[link.index()];
-        if captured {
-            self.reports.captured.push((at, link, *self.pool.unpack(&packet)));
+        let LinkMeta { mode, inspected, .. } = self.meta[link.index()];
+        if inspected && !self.inspect(link, at, &packet, events) {
+            return;
         }
         if let LinkMode::Batched { start_slack } = mode {
             self.enter_batched(link, start_slack, at, packet, events);

@@ -83,6 +83,7 @@ pub(crate) fn link(
         jitter: None,
         shaper: None,
         mtu: 1500,
+        black_hole: false,
         overhead: 14,
         observe: false,
         bottleneck: false,

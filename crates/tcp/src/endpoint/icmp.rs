@@ -33,7 +33,7 @@ impl Icmp {
     }
 }
 
-/// What an ICMP error means to a socket, named as errno does it.
+/// Meaning of an ICMP error to a socket, named as errno does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the error of that name")]
 pub enum NetworkError {
@@ -172,6 +172,15 @@ impl Endpoint {
         } else {
             self.soft_error = Some(error);
         }
+    }
+
+    /// The application asks for a smaller MSS than there is (TCP_MAXSEG); true if that is one, and an open connection's.
+    pub fn lower_mss(&mut self, now: Nanos, mss: i64) -> bool {
+        let fits = mss > i64::from(self.option_bytes()) && mss <= i64::from(self.snd.mss);
+        if fits {
+            self.set_mss(now, mss as u32);
+        }
+        fits
     }
 
     /// Packets may be as large as `mtu` from now on. What is under way and larger is lost.

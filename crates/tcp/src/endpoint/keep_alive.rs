@@ -11,7 +11,7 @@ use crate::stack::KeepAlive;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     times: KeepAlive,
-    /// When the timer was last set, and to what time.
+    /// Times at which the timer was last set, and to which.
     since: Nanos,
     at: Nanos,
     /// Probes sent since the peer was last heard.
@@ -38,7 +38,7 @@ impl Endpoint {
         }
     }
 
-    /// When the timer of keep-alive may run out.
+    /// Time at which the timer of keep-alive may run out.
     #[inline]
     pub(super) fn next_keep_alive(&self) -> Option<Nanos> {
         let watch = self.keep_alive.as_ref().filter(|_| self.is_kept_alive())?;

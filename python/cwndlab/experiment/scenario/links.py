@@ -85,7 +85,7 @@ class Links(Queues):
                 "one or the other: a trace is the link's rate",
             )
             raise Misplaced(wire.at("rate"), bad)
-        return {
+        found: contract.Link = {
             "name": wire.name,
             "from": wire.from_,
             "to": wire.to,
@@ -102,6 +102,9 @@ class Links(Queues):
             "observe": bottleneck,
             "bottleneck": bottleneck,
         }
+        if not link.icmp:
+            found["black_hole"] = True
+        return found
 
     def queue(self, wire: Wire, start: Moment) -> Queue:
         """Return the queue at a wire's sending end: the host's transmit queue, or the link's discipline."""

@@ -81,6 +81,11 @@ class Link(Section):
     jitter: Jitter | None = about("variation of the delay")
     shaper: Shaper | None = about("token bucket, policer, slots or trace instead of a plain rate")
     mtu: Annotated[int, *byte_count(576, 65535)] = about("largest IP packet", 1500)
+    icmp: Flag = about(
+        "whether the router ahead of the link tells the sender of a larger packet, which it drops; else it"
+        " is a black hole",
+        True,
+    )
     overhead: Annotated[int, *byte_count(0, 1000)] | None = about(
         "bytes added to an IP packet where a rate or a byte limit counts it: 14 as tc counts, 38 on the wire;"
         " default 14, with a trace 4 as mahimahi counts"

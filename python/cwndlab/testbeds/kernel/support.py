@@ -41,6 +41,7 @@ def support(kernel: Path | None) -> Support:
         missing_cc="this kernel was built without tcp_{}, and loads no modules (cwndlab kernel config)",
         live=_live,
         subset=linux_cells.take,
+        fits_path=True,
     )
 
 

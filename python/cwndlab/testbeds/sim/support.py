@@ -19,9 +19,11 @@ SUPPORT = Support(
             " count"
         ),
         **PATH,
+        **{section: PATH[section].union(["icmp"]) for section in ("link", "cable")},
     },
     only_off={},
     catalogue=catalogue,
+    fits_path=True,
 )
 """Queue disciplines, losses and apps are those of the engine's catalogue.
 

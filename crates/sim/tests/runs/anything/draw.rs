@@ -502,6 +502,7 @@ impl Draw {
                 0 => self.small(576, 65_535),
                 _ => 65_535,
             },
+            black_hole: self.flag(),
             overhead: match self.below(4) {
                 0 => self.small(0, 1000),
                 _ => self.small(0, 100),

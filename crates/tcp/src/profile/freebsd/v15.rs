@@ -5,7 +5,7 @@ use super::{Era, FreeBsd, Values, common_names};
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::{RackTuning, SackFilterKind};
-use crate::stack::{Family, StackSpec};
+use crate::stack::{Family, StackSpec, StateRules};
 
 const ERA: Era = Era {
     duplicates: DuplicateRule::NewSackOrBytes,
@@ -55,7 +55,11 @@ const RACK_NAMES: &[&str] = names!["net.inet.tcp.rack.features.hystartplusplus"]
 
 fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     FreeBsd {
-        spec: StackSpec { cc: super::CUBIC_FIRST, ..v13::spec(name, inferred) },
+        spec: {
+            let spec = v13::spec(name, inferred);
+            let rules = StateRules { udp_encapsulation: true, ..spec.rules };
+            StackSpec { cc: super::CUBIC_FIRST, rules, ..spec }
+        },
         era,
         values: Values { rfc6675_pipe: 1, lrd: 1, sack_tso: 1, ..v13::VALUES },
         names: NAMES,

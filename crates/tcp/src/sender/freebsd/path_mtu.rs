@@ -1,4 +1,4 @@
-//! What FreeBSD's sender does when the path takes only smaller packets: told by a router, or found out by itself (RFC 4821).
+//! Reaction of FreeBSD's sender to a path that takes only smaller packets: told by a router, or found out by itself (RFC 4821).
 
 use super::FreeBsdSender;
 use crate::context::Context;

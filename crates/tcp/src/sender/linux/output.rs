@@ -70,6 +70,12 @@ impl LinuxSender {
     #[inline]
     pub(super) fn poll_output(&mut self, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         snd.throttled = false;
+        if self.searches()
+            && (self.core.lost_out > self.core.retrans_out
+                || matches!(self.output.forced, Some(Forced::Head)))
+        {
+            self.abandon_probe(snd);
+        }
         if let Some(forced) = self.output.forced.take()
             && let Some(transmit) = self.send_forced(forced, snd, cx)
         {

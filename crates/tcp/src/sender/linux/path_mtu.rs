@@ -1,4 +1,4 @@
-//! What Linux's sender does when the path takes only smaller packets: told by a router, or found out by itself (RFC 4821).
+//! Reaction of Linux's sender to a path that takes only smaller packets: told by a router, or found out by itself (RFC 4821).
 //!
 //! Sizes are those of the MSS, options included; the kernel's are packets, larger by the same headers.
 
@@ -158,6 +158,15 @@ impl LinuxSender {
         self.core.cwnd -= 1;
         self.search.probe = Some(Probe { start, end: snd.max, mss });
         Some(Poll::Send(transmit))
+    }
+
+    /// Something is about to be sent again: what becomes of the probe says nothing any more, and it leaves in segments
+    /// (__tcp_retransmit_skb).
+    #[cold]
+    pub(super) fn abandon_probe(&mut self, snd: &SendState) {
+        if self.search.probe.take().is_some() {
+            self.cut_longer(snd);
+        }
     }
 
     /// Whether the search may have something to send or to learn.

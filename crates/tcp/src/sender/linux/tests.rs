@@ -81,13 +81,7 @@ impl Bench {
             random: 12345,
         };
         bench.with(|sender, snd, cx| {
-            let opening = Opening {
-                rtt: Some(DELAY),
-                repeats: 0,
-                original_answered: false,
-                rcv_nxt: 0,
-                passive: false,
-            };
+            let opening = Opening { rtt: Some(DELAY), ..Opening::default() };
             sender.on_established(snd, opening, cx);
         });
         bench
