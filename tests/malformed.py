@@ -136,7 +136,7 @@ EDITS = [
     ("CHOKe without a limit", "kind: pfifo, limit: 90p", "kind: choke"),
     ("CHOKe with more packets than the kernel has", "kind: pfifo, limit: 90p", "kind: choke, limit: 200000p"),
     ("CHOKe whose average has no weight", "kind: pfifo, limit: 90p", "kind: choke, limit: 90p, burst: 3p"),
-    ("FQ with a horizon", "kind: pfifo, limit: 90p", "kind: fq, horizon: 2s"),
+    ("FQ with weights", "kind: pfifo, limit: 90p", "kind: fq, weights: 3"),
     ("FQ with a small quantum", "kind: pfifo, limit: 90p", "kind: fq, quantum: 100B"),
     (
         "DualPI2 with a step in time for packets",

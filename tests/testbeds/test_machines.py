@@ -333,7 +333,8 @@ DISCIPLINES = [
     (
         "{kind: fq, flow_limit: 50p, maxrate: 4mbit, ce_threshold: 2ms}",
         "fq limit 10000 flow_limit 50 quantum 3028 initial_quantum 15140 maxrate 4000000bit"
-        " low_rate_threshold 550000bit refill_delay 40000us orphan_mask 1023 ce_threshold 2000us",
+        " low_rate_threshold 550000bit refill_delay 40000us orphan_mask 1023 ce_threshold 2000us"
+        " horizon 10000000us horizon_drop",
     ),
 ]
 

@@ -197,6 +197,14 @@ impl<P: Packet + Clone + 'static> Link<P> {
         }
     }
 
+    /// [`Link::arrive`] of a packet that its sender wants to leave no earlier than `due`, on a stepped link with FQ.
+    pub fn arrive_due(&mut self, at: Nanos, due: Nanos, packet: P, out: &mut impl Output<P>) {
+        if let Hop::Stepped(stepped) = &mut self.hop {
+            stepped.set_due(due);
+        }
+        self.arrive(at, packet, out);
+    }
+
     /// Whether [`Link::pass`] may stand for [`Link::arrive`]: a fused link without impairments.
     pub fn is_plain(&self) -> bool {
         matches!(self.hop, Hop::Fused(_)) && !self.impairments.active

@@ -49,7 +49,7 @@ pub struct BufferSizes {
     pub max: u64,
 }
 
-/// What has to grow for start-up of BBR to go on.
+/// Bandwidth that has to grow for start-up of BBR to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// The bandwidth of a round (2020).
@@ -64,7 +64,7 @@ pub enum Growth {
 pub struct BoundedBbr {
     /// Marks count. Version 3: the route is one of shallow marks (RTAX_FEATURE_ECN_LOW); version 2: ecn_enable.
     pub marks: bool,
-    /// What has to grow for start-up to go on.
+    /// Bandwidth that has to grow for start-up to go on.
     pub growth: Growth,
     /// Marks count up to this minimum round trip, microseconds (bbr_ecn_max_rtt_us); 0: at any.
     pub ecn_max_rtt_us: u32,
@@ -258,6 +258,9 @@ pub struct Config {
     pub bbr2: BoundedBbr,
     /// Parameters of BBR version 3.
     pub bbr3: BoundedBbr,
+    /// FQ at the host's interface keeps packets until they are due (SK_PACING_FQ): every connection is paced, by none of its own
+    /// timers.
+    pub paced_by_queue: bool,
     /// Largest burst handed to the interface, bytes (GSO_MAX_SIZE).
     pub gso_max_size: u64,
     /// Largest number of segments in a burst (GSO_MAX_SEGS).
@@ -372,6 +375,7 @@ impl Config {
             },
             bbr2: BoundedBbr::L4S,
             bbr3: BoundedBbr::GOOGLE,
+            paced_by_queue: false,
             gso_max_size: 65_536,
             gso_max_segs: 65_535,
         }

@@ -395,6 +395,9 @@ pub trait Profile: Send + Sync {
     /// A receiver.
     fn receiver(&self) -> Box<dyn Receiver>;
 
+    /// FQ stands at the host's interface. Linux leaves pacing to it.
+    fn leave_pacing_to_queue(&mut self) {}
+
     /// Names of the congestion controls that [`Profile::reference`] knows.
     fn references(&self) -> &'static [&'static str] {
         &[]

@@ -247,6 +247,10 @@ class QueueFq(TypedDict):
     """Bits of a flow's hash that tell it from others; packets are forwarded, so that no socket does."""
     ce_threshold_ns: int | None
     """Mark every ECN-capable packet that waited longer, if this is set."""
+    horizon_ns: int
+    """Time until which a sender may ask for a packet to be kept."""
+    horizon_drop: bool
+    """Drop packets beyond the horizon, or send them at it."""
 
 
 class QueueNetem(TypedDict):

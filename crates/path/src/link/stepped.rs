@@ -27,6 +27,8 @@ pub(super) struct Stepped<P> {
     queue_shapes: bool,
     /// Packets in the discipline.
     waiting: u32,
+    /// No packet that comes is sent before it.
+    due: Nanos,
     /// No transmission starts.
     paused: bool,
     /// The last time at which a packet found the queue empty or a pause ended: no transmission starts before it.
@@ -102,6 +104,7 @@ impl<P: Packet + 'static> Stepped<P> {
             bare: matches!(shaper, Shaper::None) && !config.report_changes && config.jitter.is_none(),
             queue_shapes: queue.shapes(),
             waiting: 0,
+            due: 0,
             queue,
             store: Store::default(),
             server: Server::new(config.rate_bps),
@@ -127,7 +130,7 @@ impl<P: Packet + 'static> Stepped<P> {
             self.accept_slow(at, packet, out);
             return;
         }
-        let item = Queued { len: packet.bytes() + self.overhead, packet, arrived: at };
+        let item = Queued { len: packet.bytes() + self.overhead, packet, arrived: at.max(self.due) };
         if self.waiting == 0 {
             self.waiting_since = at;
             if self.server.free_at() <= at && !self.paused && self.queue.pass(at, &item) {
@@ -138,6 +141,11 @@ impl<P: Packet + 'static> Stepped<P> {
         self.enqueue(at, item, out);
         self.next = self.due();
         self.advance(at, out);
+    }
+
+    /// Sets the time before which nothing leaves of what comes from now on.
+    pub(super) fn set_due(&mut self, due: Nanos) {
+        self.due = due;
     }
 
     /// [`Stepped::accept`] on a link that is not `bare`.
@@ -154,7 +162,7 @@ impl<P: Packet + 'static> Stepped<P> {
             out.dropped(at, &packet, why);
             return;
         }
-        let item = Queued { packet, arrived: at, len };
+        let item = Queued { packet, arrived: at.max(self.due), len };
         if self.waiting == 0 {
             self.waiting_since = at;
             let shaped = matches!(self.shaper, Shaper::Buckets(..) | Shaper::Slots(_) | Shaper::Trace(_));

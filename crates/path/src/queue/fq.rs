@@ -1,6 +1,7 @@
 //! Linux's FQ (net/sched/sch_fq.c) on a link: flows in deficit round robin, in three bands by their DSCP, each no faster than `maxrate`.
 //!
-//! Packets that are forwarded have no time at which their sender wants them to leave: of pacing there is `maxrate`.
+//! At a host's interface packets have arrived when their sender wants them to leave ([`crate::Link::arrive_due`]), which may be later than
+//! they enter; of those that are forwarded there is only `maxrate`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -34,12 +35,12 @@ params::parameters! {
         orphan_mask: u32 = Param::count("orphan_mask", 0, 65_535).default(1023),
         /// Mark every ECN-capable packet that waited longer, if this is set.
         ce_threshold_ns: Option<u64> = Param::time("ce_threshold").otherwise("none"),
+        /// Time until which a sender may ask for a packet to be kept.
+        horizon_ns: u64 = Param::time("horizon").default(10_000_000_000),
+        /// Drop packets beyond the horizon, or send them at it.
+        horizon_drop: bool = Param::flag("horizon_drop").default(1),
     }
     besides {
-        /// Time until which a sender may ask for a packet to be kept.
-        Param::time("horizon").nobody(),
-        /// Drop packets beyond the horizon, or send them at it.
-        Param::flag("horizon_drop").nobody(),
         /// Sizes of the bands' rounds.
         Param::count("weights", 0, u32::MAX as u64).nobody(),
         /// Bands of the priorities.
@@ -66,6 +67,8 @@ pub(super) struct Fq {
     /// Packets that came while no flow had any.
     fast: Chain,
     fast_packets: u32,
+    /// Time when one of them came last while there was none.
+    fast_since: Nanos,
     /// Flows that wait for their time; in order of it, then of how they came there.
     delayed: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     /// Number of flows that were delayed.
@@ -124,6 +127,7 @@ impl Fq {
             turn: 0,
             fast: Chain::EMPTY,
             fast_packets: 0,
+            fast_since: 0,
             delayed: BinaryHeap::new(),
             delays: 0,
             active: 0,
@@ -139,10 +143,20 @@ impl Fq {
         ((hash >> 16) & self.config.orphan_mask) as usize
     }
 
-    /// Whether a packet may pass the flows by (fq_fastpath_check).
-    fn is_fast(&self) -> bool {
+    /// Whether a packet that is due at `due` may pass the flows by (fq_fastpath_check).
+    fn is_fast(&self, now: Nanos, due: Nanos) -> bool {
+        let none_is_due = || self.delayed.peek().is_none_or(|&Reverse((at, _, _))| at > now);
         self.config.maxrate_bps.is_none()
-            && (self.packets == 0 || (self.active == 0 && self.fast_packets < FAST))
+            && due <= now
+            && (self.packets == 0 || (self.active == 0 && self.fast_packets < FAST && none_is_due()))
+    }
+
+    /// Whether a sender asks for a packet to be kept for too long; where that does not drop it, it is kept for less.
+    fn is_beyond_horizon<P: Packet>(&self, now: Nanos, item: &mut Queued<P>) -> bool {
+        let latest = now.saturating_add(self.config.horizon_ns);
+        let beyond = item.arrived > latest;
+        item.arrived = item.arrived.min(latest);
+        beyond && self.config.horizon_drop
     }
 
     /// Puts the flows whose time has come behind the others of their bands.
@@ -277,12 +291,17 @@ fn band(packet: &impl Packet) -> u8 {
 impl<P: Packet> Qdisc<P> for Fq {
     fn enqueue(&mut self, now: Nanos, place: Place, store: &mut Store<P>, sink: &mut dyn Sink<P>) {
         let number = band(&store[place].packet);
-        if self.bands[usize::from(number)].packets >= self.config.limit_packets {
+        if self.bands[usize::from(number)].packets >= self.config.limit_packets
+            || self.is_beyond_horizon(now, &mut store[place])
+        {
             store.discard(now, place, DropReason::Overlimit, sink);
             return;
         }
         let len = u64::from(store[place].len);
-        if self.is_fast() {
+        if self.is_fast(now, store[place].arrived) {
+            if self.fast_packets == 0 {
+                self.fast_since = now;
+            }
             store.push(&mut self.fast, place);
             self.fast_packets += 1;
         } else {
@@ -308,7 +327,7 @@ impl<P: Packet> Qdisc<P> for Fq {
             }
             flow.band = number;
             flow.packets += 1;
-            store.push(&mut flow.items, place);
+            store.push_by_arrival(&mut flow.items, place);
             self.bands[usize::from(number)].packets += 1;
         }
         self.packets += 1;
@@ -331,16 +350,17 @@ impl<P: Packet> Qdisc<P> for Fq {
         Some(place)
     }
 
-    fn pass(&mut self, _now: Nanos, _item: &Queued<P>) -> bool {
-        self.config.maxrate_bps.is_none() && self.config.limit_packets > 0
+    fn pass(&mut self, now: Nanos, item: &Queued<P>) -> bool {
+        self.config.maxrate_bps.is_none() && self.config.limit_packets > 0 && item.arrived <= now
     }
 
     fn shapes(&self) -> bool {
-        self.config.maxrate_bps.is_some()
+        true
     }
 
     fn ready_at(&self) -> Nanos {
         match self.delayed.peek() {
+            _ if self.fast_packets > 0 => self.fast_since,
             Some(&Reverse((at, _, _))) if self.active == 0 => at,
             _ => self.active_since,
         }

@@ -93,6 +93,26 @@ impl<P> Store<P> {
         chain.last = place.0;
     }
 
+    /// Puts a packet into a queue behind those that arrived no later.
+    #[inline]
+    pub(super) fn push_by_arrival(&mut self, chain: &mut Chain, place: Place) {
+        let arrived = self[place].arrived;
+        if chain.is_empty() || self[Place(chain.last)].arrived <= arrived {
+            self.push(chain, place);
+            return;
+        }
+        let (mut before, mut next) = (None, chain.first);
+        while self[Place(next)].arrived <= arrived {
+            before = Some(next);
+            next = self.nodes[next as usize].next;
+        }
+        self.nodes[place.0 as usize].next = next;
+        match before {
+            Some(before) => self.nodes[before as usize].next = place.0,
+            None => chain.first = place.0,
+        }
+    }
+
     /// Takes the first packet out of a queue.
     #[inline]
     pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Place> {
@@ -171,6 +191,21 @@ mod tests {
         fn chains_are_queues(steps in steps()) {
             are_queues(steps, Store::pop)?;
         }
+    }
+
+    #[test]
+    fn what_arrived_earlier_stands_before() {
+        let mut store = Store::default();
+        let mut chain = Chain::EMPTY;
+        for (number, arrived) in [5, 9, 7, 1, 9, 7].into_iter().enumerate() {
+            let place = store.put(Queued { packet: number, arrived, len: 1 });
+            store.push_by_arrival(&mut chain, place);
+        }
+        let mut order = Vec::new();
+        while let Some(place) = store.pop(&mut chain) {
+            order.push(store.take(place).packet);
+        }
+        assert_eq!(order, [3, 0, 2, 5, 1, 4]);
     }
 
     /// Takes the last packet instead of the first.

@@ -201,7 +201,7 @@ pub(crate) fn run_passing(config: &LinkConfig, feed: &Feed, asked: bool) -> Opti
     Some(log)
 }
 
-fn catch_up(link: &mut Link<Pkt>, until: u64, log: &mut Log) {
+pub(crate) fn catch_up(link: &mut Link<Pkt>, until: u64, log: &mut Log) {
     while let Some(at) = link.next_event()
         && at <= until
     {

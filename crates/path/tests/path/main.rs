@@ -3,6 +3,7 @@
 mod common;
 mod defaults;
 mod disciplines;
+mod due;
 mod impairments;
 mod kernel;
 mod properties;

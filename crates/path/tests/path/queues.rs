@@ -665,6 +665,8 @@ fn fq() -> impl Strategy<Value = QueueConfig> {
                 refill_delay_ns,
                 orphan_mask,
                 ce_threshold_ns,
+                horizon_ns: 10_000 * MS,
+                horizon_drop: true,
             })
         },
     )

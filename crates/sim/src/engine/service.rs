@@ -132,6 +132,7 @@ impl Simulation {
                     }
                     *packet_count += 1;
                     let size = (flow.packet_bytes(draft), draft.len);
+                    network.due = endpoint.due(draft);
                     network.send_draft(now, ends, size, events);
                     if !network.reports.packets.is_empty() {
                         return Stop::Lost;
@@ -177,6 +178,7 @@ impl Simulation {
             self.packet_count += 1;
             self.recording.captures.sent(now, &ends, part);
             let size = (flow.packet_bytes(part), part.len);
+            network.due = endpoint.due(part);
             network.send_draft(now, &ends, size, events);
             if sent == scratch.len {
                 break;

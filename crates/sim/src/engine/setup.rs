@@ -29,7 +29,7 @@ use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
 use crate::host_stack::HostStack;
 use crate::limits::Capacity;
-use crate::network::Network;
+use crate::network::{self, Network};
 use crate::packet::Packet;
 use crate::topology::Topology;
 
@@ -278,7 +278,12 @@ fn boot(scenario: &Scenario, host: &scenario::Host) -> Nanos {
 }
 
 fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Result<Vec<HostRun>, Error> {
-    let host = |((id, host), stack): ((HostId, &scenario::Host), HostStack)| {
+    let host = |((id, host), mut stack): ((HostId, &scenario::Host), HostStack)| {
+        if network::paces(scenario, host)
+            && let Some(profile) = stack.kernel_mut()
+        {
+            profile.leave_pacing_to_queue();
+        }
         let mut random = path::stream(scenario.seed, scenario.repeat, "clock", &host.name);
         // The first is the time since boot.
         draw(&mut random);

@@ -12,7 +12,7 @@ mod switches;
 mod travel;
 
 use contract::ids::{HostId, LinkId};
-use contract::scenario::{Sampling, Scenario};
+use contract::scenario::{self, Sampling, Scenario};
 use host::nic::TransmitRing;
 use path::{Link, Nanos};
 use wire::Segment;
@@ -54,6 +54,8 @@ pub(crate) struct Network {
     pauses: PauseFrames,
     /// Segments that do not begin their way on plain links are written here.
     scratch: Segment,
+    /// Time before which the next segment that is sent is not to leave its host; 0: it may at once.
+    pub due: Nanos,
     /// Packets in each host's interface, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
     /// Reports to the engine.
@@ -75,8 +77,20 @@ pub(crate) struct LinkMeta {
     inspected: bool,
     /// The host whose interface it is.
     host: Option<HostId>,
+    /// Whether packets stay in that interface until they are due.
+    keeps: bool,
     /// The port of a switch that it is. Its entry in [`Network::links`] is not used then.
     port: Option<PortId>,
+}
+
+/// Whether a link's packets stay in its queue until their senders want them to leave.
+fn keeps(link: &scenario::Link) -> bool {
+    matches!(link.queue, path::QueueConfig::Fq(_))
+}
+
+/// Whether a host's stack leaves pacing to its interface.
+pub(crate) fn paces(scenario: &Scenario, host: &scenario::Host) -> bool {
+    scenario.links.iter().any(|link| link.from == host.name && keeps(link))
 }
 
 impl Network {
@@ -126,6 +140,7 @@ impl Network {
                 captured: captured[index],
                 inspected,
                 host,
+                keeps: keeps(link),
                 port: ports[index],
             });
             links.push(hop);
@@ -145,6 +160,7 @@ impl Network {
             switches,
             pauses: PauseFrames::default(),
             scratch: Segment::default(),
+            due: 0,
             reports: Reports::default(),
         }
     }

@@ -74,6 +74,20 @@ impl Hop<'_> {
         }
     }
 
+    /// [`Hop::arrive`] of a packet that its sender wants to leave no earlier than `due`.
+    pub(super) fn arrive_due(
+        &mut self,
+        at: Nanos,
+        due: Nanos,
+        packet: PacketRef,
+        output: &mut LinkOutput<'_>,
+    ) {
+        match self {
+            Hop::Link(link) => link.arrive_due(at, due, packet, output),
+            Hop::Port(switch, port) => switch.arrive(*port, at, packet, output),
+        }
+    }
+
     #[inline]
     pub(super) fn on_event(&mut self, now: Nanos, output: &mut LinkOutput<'_>) {
         match self {

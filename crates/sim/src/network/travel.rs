@@ -85,7 +85,8 @@ impl Network {
     /// [`Network::send_draft`] over a route whose first link is not plain.
     #[inline(never)]
     fn send_scratch(&mut self, now: Nanos, ends: &Ends, bytes: u32, events: &mut EventQueue) {
-        let packet = ends.packet(now, &self.scratch, bytes, 0);
+        let mut packet = ends.packet(now, &self.scratch, bytes, 0);
+        packet.sent_at = std::mem::take(&mut self.due).max(now);
         self.send(now, packet, events);
     }
 
@@ -206,8 +207,13 @@ impl Network {
     /// A packet enters `link`, which is not plain and keeps it for a while.
     #[inline(always)]
     fn enter_keeping_link(&mut self, link: LinkId, at: Nanos, packet: PacketRef, events: &mut EventQueue) {
-        let LinkMeta { mode, inspected, .. } = self.meta[link.index()];
+        let LinkMeta { mode, inspected, host, keeps, .. } = self.meta[link.index()];
         if inspected && !self.inspect(link, at, &packet, events) {
+            return;
+        }
+        if keeps && host.is_some() {
+            let due = self.pool.get(&packet).sent_at;
+            self.with_hop(link, |hop, output| hop.arrive_due(at, due, packet, output), events);
             return;
         }
         if let LinkMode::Batched { start_slack } = mode {

@@ -8,6 +8,7 @@ mod fused_equals_stepped;
 mod golden;
 #[cfg(feature = "quinn")]
 mod guests;
+mod host_fq;
 mod ip_versions;
 mod kinds;
 mod media;

@@ -298,6 +298,7 @@ impl Endpoint {
                 last_sent: 0,
                 last_new_sent: 0,
                 throttled: false,
+                departure: 0,
                 grant: SendGrant::default(),
                 no_fast_path: false,
             },
@@ -485,6 +486,12 @@ impl Endpoint {
     #[inline]
     pub fn wants_tx_complete(&self) -> bool {
         self.snd.throttled
+    }
+
+    /// Time before which the host's queue is to keep `segment`, which was just made; 0: it may leave at once.
+    #[inline]
+    pub fn due(&self, segment: &Segment) -> Nanos {
+        if segment.seq_len() > 0 { self.snd.departure } else { 0 }
     }
 
     /// Reports since the last call.

@@ -77,6 +77,8 @@ pub struct SendState {
     pub last_new_sent: Nanos,
     /// The sender waits for [`Sender::on_tx_complete`] before it sends more.
     pub throttled: bool,
+    /// Time before which the host's queue is to keep the payload that was sent last.
+    pub departure: Nanos,
     /// Segments that the sender has allowed ahead.
     pub grant: SendGrant,
     /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].

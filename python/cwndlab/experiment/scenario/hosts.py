@@ -15,6 +15,7 @@ from cwndlab.experiment.scenario.path_state import tx_queue
 from cwndlab.experiment.scenario.resolver import PlannedFlow, Resolver, buffer
 from cwndlab.experiment.scenario.topology import origin
 from cwndlab.experiment.schema import (
+    AnyQueue,
     Egress,
     Host,
     Ingress,
@@ -24,7 +25,7 @@ from cwndlab.experiment.schema import (
     Noise,
 )
 from cwndlab.experiment.schema.hosts import ACCURATE
-from cwndlab.experiment.units import BadValue
+from cwndlab.experiment.units import BadValue, Bdp
 
 TSO_MAX = 65_536
 """Bytes of the largest super-packet (an IPv4 packet's length has 16 bits)."""
@@ -74,6 +75,8 @@ class Hosts(Resolver):
             if getattr(host.nic, key) and key != own:
                 expected = f"{own}, which it has instead" if own else "false, as it merges nothing"
                 raise Misplaced(("hosts", name, "nic", key), BadValue(f"{key} on {stack.name}", expected))
+        if host.nic.qdisc is not None:
+            _check_qdisc(host, host.nic.qdisc, stack, ("hosts", name, "nic"))
         if stack.guest:
             _check_guest(host, self.family(host), stack, ("hosts", name))
         self.sysctls(name, host, stack)
@@ -235,6 +238,21 @@ def _check_guest(host: Host, ip: str, stack: Stack, path: Path) -> None:
     if host.ecn not in (None, "on", "off", *agreed):
         expected = "on, off or accept" if agreed else f"on or off, as {stack.name} agrees on nothing"
         raise Misplaced((*path, "ecn"), BadValue(shown(str(host.ecn)), expected))
+
+
+def _check_qdisc(host: Host, qdisc: AnyQueue, stack: Stack, path: Path) -> None:
+    """Refuse a queue discipline of Linux at an interface that cannot have it, or has another queue."""
+    if stack.family != "linux":
+        raise Misplaced((*path, "qdisc"), BadValue(f"{qdisc.kind} on {stack.name}", "a host with Linux"))
+    if host.nic.tx_queue is not None:
+        bad = BadValue("a tx_queue beside a qdisc", "one or the other: the qdisc stands in its place")
+        raise Misplaced((*path, "tx_queue"), bad)
+    if host.egress is not None:
+        bad = BadValue(f"{qdisc.kind} beside egress", "one or the other: either is the root at the interface")
+        raise Misplaced((*path, "qdisc"), bad)
+    limit = qdisc.given("limit")
+    if isinstance(limit, Bdp):
+        raise Misplaced((*path, "qdisc", "limit"), BadValue(str(limit), "a number of packets or bytes"))
 
 
 def _check_ecn(host: Host, stack: Stack, path: Path) -> None:

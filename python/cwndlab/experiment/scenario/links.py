@@ -16,7 +16,7 @@ from cwndlab.experiment.scenario.memo import Piece, joined
 from cwndlab.experiment.scenario.path_state import Moment, check_room, limiting_rate, overhead, tx_queue
 from cwndlab.experiment.scenario.queues import Queues
 from cwndlab.experiment.scenario.resolver import Traffic
-from cwndlab.experiment.scenario.topology import Cables, Topology, Wire
+from cwndlab.experiment.scenario.topology import Cables, Topology, Wire, origin
 from cwndlab.experiment.schema import (
     PFIFO,
     Link,
@@ -109,6 +109,9 @@ class Links(Queues):
     def queue(self, wire: Wire, start: Moment) -> Queue:
         """Return the queue at a wire's sending end: the host's transmit queue, or the link's discipline."""
         queue = wire.link.queue
+        if wire.nic is not None and wire.nic.qdisc is not None:
+            path: Path = ("hosts", origin(wire.from_, self.spec.hosts), "nic", "qdisc")
+            return self.discipline(wire.nic.qdisc, path, wire, start)
         if wire.nic is not None and (queue is None or wire.nic.tx_queue is not None):
             return {"kind": "pfifo", "limit_packets": tx_queue(wire.nic)}
         limit = wire.link.shaper.limit if wire.link.shaper else None

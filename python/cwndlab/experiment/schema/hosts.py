@@ -24,6 +24,7 @@ from cwndlab.experiment.schema.leaves import (
     ticks,
     word,
 )
+from cwndlab.experiment.schema.queues import Queue
 from cwndlab.experiment.schema.section import Section, about, required
 
 ACCURATE = ("accurate", "on-accept-accurate", "accept-accurate")
@@ -49,6 +50,9 @@ class Nic(Section):
     rate: Rate | None = about("rate of the host's own cable, both ways, instead of the network's access rate")
     tx_queue: PacketCount | None = about(
         "transmit queue: packets waiting; default the link's queue, or 1000p"
+    )
+    qdisc: Queue | None = about(
+        "queue discipline at it, in place of the transmit queue (Linux); fq paces the host's connections"
     )
     tso: Flag = about("segmentation offload", False)
     tso_max: Size | None = about("largest super-packet handed to the interface")

@@ -271,7 +271,7 @@ _FIELDS: Mapping[str, Mapping[str, int]] = {
     "fq": {
         **{"limit_packets": 1, "flow_limit_packets": 2, "quantum_bytes": 3, "initial_quantum_bytes": 4},
         **{"maxrate_bps": 7, "refill_delay_ns": 9, "orphan_mask": 10, "low_rate_threshold_bps": 11},
-        **{"ce_threshold_ns": 12},
+        **{"ce_threshold_ns": 12, "horizon_ns": 14, "horizon_drop": 15},
     },
     "cake": {"bandwidth_bps": 2, "flow_mode": 5, "rtt_ns": 7, "memlimit_bytes": 10},
     "dualpi2": {
@@ -284,7 +284,7 @@ _FIELDS: Mapping[str, Mapping[str, int]] = {
 _L4S_ECT, _ANY_ECT = 1, 3
 """Masks of the ECN field by which dualpi2 knows packets of its L queue (linux/pkt_sched.h)."""
 _BYTES = (
-    *("ce_threshold_selector", "ce_threshold_mask"),
+    *("ce_threshold_selector", "ce_threshold_mask", "horizon_drop"),
     *("coupling_factor", "drop_on_overload", "drop_enqueue", "classic_protection", "split_gso"),
 )
 """Fields that are one byte each."""

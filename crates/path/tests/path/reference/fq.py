@@ -132,6 +132,8 @@ def fq() -> None:
         "refill_delay_ns": 40 * MS,
         "orphan_mask": 65_535,
         "ce_threshold_ns": None,
+        "horizon_ns": 10_000 * MS,
+        "horizon_drop": True,
     }
     groups = [
         (100, 1_700_000, 300, 1500, 1, 0, 1, "ect0"),

@@ -415,6 +415,8 @@ impl Draw {
             refill_delay_ns: self.time(),
             orphan_mask: self.small(0, 65_535),
             ce_threshold_ns,
+            horizon_ns: self.time(),
+            horizon_drop: self.flag(),
         }
     }
 

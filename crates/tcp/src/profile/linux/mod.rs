@@ -10,7 +10,7 @@ use crate::accecn::Settings;
 use crate::cc::linux::replay::Replay;
 use crate::cc::{Module, linux};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
-use crate::linux_config::{Config, Shared};
+use crate::linux_config::{Config, Detection, Shared};
 use crate::receiver::Receiver;
 use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
@@ -140,6 +140,10 @@ impl Profile for LinuxProfile {
         if let Some(knob) = self.knobs.iter().find(|knob| knob.name == name) {
             (knob.set)(self, value);
         }
+    }
+
+    fn leave_pacing_to_queue(&mut self) {
+        self.config.paced_by_queue = self.config.detection == Detection::Rack;
     }
 
     fn buffers(&self, socket: &SocketOptions) -> ((u64, bool), (u64, bool)) {

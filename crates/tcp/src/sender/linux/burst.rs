@@ -204,8 +204,7 @@ impl LinuxSender {
         if self.is_modern() {
             let rate = self.pacing_rate();
             let by_rate = (2 * per_packet).max(rate >> 10);
-            limit =
-                if self.core.pacing && !config.limit_output_always { by_rate } else { by_rate.min(limit) };
+            limit = if self.paces() && !config.limit_output_always { by_rate } else { by_rate.min(limit) };
         }
         (memory, limit)
     }
@@ -213,6 +212,7 @@ impl LinuxSender {
     /// Moves the departure time on; returns that of this packet (local time).
     #[inline]
     pub(super) fn set_departure(&mut self, bytes: u64) -> Nanos {
+        let rate = if self.paces() { self.pacing_rate() } else { 0 };
         let burst = &mut self.output.burst;
         if burst.packets > 0 {
             burst.packets -= 1;
@@ -223,14 +223,26 @@ impl LinuxSender {
             self.core.departure = burst.departure;
         }
         let departure = burst.departure;
-        if self.core.pacing && self.core.pacing_rate > 0 && self.output.packets >= u64::from(INIT_CWND) {
-            let gap = time_at(bytes, self.core.pacing_rate);
+        if rate > 0 && self.output.packets >= u64::from(INIT_CWND) {
+            let gap = time_at(bytes, rate);
             // Time lost to late timers is caught up, at most half of each.
             let caught_up = (gap / 2).min(burst.credit);
             burst.credit -= caught_up;
             self.core.departure += gap - caught_up;
         }
         departure
+    }
+
+    /// Whether packets have a time to leave, for a timer of the connection's own or for the host's queue.
+    #[inline]
+    pub(super) fn paces(&self) -> bool {
+        self.core.pacing || self.config.paced_by_queue
+    }
+
+    /// Whether the connection itself waits for that time.
+    #[inline]
+    pub(super) fn waits_for_pacing(&self) -> bool {
+        self.core.pacing && !self.config.paced_by_queue
     }
 
     pub(super) fn pacing_rate(&self) -> u64 {

@@ -295,7 +295,11 @@ impl Sender for LinuxSender {
         self.core.set_time(cx.clock, cx.now);
         self.core.una = snd.una;
         self.core.nxt = snd.max;
-        self.poll_output(snd, cx)
+        let poll = self.poll_output(snd, cx);
+        if self.config.paced_by_queue {
+            snd.departure = cx.now + self.output.burst.departure.saturating_sub(self.core.now);
+        }
+        poll
     }
 
     fn on_tx_complete(&mut self, _s: &mut SendState, bytes: u32, _cx: &mut Context<'_>) {
@@ -407,7 +411,7 @@ impl Sender for LinuxSender {
             rttvar: known.then(|| self.rtt.deviation() * unit),
             rto: (self.rto << self.backoff.min(16)).min(self.rto_max()) * self.tick,
             inflight: u64::from(self.core.in_flight()) * mss,
-            pacing_bps: self.core.pacing.then_some(self.core.pacing_rate * 8),
+            pacing_bps: self.paces().then(|| self.pacing_rate() * 8),
             phase: match self.core.state {
                 CaState::Cwr => Phase::Cwr,
                 CaState::Recovery => Phase::Recovery,

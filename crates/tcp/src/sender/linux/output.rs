@@ -81,7 +81,7 @@ impl LinuxSender {
         {
             return Poll::Send(transmit);
         }
-        if self.core.pacing && self.core.departure > self.core.now && self.output.burst.packets == 0 {
+        if self.waits_for_pacing() && self.core.departure > self.core.now && self.output.burst.packets == 0 {
             self.output.paced_until = Some(cx.now + (self.core.departure - self.core.now));
             self.output.cwnd_limited |= self.core.in_flight() >= self.core.cwnd;
             self.finish_output(Limit::Pacing, snd, cx);

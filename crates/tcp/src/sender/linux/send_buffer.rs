@@ -106,7 +106,7 @@ impl LinuxSender {
         let window = (snd.una + snd.wnd).saturating_sub(snd.max);
         let room = window.min(u64::from(core.cwnd.saturating_sub(core.in_flight())) * mss);
         let burst = segments * mss;
-        let paced = match core.pacing {
+        let paced = match self.waits_for_pacing() {
             true if core.departure > core.now => 0,
             true => burst,
             false => u64::MAX,

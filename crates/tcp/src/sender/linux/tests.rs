@@ -61,6 +61,7 @@ impl Bench {
             last_sent: 0,
             last_new_sent: 0,
             throttled: false,
+            departure: 0,
             grant: crate::sender::SendGrant::default(),
             no_fast_path: false,
         };

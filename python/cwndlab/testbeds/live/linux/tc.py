@@ -239,6 +239,7 @@ def _fq(told: Mapping[str, Any]) -> list[str]:
         *("low_rate_threshold", f"{told['low_rate_threshold_bps']}bit"),
         *(*_times(told, "refill_delay"), "orphan_mask", str(told["orphan_mask"])),
         *([] if threshold is None else _times(told, "ce_threshold")),
+        *(*_times(told, "horizon"), "horizon_drop" if told["horizon_drop"] else "horizon_cap"),
     ]
 
 

@@ -1,4 +1,4 @@
-//! What versions 2 and 3 of BBR do differently, whatever their parameters.
+//! Differences of versions 2 and 3 of BBR, whatever their parameters.
 
 use super::{CWND_GAIN, UNIT};
 
