@@ -5,6 +5,7 @@ nothing.
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cwndlab.contract.scenario import Link, Scenario
@@ -50,8 +51,11 @@ class Layout(Addresses):
 
     def families(self, node: str) -> tuple[str, ...]:
         """IP versions of the packets that a node has: a host's own, elsewhere those of all hosts."""
-        own = [self.hosts[node]] if node in self.hosts else self.hosts.values()
-        return tuple(sorted({family_of(address) for address in own}))
+        return (family_of(self.hosts[node]),) if node in self.hosts else self._families
+
+    @cached_property
+    def _families(self) -> tuple[str, ...]:
+        return tuple(sorted({family_of(address) for address in self.hosts.values()}))
 
     def ways(self, node: str) -> list[tuple[str, str, str]]:
         """The routes of a node to hosts of its IP versions: host, its address, and the interface."""

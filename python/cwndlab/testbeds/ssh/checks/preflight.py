@@ -75,10 +75,14 @@ def _addresses(scenario: LiveScenario, site: Site) -> Iterator[str]:
         elif family == "ipv6" and not site.driven()[name].asks_sockets:
             yield f"host {name}: SIFTR of FreeBSD logs connections of IPv4 alone; family: ipv4"
         elif family == "ipv6":
+            machine = site.machines[name]
             try:
-                site.machines[name].interface_of(own[name])
+                found, told = machine.interface_of(own[name]), machine.interface()
             except OSError as error:
                 yield str(error)
+                continue
+            if found != told:
+                yield f"host {name}: {own[name]} is at {found}, and its interface is {told}"
 
 
 def _machines(scenario: LiveScenario, site: Site) -> Iterator[str]:
