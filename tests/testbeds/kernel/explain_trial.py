@@ -146,6 +146,8 @@ def try_case(case: Case, told: argparse.Namespace, place: Path) -> dict | None:
     if change is not None:
         after = change["after"]
         found["after"] = after["goodput_bps"] / 1e6 / again["goodput_mbps"] - 1
+        low, high = (each / 1e6 / again["goodput_mbps"] for each in change["goodput_bps_range"])
+        found["within"] = abs(found["after"]) <= 0.1 or low * 0.9 <= 1 <= high * 1.1
         found["said"] = f"{change['words']}: {after['goodput_bps'] / 1e6:.4g}"
         if again["rtt_p50_ms"] and after["rtt_p50_ms"]:
             found["after_rtt"] = after["rtt_p50_ms"] / again["rtt_p50_ms"] - 1
@@ -170,7 +172,7 @@ def line(found: dict) -> str:
         percent(found["rtt"]),
         buffer,
         f"{before:.4g} to {after:.4g}",
-        f"{found['said']} ({percent(found['after'])} %)"
+        f"{found['said']} ({percent(found['after'])} %{'' if found['within'] else ', outside'})"
         if found["after"] is not None
         else "refused"
         if found["refused"]
@@ -194,7 +196,9 @@ def report(every: list[dict]) -> list[str]:
         f" the median off by {middle:.2f} %, the worst by {worst:.1f} %",
         f"limiter right: {len(right)} of {len(every)}",
         f"counterfactual told: {len(told)} of {len(every)}, within 10 % of the kernel's second run:"
-        f" {sum(each <= 0.1 for each in told)}, the worst off by {100 * max(told, default=0):.1f} %",
+        f" {sum(each <= 0.1 for each in told)}, or of what was told for other buffers:"
+        f" {sum(bool(each.get('within')) for each in every)},"
+        f" the worst off by {100 * max(told, default=0):.1f} %",
         f"control nearest, of the {len(path)} that the path limited: {len(fits)};"
         f" told alone {len(alone)}, wrong of those {wrong}",
     ]

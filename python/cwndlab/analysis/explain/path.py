@@ -110,7 +110,7 @@ def of(found: Connection) -> Path:
     if policed is not None:
         buffer, is_full = None, False
     waits = 8 * buffer.value / rate.value if is_full and buffer is not None and rate is not None else None
-    loss = _loss(packets, queued, waits) if policed is None else None
+    loss = _loss(packets, lost, queued, waits) if policed is None else None
     burst = None
     if policed is not None:
         rate, burst = policed
@@ -228,7 +228,9 @@ def _busy(passed: _Passed, full: float, size: int) -> np.ndarray:
     begin = np.minimum(np.searchsorted(edge, total[:-1], side="right"), len(edge) - 1)
     end = np.minimum(np.searchsorted(edge, total[1:]), len(edge) - 1)
     exact = min(2e-4 * full, 0.25 * float(np.median(gaps)))
-    busy = times[:-1] - sent[begin] >= full - exact
+    # A short packet takes less time than its payload says, and so does the one behind it at a token bucket.
+    short = np.cumsum(np.concatenate([[0], packets.length[first] < packets.length.max()]))
+    busy = (times[:-1] - sent[begin] >= full - exact) & (short[end + 1] == short[np.maximum(begin - 1, 0)])
     busy &= times[:-1] + gaps / 2 - sent[end] >= full - exact
     # Behind a loss an ACK covers what came long before it.
     busy &= np.diff(total) < MOST_AT_ONCE * float(packets.length.max())
@@ -301,11 +303,15 @@ def _buffer(
     return Estimate(value, value, np.inf, "the longest round trip: no loss shows its end"), False
 
 
-def _loss(packets: Packets, queued: Floats, full_s: float | None) -> Estimate | None:
+def _loss(packets: Packets, lost: Floats, queued: Floats, full_s: float | None) -> Estimate | None:
     """The share of packets that the path itself loses: not those before a queue that is full at `full_s`."""
     if not len(packets.rtt):
         return None
-    below = len(packets.lost_s) if full_s is None else int((queued < AT_TOP * full_s).sum())
+    counts = np.diff(np.append(np.searchsorted(packets.lost_s, lost), len(packets.lost_s)))
+    # Chance loses packets singly, and a queue that overflows several at once.
+    below = int(counts[counts < CLUSTER].sum())
+    if full_s is not None:
+        below = min(below, int((queued < AT_TOP * full_s).sum()))
     if not below:
         return None
     share = below / len(packets.sent_s)
