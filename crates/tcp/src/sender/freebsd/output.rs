@@ -277,15 +277,7 @@ impl FreeBsdSender {
                 self.start_rexmt(cx.clock);
             }
         }
-        Transmit {
-            seq,
-            len: len as u32,
-            fin,
-            push: end == snd.end && len > 0,
-            retransmission,
-            cwr,
-            whole: false,
-        }
+        Transmit { seq, len: len as u32, fin, push: end == snd.end && len > 0, retransmission, cwr }
     }
 
     /// Starts the window again after nothing was received for a retransmission timeout, or no new data sent (RFC
