@@ -284,6 +284,7 @@ impl Endpoint {
                 wscale: 0,
                 mss: u32::from(config.mss),
                 payload: u32::from(config.mss),
+                probe: 0,
                 ipv6: config.ip_header == IPV6_HEADER,
                 timestamps: false,
                 sack: false,

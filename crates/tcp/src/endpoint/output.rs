@@ -115,7 +115,8 @@ impl Endpoint {
         // As on the wire, where segmentation offload has cut it.
         self.data_segments_out += if t.len <= self.snd.payload {
             u64::from(t.len > 0)
-        } else if t.whole {
+        } else if t.seq == self.snd.probe {
+            self.snd.probe = 0;
             segment.frames = 0;
             1
         } else {

@@ -49,6 +49,8 @@ pub struct SendState {
     pub mss: u32,
     /// Payload of a full segment that leaves now: `mss` less its options (1448 with timestamps).
     pub payload: u32,
+    /// First byte of a probe of the path's MTU, which leaves as one packet, though it is longer than a segment; 0: none.
+    pub probe: u64,
     /// Packets are of IPv6.
     pub ipv6: bool,
     /// Timestamps agreed.
@@ -227,8 +229,6 @@ pub struct Transmit {
     pub retransmission: bool,
     /// Set the CWR flag (RFC 3168 section 6.1.2).
     pub cwr: bool,
-    /// One packet, though it is longer than a segment: a probe of the path's MTU.
-    pub whole: bool,
 }
 
 /// Limit that keeps a sender from sending more at this moment.

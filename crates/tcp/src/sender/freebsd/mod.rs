@@ -72,6 +72,8 @@ pub struct FreeBsdSender {
     queue: VecDeque<Transmit>,
     /// Output is due.
     output_due: bool,
+    /// Whether nothing was out when the call of output at hand began. None: none is at hand.
+    began_idle: Option<bool>,
     /// The next output sends something whatever its length, if need be a bare ACK (TF_ACKNOW).
     force_output: bool,
     /// View that output had of the application's data when it last had nothing to send: (end, FIN asked for).
@@ -158,6 +160,7 @@ impl FreeBsdSender {
             cwr: false,
             queue: VecDeque::new(),
             output_due: false,
+            began_idle: None,
             force_output: false,
             app_data_seen: (0, false),
             limit: Limit::App,

@@ -73,6 +73,7 @@ impl FreeBsdSender {
     #[inline(always)]
     pub(super) fn wait(&mut self, snd: &SendState) {
         self.output_due = false;
+        self.began_idle = None;
         self.app_data_seen = (snd.end, snd.fin);
         self.limit = what_limits(snd, &self.ccv, self.full_segment);
     }
@@ -80,6 +81,7 @@ impl FreeBsdSender {
     /// Takes back what is still granted; output decides again.
     #[inline(always)]
     pub(super) fn revoke_grant(&mut self, snd: &mut SendState) {
+        self.began_idle = None;
         if snd.grant.edge > 0 {
             snd.grant.edge = 0;
             self.output_due = true;
@@ -92,8 +94,10 @@ impl FreeBsdSender {
         if snd.nxt < snd.max && snd.sack {
             snd.nxt = self.board.skip_sacked(snd.nxt);
         }
-        let idle = snd.max == snd.una;
-        if idle {
+        let nothing_out = snd.max == snd.una;
+        // One call of tcp_output sends all it can, and looks once whether anything is out.
+        let idle = *self.began_idle.get_or_insert(nothing_out);
+        if nothing_out {
             self.restart_after_idle(snd, cx);
         }
         let mut window = snd.wnd.min(self.ccv.cwnd);
@@ -273,15 +277,7 @@ impl FreeBsdSender {
                 self.start_rexmt(cx.clock);
             }
         }
-        Transmit {
-            seq,
-            len: len as u32,
-            fin,
-            push: end == snd.end && len > 0,
-            retransmission,
-            cwr,
-            whole: false,
-        }
+        Transmit { seq, len: len as u32, fin, push: end == snd.end && len > 0, retransmission, cwr }
     }
 
     /// Starts the window again after nothing was received for a retransmission timeout, or no new data sent (RFC

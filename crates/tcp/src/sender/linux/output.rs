@@ -479,7 +479,6 @@ impl LinuxSender {
             push: snd.max >= snd.end,
             retransmission: false,
             cwr: std::mem::take(&mut self.cwr_pending) && snd.ecn,
-            whole: false,
         }
     }
 

@@ -153,8 +153,8 @@ impl LinuxSender {
         snd.payload = size;
         let transmit = self.transmit_new(u64::from(size), snd, cx);
         snd.payload = payload;
-        let mut transmit = self.end_burst(transmit, self.board.tail() - 1);
-        transmit.whole = true;
+        let transmit = self.end_burst(transmit, self.board.tail() - 1);
+        snd.probe = start;
         self.core.cwnd -= 1;
         self.search.probe = Some(Probe { start, end: snd.max, mss });
         Some(Poll::Send(transmit))

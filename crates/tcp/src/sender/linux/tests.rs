@@ -33,6 +33,7 @@ impl Bench {
 
     fn with_hz(config: &Config, cc: &str, hz: u32) -> Bench {
         let snd = SendState {
+            probe: 0,
             ipv6: false,
             iss: FIRST - 1,
             una: FIRST,

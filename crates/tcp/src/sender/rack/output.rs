@@ -185,7 +185,6 @@ impl RackSender {
             push: data_end == snd.end && len > 0,
             retransmission: false,
             cwr: len > 0 && std::mem::take(&mut self.cwr),
-            whole: false,
         }
     }
 
