@@ -35,6 +35,12 @@ pub struct Errno(pub i32);
 impl Errno {
     /// No such file.
     pub const ENOENT: Errno = Errno(2);
+    /// Not permitted.
+    pub const EPERM: Errno = Errno(1);
+    /// Not supported by this system, or switched off.
+    pub const EOPNOTSUPP: Errno = Errno(95);
+    /// Socket option that the system does not have.
+    pub const ENOPROTOOPT: Errno = Errno(92);
     /// Bad file descriptor.
     pub const EBADF: Errno = Errno(9);
     /// Would block.

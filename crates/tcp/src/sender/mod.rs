@@ -195,6 +195,8 @@ pub struct Opening {
     pub original_answered: bool,
     /// Next byte expected of the peer.
     pub rcv_nxt: u64,
+    /// End of what our SYN carried: to Linux no small packet, even if it has to leave again.
+    pub carried_end: u64,
 }
 
 /// Transmission that the sender wants.
