@@ -204,6 +204,9 @@ impl Kernel {
             Call::Write { fd, len, dont_wait, more } => {
                 self.on(fd, move |socket| plain(socket.write(len, dont_wait, more)))?
             }
+            Call::SendTo { fd, len, dont_wait, fast_open } => {
+                self.on(fd, move |socket| plain(socket.send_to(len, dont_wait, fast_open)))?
+            }
             Call::Shutdown { fd, read, write } => {
                 self.on(fd, move |socket| plain(socket.shutdown(read, write)))?
             }
@@ -315,6 +318,11 @@ impl System for Kernel {
             }
             result => result.map_err(|error| SystemError::Kernel { sysctl: name.to_string(), error }),
         }
+    }
+
+    /// The namespace is new: at the beginning there is nothing to forget.
+    fn forget(&mut self) -> Result<(), SystemError> {
+        if self.sockets.is_empty() { Ok(()) } else { Err(SystemError::Remembers) }
     }
 
     fn late_wait(&self) -> u64 {

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use script::errno::Errno;
 use script::packet::{LOCAL, PORT, REMOTE};
-use script::script::{OptionValue, SocketOption};
+use script::script::{OptionValue, SocketOption, bytes_of};
 
 use crate::sys;
 
@@ -18,6 +18,8 @@ pub(crate) type Result<T> = std::result::Result<T, Errno>;
 const TCP_INFO_BYTES: usize = 512;
 /// Bytes of any other option asked for: the name of a congestion control takes the most (TCP_CA_NAME_MAX).
 const OPTION_BYTES: usize = 16;
+/// Socket option that the C library has no name for (linux/tcp.h).
+const TCP_FASTOPEN_KEY: libc::c_int = 33;
 /// Connections that may wait to be accepted: more than a script opens.
 const BACKLOG: libc::c_int = 16;
 
@@ -121,6 +123,20 @@ impl Socket {
         number(unsafe { libc::send(self.fd(), buffer.as_ptr().cast(), buffer.len(), flags) })
     }
 
+    /// sendto(2) to the script's remote address, likewise.
+    pub(crate) fn send_to(&self, len: u64, dont_wait: bool, fast_open: bool) -> Result<i64> {
+        let buffer = vec![0u8; len as usize];
+        let remote = address(REMOTE);
+        let flags = libc::MSG_NOSIGNAL
+            | if dont_wait { libc::MSG_DONTWAIT } else { 0 }
+            | if fast_open { libc::MSG_FASTOPEN } else { 0 };
+        // SAFETY: buffer and address live through the call and have the lengths given.
+        number(unsafe {
+            let (data, remote) = (buffer.as_ptr().cast(), (&raw const remote).cast());
+            libc::sendto(self.fd(), data, buffer.len(), flags, remote, ADDRESS_LENGTH)
+        })
+    }
+
     /// shutdown(2).
     pub(crate) fn shutdown(&self, read: bool, write: bool) -> Result<i64> {
         let how = match (read, write) {
@@ -146,7 +162,7 @@ impl Socket {
         let (level, name) = numbers(option);
         let bytes = match value {
             OptionValue::Number(number) => (*number as libc::c_int).to_ne_bytes().to_vec(),
-            OptionValue::Text(text) => text.clone().into_bytes(),
+            OptionValue::Text(text) => bytes_of(text),
             OptionValue::Linger(on, seconds) => {
                 [libc::c_int::from(*on).to_ne_bytes(), (*seconds as libc::c_int).to_ne_bytes()].concat()
             }
@@ -233,6 +249,10 @@ fn numbers(option: SocketOption) -> (libc::c_int, libc::c_int) {
             tcp(libc::c_int::MAX)
         }
         SocketOption::UseMinMtu => (libc::IPPROTO_IPV6, libc::c_int::MAX),
+        SocketOption::SynCount => tcp(libc::TCP_SYNCNT),
+        SocketOption::FastOpen => tcp(libc::TCP_FASTOPEN),
+        SocketOption::FastOpenConnect => tcp(libc::TCP_FASTOPEN_CONNECT),
+        SocketOption::FastOpenKey => tcp(TCP_FASTOPEN_KEY),
         SocketOption::MtuDiscovery => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
         SocketOption::TypeOfService => (libc::IPPROTO_IP, libc::IP_TOS),
         SocketOption::Info => tcp(libc::TCP_INFO),

@@ -39,6 +39,12 @@ pub struct Errno(pub i32);
 impl Errno {
     /// No such file.
     pub const ENOENT: Errno = Errno(2);
+    /// Not permitted.
+    pub const EPERM: Errno = Errno(1);
+    /// Not supported by this system, or switched off.
+    pub const EOPNOTSUPP: Errno = Errno(95);
+    /// Socket option that the system does not have.
+    pub const ENOPROTOOPT: Errno = Errno(92);
     /// Bad file descriptor.
     pub const EBADF: Errno = Errno(9);
     /// The network forbids it.
@@ -53,16 +59,12 @@ impl Errno {
     pub const ENETUNREACH: Errno = Errno(101);
     /// No such network.
     pub const ENONET: Errno = Errno(64);
-    /// A source route failed.
-    pub const EOPNOTSUPP: Errno = Errno(95);
     /// A header was wrong.
     pub const EPROTO: Errno = Errno(71);
     /// Would block.
     pub const EAGAIN: Errno = Errno(11);
     /// Invalid argument.
     pub const EINVAL: Errno = Errno(22);
-    /// No such option.
-    pub const ENOPROTOOPT: Errno = Errno(92);
     /// The connection cannot carry what is written.
     pub const EPIPE: Errno = Errno(32);
     /// The address is taken.

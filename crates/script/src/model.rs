@@ -1,6 +1,7 @@
 //! A modelled stack as a system under test: sockets with Linux's semantics around [`tcp::Endpoint`]s, in virtual time.
 
 mod calls;
+mod fast_open;
 mod info;
 mod keep_alive;
 mod tunnel;
@@ -18,6 +19,7 @@ use wire::{Flags, Segment};
 
 use crate::errno::Errno;
 use crate::packet::{self, LOCAL, REMOTE, Seen};
+use crate::parse::int;
 use crate::script::{Call, Options, UdpPorts};
 use crate::system::{Returned, System, SystemError};
 use info::tcp_info;
@@ -64,6 +66,10 @@ pub struct Model {
     blocked: Option<Waiting>,
     returned: Option<(Nanos, Returned)>,
     opened: u32,
+    /// What it remembers of Fast Open.
+    fast_open: tcp::fast_open::Host,
+    /// Its address and the peer's, as cookies are made of them.
+    addresses: [Ipv4Addr; 2],
     broken: Option<String>,
     tunnel: Tunnel,
 }
@@ -90,11 +96,21 @@ struct Settings {
     /// Packets are no longer than every link of IPv6 takes (IPV6_USE_MIN_MTU).
     min_mtu: bool,
     reuse: [bool; 2],
+    /// TCP_FASTOPEN: 0 off; of a listener on Linux how many connections may wait.
+    fast_open: i64,
+    /// TCP_FASTOPEN_CONNECT.
+    fast_open_connect: bool,
+    /// TCP_FASTOPEN_KEY: the listener's own keys.
+    fast_open_keys: Option<Vec<[u64; 2]>>,
+    /// TCP_SYNCNT.
+    syn_retries: Option<usize>,
 }
 
 struct Socket {
     kind: Kind,
     nonblocking: bool,
+    /// `connect` was called, and waits for something to send.
+    deferred: bool,
     settings: Settings,
 }
 
@@ -236,6 +252,8 @@ impl Model {
             blocked: None,
             returned: None,
             opened: 0,
+            fast_open: tcp::fast_open::Host::new(fast_open::KEY),
+            addresses: [options.local, options.remote],
             broken: None,
             tunnel: Tunnel::default(),
         })
@@ -357,7 +375,13 @@ impl System for Model {
         if name == "net.inet.tcp.hostcache.purgenow" {
             self.path_mtu = None;
         }
-        let numbers: Option<Vec<i64>> = value.split(' ').map(|word| word.parse().ok()).collect();
+        if name == "net.ipv4.tcp_fastopen_key" {
+            return self.set_fast_open_keys(name, value);
+        }
+        if name == "net.inet.tcp.fastopen.client_enable" && value == "0" {
+            self.fast_open.forget();
+        }
+        let numbers: Option<Vec<i64>> = value.split(' ').map(int).collect();
         let wrong = |found, expected| SystemError::Value { sysctl: name.to_string(), found, expected };
         let numbers = numbers.ok_or_else(|| wrong(value.to_string(), "a number"))?;
         let mut set = |name: &str, value: i64| profile::set_checked(&mut *self.profile, name, value);
@@ -378,6 +402,11 @@ impl System for Model {
         }
     }
 
+    fn forget(&mut self) -> Result<(), SystemError> {
+        self.fast_open.forget();
+        Ok(())
+    }
+
     fn late_wait(&self) -> Nanos {
         LATE_WAIT
     }
@@ -388,6 +417,20 @@ impl System for Model {
 }
 
 impl Model {
+    /// Keys as the sysctl has them: eight hexadecimal digits four times, one key or two.
+    fn set_fast_open_keys(&mut self, name: &str, value: &str) -> Result<(), SystemError> {
+        let wrong = || SystemError::Value {
+            sysctl: name.to_string(),
+            found: value.to_string(),
+            expected: "a key as 01234567-89abcdef-01234567-89abcdef, or two with a comma",
+        };
+        let words: Option<Vec<u32>> =
+            value.split([',', '-']).map(|word| u32::from_str_radix(word, 16).ok()).collect();
+        let bytes: Vec<u8> = words.ok_or_else(wrong)?.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.fast_open.set_keys(fast_open::keys(&bytes).ok_or_else(wrong)?);
+        Ok(())
+    }
+
     /// Goes on to the next timer if it is due by `limit`, and lets it fire; false: none is.
     fn step(&mut self, limit: Nanos) -> bool {
         if self.broken.is_some() {
@@ -426,6 +469,7 @@ impl Model {
 
     fn transmit_all(&mut self) {
         (0..self.connections.len()).for_each(|index| self.transmit(index));
+        self.learn_fast_open();
         for connection in &mut self.connections {
             connection.times.note(connection.endpoint.unacknowledged() > 0, self.now);
         }
@@ -493,7 +537,9 @@ impl Model {
         let outcome = match &listener {
             Some((fd, settings)) => {
                 let config = self.config(settings);
-                let outcome = Listener::new(&*self.profile).on_segment(self.now, segment, &config);
+                let welcome = self.welcome(segment, settings);
+                let outcome =
+                    Listener::new(&*self.profile).on_segment_with(self.now, segment, &config, welcome);
                 if let SynOutcome::Connection(endpoint) = outcome {
                     self.connections.push(Connection {
                         endpoint: *endpoint,

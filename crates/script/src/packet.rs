@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use tcp::endpoint::Icmp;
 use wire::checksum;
 use wire::codec::{self, Address as _, Ends};
-use wire::{Ecn, Flags};
+use wire::{Cookie, Ecn, Flags};
 
 use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption, UdpPorts};
 
@@ -77,6 +77,10 @@ fn options(mut bytes: &[u8]) -> Vec<TcpOption> {
                 order: if kind == 172 { AccEcnOrder::Zero } else { AccEcnOrder::One },
                 counters: value.chunks(3).map(|b| u32::from_be_bytes([0, b[0], b[1], b[2]])).collect(),
             },
+            (Cookie::KIND, _) => TcpOption::FastOpen { cookie: value.to_vec(), experimental: false },
+            (Cookie::EXPERIMENT, 2..) if value[..2] == Cookie::MAGIC.to_be_bytes() => {
+                TcpOption::FastOpen { cookie: value[2..].to_vec(), experimental: true }
+            }
             _ => TcpOption::Other(kind, value.to_vec()),
         });
         bytes = &bytes[usize::from(length)..];
@@ -160,6 +164,14 @@ fn write_option(bytes: &mut Vec<u8>, option: &TcpOption) {
             bytes.extend([order.kind(), 2 + 3 * counters.len() as u8]);
             counters.iter().for_each(|counter| bytes.extend(&counter.to_be_bytes()[1..]));
         }
+        TcpOption::FastOpen { cookie, experimental } => {
+            let length = 2 + 2 * u8::from(*experimental) + cookie.len() as u8;
+            bytes.extend([if *experimental { Cookie::EXPERIMENT } else { Cookie::KIND }, length]);
+            if *experimental {
+                bytes.extend(Cookie::MAGIC.to_be_bytes());
+            }
+            bytes.extend(cookie);
+        }
         TcpOption::Other(kind, value) => {
             bytes.extend([*kind, 2 + value.len() as u8]);
             bytes.extend(value);
@@ -184,6 +196,7 @@ pub(crate) fn option_length(options: &[TcpOption]) -> usize {
             TcpOption::Sack(blocks) => 2 + 8 * blocks.len(),
             TcpOption::Timestamps { .. } => 10,
             TcpOption::AccEcn { counters, .. } => 2 + 3 * counters.len(),
+            TcpOption::FastOpen { cookie, experimental } => 2 + 2 * usize::from(*experimental) + cookie.len(),
             TcpOption::Other(_, value) => 2 + value.len(),
         })
         .sum();
@@ -265,6 +278,11 @@ impl fmt::Display for TcpOption {
                 f.write_str("ECN")?;
                 let named = order.names().into_iter().zip(counters);
                 named.into_iter().try_for_each(|(name, counter)| write!(f, " {name} {counter}"))
+            }
+            TcpOption::FastOpen { cookie, experimental } => {
+                f.write_str(if *experimental { "FOEXP" } else { "FO" })?;
+                f.write_str(if cookie.is_empty() { "" } else { " " })?;
+                cookie.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
             TcpOption::Other(kind, value) => write!(f, "option {kind} of {} bytes", value.len()),
         }

@@ -20,6 +20,7 @@ use tcp::Nanos;
 use crate::code::Code;
 use crate::script::{Action, Event, Options, Script, When};
 pub(crate) use call::CALLS;
+pub(crate) use cursor::int;
 use cursor::word_length;
 use orders::orders;
 pub use problem::Problem;

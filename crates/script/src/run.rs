@@ -65,6 +65,7 @@ pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> 
         last: 0,
         lag: 0,
         blocked: None,
+        listens: false,
         descriptors: BTreeMap::new(),
         names: Names::default(),
         report: Report::default(),
@@ -134,8 +135,10 @@ struct Flow {
     reset: bool,
     /// UDP that its packets to the system travel in, once one has come or gone.
     udp: Option<Option<UdpPorts>>,
-    /// The peer's first sequence number.
+    /// The peer's first sequence number. Packets without SYN count from it.
     peer_isn: Option<u32>,
+    /// The system's first sequence number in the script. Only packets with SYN have it.
+    own_isn: u32,
     /// A SYN has come for it after it ended: the next one of the system begins a new stream.
     reopens: bool,
 }
@@ -151,6 +154,7 @@ impl Flow {
             reset: false,
             udp: None,
             peer_isn: None,
+            own_isn: 0,
             reopens: false,
         }
     }
@@ -184,6 +188,8 @@ struct Runner<'a> {
     /// tolerances.
     lag: Nanos,
     blocked: Option<Blocked<'a>>,
+    /// A socket listens that no SYN has come to.
+    listens: bool,
     /// The system's descriptors by the script's labels.
     descriptors: BTreeMap<i32, i32>,
     /// Names to which the script's code has given values.
@@ -275,6 +281,7 @@ impl<'a> Runner<'a> {
                     found.join(", ")
                 )))
             }
+            Order::Forget { .. } => self.system.forget().map_err(|why| Wrong::from(why.to_string())),
             Order::Drop { state, .. } => {
                 self.system.drop_connections(state).map_err(|why| Wrong::from(why.to_string()))
             }
@@ -345,6 +352,7 @@ const CONSTANTS: &[(&str, i64)] = &[
     ("TCPI_OPT_SACK", 2),
     ("TCPI_OPT_WSCALE", 4),
     ("TCPI_OPT_ECN", 8),
+    ("TCPI_OPT_SYN_DATA", 32),
     ("TCP_INFINITE_SSTHRESH", 0x7fff_ffff),
     ("TCP_ESTABLISHED", 1),
     ("TCP_SYN_SENT", 2),
@@ -376,15 +384,20 @@ const FIRST_PORT: u16 = 40_001;
 /// Packets to the system.
 impl Runner<'_> {
     fn inject(&mut self, packet: &Packet) {
-        let opens = packet.flags.has(Flags::SYN) && !packet.flags.has(Flags::ACK);
+        let syn = packet.flags.has(Flags::SYN);
+        let opens = syn && !packet.flags.has(Flags::ACK);
+        // Behind a new call of listen, too.
+        let listens = opens && std::mem::take(&mut self.listens);
         // A new peer begins where the one before did; another number belongs to the connection that was.
-        let anew = |flow: &Flow| opens && flow.ended() && flow.peer_isn.is_none_or(|isn| isn == packet.seq);
+        let anew = |flow: &Flow| {
+            listens || opens && flow.ended() && flow.peer_isn.is_none_or(|isn| isn == packet.seq)
+        };
         if self.flows.last().is_none_or(anew) {
             let port = FIRST_PORT.wrapping_add(self.flows.len() as u16);
             self.flows.push(Flow::new(PORT, port));
         }
         let Some(flow) = self.flows.last_mut() else { return };
-        if packet.flags.has(Flags::SYN) {
+        if syn {
             flow.peer_isn.get_or_insert(packet.seq);
         }
         flow.reopens |= opens && flow.ended();
@@ -392,7 +405,11 @@ impl Runner<'_> {
         let own = flow.travels_in(packet.udp);
         flow.reset |= own && packet.flags.has(Flags::RST);
         let mut packet = packet.clone();
-        let offset = flow.offset.unwrap_or(0);
+        let mut offset = flow.offset.unwrap_or(0);
+        if !syn {
+            offset = offset.wrapping_add(flow.own_isn);
+            packet.seq = packet.seq.wrapping_add(flow.peer_isn.unwrap_or(0));
+        }
         if packet.flags.has(Flags::ACK) {
             packet.ack = packet.ack.wrapping_add(offset);
         }
@@ -450,7 +467,21 @@ impl Runner<'_> {
     /// The packet with the script's sequence numbers.
     fn translated(&self, flow: usize, packet: &Packet) -> Packet {
         let mut packet = packet.clone();
-        packet.seq = packet.seq.wrapping_sub(self.flows[flow].offset.unwrap_or(0));
+        let flow = &self.flows[flow];
+        packet.seq = packet.seq.wrapping_sub(flow.offset.unwrap_or(0));
+        if !packet.flags.has(Flags::SYN) {
+            packet.seq = packet.seq.wrapping_sub(flow.own_isn);
+            let peer = flow.peer_isn.unwrap_or(0);
+            packet.ack = packet.ack.wrapping_sub(peer);
+            for option in packet.options.iter_mut().flatten() {
+                if let TcpOption::Sack(blocks) = option {
+                    blocks.iter_mut().for_each(|(left, right)| {
+                        *left = left.wrapping_sub(peer);
+                        *right = right.wrapping_sub(peer);
+                    });
+                }
+            }
+        }
         if !packet.flags.has(Flags::ACK) {
             packet.ack = 0;
         }
@@ -470,6 +501,9 @@ impl Runner<'_> {
                 return Err(self.missing(expected, when, from, tolerance));
             };
             let index = self.flow_of(&seen);
+            if self.is_of_another(index, &wanted, &seen.packet) {
+                continue;
+            }
             let mut actual = seen.packet.clone();
             self.learn(index, &wanted, &actual);
             let joins = !self.options.strict_segments && wanted.len > 0 && actual.len > 0;
@@ -528,6 +562,13 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Whether a packet is of a connection that a newer one has taken the place of, also of one that is only expected: the
+    /// original tool looks at the newest alone.
+    fn is_of_another(&self, flow: usize, wanted: &Packet, seen: &Packet) -> bool {
+        let opens = |packet: &Packet| packet.flags.has(Flags::SYN) && !packet.flags.has(Flags::ACK);
+        flow + 1 < self.flows.len() || opens(wanted) && !opens(seen) && self.flows[flow].offset.is_some()
+    }
+
     /// Takes from a packet how the system's sequence numbers and timestamps correspond to those of the script.
     fn learn(&mut self, flow: usize, expected: &Packet, actual: &Packet) {
         let flow = &mut self.flows[flow];
@@ -535,6 +576,7 @@ impl Runner<'_> {
         if opens && (flow.offset.is_none() || flow.reopens) {
             flow.reopens = false;
             flow.offset = Some(actual.seq.wrapping_sub(expected.seq));
+            flow.own_isn = expected.seq;
         }
         let timestamp = |packet: &Packet| {
             packet.options.iter().flatten().find_map(|option| match option {

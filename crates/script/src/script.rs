@@ -1,10 +1,13 @@
 //! Script as it was read: options, settings and timed events, with everything already checked.
 
+use std::net::Ipv4Addr;
+
 use tcp::Nanos;
 use wire::{Ecn, Flags};
 
 use crate::code::Code;
 use crate::errno::Errno;
+use crate::packet::{LOCAL, REMOTE};
 
 /// A script as it was read.
 #[derive(Clone, Debug)]
@@ -33,6 +36,10 @@ pub struct Options {
     pub strict_segments: bool,
     /// MTU of the interface, bytes.
     pub mtu: u16,
+    /// Address of the system under test, where it matters: cookies of Fast Open are made of it.
+    pub local: Ipv4Addr,
+    /// Address of the peer likewise.
+    pub remote: Ipv4Addr,
     /// Packets and sockets are of IPv6.
     pub ipv6: bool,
     /// A packet that differs is reported and the script goes on.
@@ -51,6 +58,8 @@ impl Default for Options {
             timestamp_tick: None,
             strict_segments: false,
             mtu: 1500,
+            local: LOCAL,
+            remote: REMOTE,
             ipv6: false,
             packets_may_differ: false,
             calls_may_differ: false,
@@ -80,6 +89,11 @@ pub enum Order {
         /// The state.
         state: String,
     },
+    /// What the system remembers of peers is forgotten (`ip tcp_metrics flush all`).
+    Forget {
+        /// Line of the script.
+        line: u32,
+    },
 }
 
 impl Order {
@@ -87,9 +101,10 @@ impl Order {
     #[must_use]
     pub fn line(&self) -> u32 {
         match self {
-            Order::Set(Setting { line, .. }) | Order::CountStates { line, .. } | Order::Drop { line, .. } => {
-                *line
-            }
+            Order::Set(Setting { line, .. })
+            | Order::CountStates { line, .. }
+            | Order::Drop { line, .. }
+            | Order::Forget { line } => *line,
         }
     }
 }
@@ -274,6 +289,13 @@ pub enum TcpOption {
         /// Counters from the first.
         counters: Vec<u32>,
     },
+    /// A cookie of Fast Open, or the request for one (RFC 7413).
+    FastOpen {
+        /// Bytes of the cookie; none asks for one.
+        cookie: Vec<u8>,
+        /// The option of RFC 6994.
+        experimental: bool,
+    },
     /// An option that the language has no name for: kind and value.
     Other(u8, Vec<u8>),
 }
@@ -345,6 +367,17 @@ pub enum Call {
         /// MSG_MORE.
         more: bool,
     },
+    /// Writes to an address, which opens a connection where the socket has none.
+    SendTo {
+        /// The socket.
+        fd: i32,
+        /// Bytes.
+        len: u64,
+        /// MSG_DONTWAIT.
+        dont_wait: bool,
+        /// MSG_FASTOPEN.
+        fast_open: bool,
+    },
     /// Shuts down a direction.
     Shutdown {
         /// The socket.
@@ -407,6 +440,7 @@ impl Call {
             | Call::SetFlags { fd, .. }
             | Call::Read { fd, .. }
             | Call::Write { fd, .. }
+            | Call::SendTo { fd, .. }
             | Call::Shutdown { fd, .. }
             | Call::SetOption { fd, .. }
             | Call::GetOption { fd, .. }
@@ -460,6 +494,10 @@ pub enum SocketOption {
     Linger2,
     WindowClamp,
     NotSentLowWater,
+    SynCount,
+    FastOpen,
+    FastOpenConnect,
+    FastOpenKey,
     KeepIdle,
     KeepInterval,
     KeepCount,
@@ -512,10 +550,28 @@ pub const SOCKET_OPTIONS: &[(&str, &str, SocketOption)] = &[
     ("SOL_TCP", "TCP_REMOTE_UDP_ENCAPS_PORT", SocketOption::RemoteUdpPort),
     ("SOL_TCP", "TCP_FUNCTION_BLK", SocketOption::FunctionBlock),
     ("IPPROTO_IPV6", "IPV6_USE_MIN_MTU", SocketOption::UseMinMtu),
+    ("SOL_TCP", "TCP_SYNCNT", SocketOption::SynCount),
+    ("SOL_TCP", "TCP_FASTOPEN", SocketOption::FastOpen),
+    ("SOL_TCP", "TCP_FASTOPEN_CONNECT", SocketOption::FastOpenConnect),
+    ("SOL_TCP", "TCP_FASTOPEN_KEY", SocketOption::FastOpenKey),
     ("SOL_TCP", "TCP_INFO", SocketOption::Info),
     ("SOL_IP", "IP_MTU_DISCOVER", SocketOption::MtuDiscovery),
     ("SOL_IP", "IP_TOS", SocketOption::TypeOfService),
 ];
+
+/// The bytes of a text that may have some written as `\x0f`.
+#[must_use]
+pub fn bytes_of(text: &str) -> Vec<u8> {
+    let mut pieces = text.split("\\x");
+    let mut bytes = pieces.next().unwrap_or("").as_bytes().to_vec();
+    for piece in pieces {
+        let digits = piece.len().min(2);
+        let byte = piece.get(..digits).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.extend(byte);
+        bytes.extend(&piece.as_bytes()[if byte.is_some() { digits } else { 0 }..]);
+    }
+    bytes
+}
 
 /// The value of a socket option.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,6 +49,9 @@ pub enum SystemError {
     /// States of connections are asked of models alone.
     #[error("this system does not tell the states of its connections")]
     States,
+    /// What is remembered of peers cannot be forgotten once a script has begun.
+    #[error("this system does not forget what it remembers of peers")]
+    Remembers,
     /// The kernel does not tell.
     #[error("TCP_INFO: {}", .0.text())]
     Info(Errno),
@@ -151,6 +154,14 @@ pub trait System {
     /// The system cannot do that.
     fn drop_connections(&mut self, _state: &str) -> Result<(), SystemError> {
         Err(SystemError::States)
+    }
+
+    /// Forgets what is remembered of peers.
+    ///
+    /// # Errors
+    /// The system cannot do that.
+    fn forget(&mut self) -> Result<(), SystemError> {
+        Err(SystemError::Remembers)
     }
 
     /// Time for which a packet that did not come in time is still waited for, so that the message can say when it

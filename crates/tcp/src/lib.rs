@@ -15,6 +15,7 @@ pub mod clock;
 pub mod context;
 pub mod endpoint;
 pub mod event;
+pub mod fast_open;
 pub mod linux_config;
 pub mod listener;
 pub mod profile;

@@ -4,6 +4,7 @@ use wire::{Flags, Segment};
 
 use crate::clock::Nanos;
 use crate::endpoint::{Config, Endpoint};
+use crate::fast_open::Welcome;
 use crate::reset::{reset, reset_for};
 use crate::stack::Profile;
 
@@ -30,6 +31,17 @@ impl<'a> Listener<'a> {
 
     /// Handles a segment that belongs to no connection; `config` is for the connection it may become.
     pub fn on_segment(&self, now: Nanos, segment: &Segment, config: &Config<'_>) -> SynOutcome {
+        self.on_segment_with(now, segment, config, Welcome::Plain(None))
+    }
+
+    /// [`Listener::on_segment`] of a listener that takes Fast Open, whose host has this welcome for a SYN.
+    pub fn on_segment_with(
+        &self,
+        now: Nanos,
+        segment: &Segment,
+        config: &Config<'_>,
+        welcome: Welcome,
+    ) -> SynOutcome {
         let Segment { flags, .. } = segment;
         let rules = self.profile.spec().rules;
         let bogus = rules.listener_drops_syn_ack && flags.has(Flags::SYN) && flags.has(Flags::ACK);
@@ -39,7 +51,7 @@ impl<'a> Listener<'a> {
         if flags.has(Flags::RST) || flags.has(Flags::ACK) {
             refusal(segment)
         } else if flags.has(Flags::SYN) {
-            SynOutcome::Connection(Box::new(Endpoint::accept(self.profile, config, now, segment)))
+            SynOutcome::Connection(Box::new(Endpoint::accept(self.profile, config, now, segment, welcome)))
         } else {
             SynOutcome::Silence
         }

@@ -6,6 +6,7 @@ use crate::accecn;
 use crate::cc::linux::replay::Replay;
 use crate::cc::{Module, RegistryError};
 use crate::clock::{Nanos, SECOND};
+use crate::fast_open;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 
@@ -127,6 +128,8 @@ pub struct StackSpec {
     pub ecn: EcnMode,
     /// Accurate ECN.
     pub accecn: accecn::Settings,
+    /// TCP Fast Open.
+    pub fast_open: fast_open::Settings,
     /// Timestamps are offered and accepted (RFC 7323).
     pub timestamps: bool,
     /// Window scaling is offered and accepted (RFC 7323).

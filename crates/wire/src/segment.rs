@@ -2,6 +2,8 @@
 
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
+use crate::fast_open::Cookie;
+
 /// Header flags (RFC 9293 section 3.1, RFC 3168 section 6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
@@ -76,6 +78,8 @@ impl Options {
     /// No option, and not on the wire: flags AE, CWR and ECE are a counter, so that segmentation offload repeats them in every packet
     /// and receive aggregation compares them.
     pub const ACE: Options = Options(32);
+    /// A cookie of Fast Open, or the request for one (RFC 7413), in [`Segment::cookie`]. Only on segments with SYN.
+    pub const FAST_OPEN: Options = Options(64);
 
     /// No option, and not on the wire: the packet is no segment, but a router's message about one. Only a simulated network has such.
     pub const ICMP: Options = Options(64);
@@ -245,6 +249,27 @@ impl SackBlocks {
     }
 }
 
+/// A SYN has no SACK blocks: a cookie of Fast Open takes their place, so that no segment is larger for it.
+impl Segment {
+    /// Puts a cookie, or the request for one, on a SYN.
+    pub fn set_cookie(&mut self, cookie: Cookie) {
+        let [head, a, b, c, d] = cookie.words();
+        self.sack = SackBlocks { edges: [(head, 0), (a, b), (c, d), (0, 0)], count: 0 };
+        self.options |= Options::FAST_OPEN;
+    }
+
+    /// Takes the cookie off a SYN.
+    pub fn clear_cookie(&mut self) {
+        self.options.0 &= !Options::FAST_OPEN.0;
+    }
+
+    /// The cookie of a SYN.
+    pub fn cookie(&self) -> Option<Cookie> {
+        let [(head, _), (a, b), (c, d), _] = self.sack.edges;
+        self.options.has(Options::FAST_OPEN).then(|| Cookie::of_words([head, a, b, c, d]))
+    }
+}
+
 /// A segment without its bytes. Drivers that need payload keep rings indexed by [`Segment::offset`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
@@ -310,7 +335,8 @@ impl Segment {
     /// [`Segment::option_bytes`] of a segment that carries more, or less, than timestamps.
     fn other_option_bytes(&self) -> u32 {
         let mut bytes = 0;
-        let opens = self.options.0 & (Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0) != 0;
+        let in_syn = Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0 | Options::FAST_OPEN.0;
+        let opens = self.options.0 & in_syn != 0;
         if opens {
             if self.options.has(Options::MSS) {
                 bytes += 4;
@@ -333,6 +359,9 @@ impl Segment {
             let whole = self.accecn.bytes();
             let rest = if self.sack.is_empty() || opens { 0 } else { 2 };
             bytes += if whole % 4 <= rest { whole & !3 } else { (whole + 3) & !3 };
+        }
+        if let Some(cookie) = self.cookie() {
+            bytes += (cookie.option_bytes() + 3) & !3;
         }
         if !self.sack.is_empty() {
             bytes += 8 * self.sack.len() as u32 + 4;

@@ -1,5 +1,6 @@
 //! Socket calls on the model, with Linux's semantics.
 
+use tcp::fast_open::{Attempt, Style};
 use tcp::stack::Family;
 use tcp::{Endpoint, Nanos, State};
 use wire::codec::Ends;
@@ -7,7 +8,7 @@ use wire::codec::Ends;
 use super::{Connection, Kind, Model, Settings, Socket, Times, Waiting};
 use crate::errno::Errno;
 use crate::packet::{LOCAL, PORT, REMOTE};
-use crate::script::{Call, O_NONBLOCK, O_RDWR, OptionValue, POLL_BITS, PollFd, SocketOption};
+use crate::script::{Call, O_NONBLOCK, O_RDWR, OptionValue, POLL_BITS, PollFd, SocketOption, bytes_of};
 use crate::system::{Output, Returned};
 
 /// First ephemeral port.
@@ -22,6 +23,7 @@ impl Model {
             Call::Socket { nonblocking } => Ok(i64::from(self.open(Socket {
                 kind: Kind::Fresh,
                 nonblocking,
+                deferred: false,
                 settings: Settings::default(),
             }))),
             Call::Accept { fd, nonblocking } => return self.accept(fd, nonblocking).map(Returned::from),
@@ -30,6 +32,23 @@ impl Model {
                 return self.read(fd, len, dont_wait, peek).map(Returned::from);
             }
             Call::Write { fd, len, dont_wait, more: false } => {
+                if self.sockets.get(&fd).is_some_and(|socket| socket.deferred) {
+                    return self
+                        .send_opening(fd, len, (dont_wait, true), &mut waiting.written)
+                        .map(Returned::from);
+                }
+                return self.write(fd, len, dont_wait, &mut waiting.written).map(Returned::from);
+            }
+            Call::SendTo { fd, len, dont_wait, fast_open } => {
+                let fresh = matches!(self.sockets.get(&fd), Some(Socket { kind: Kind::Fresh, .. }));
+                if fresh {
+                    return self
+                        .send_opening(fd, len, (dont_wait, fast_open), &mut waiting.written)
+                        .map(Returned::from);
+                }
+                if first && fast_open && self.opens_already(fd) {
+                    return Some(Err(Errno::EALREADY).into());
+                }
                 return self.write(fd, len, dont_wait, &mut waiting.written).map(Returned::from);
             }
             Call::Write { more: true, .. } => Err(Errno::EINVAL),
@@ -106,7 +125,8 @@ impl Model {
             Some(index) => {
                 self.connections[index].listener = None;
                 let settings = self.connections[index].settings.clone();
-                Some(Ok(i64::from(self.open(Socket { kind: Kind::Connected(index), nonblocking, settings }))))
+                let kind = Kind::Connected(index);
+                Some(Ok(i64::from(self.open(Socket { kind, nonblocking, deferred: false, settings }))))
             }
             None if blocks => None,
             None => Some(Err(Errno::EAGAIN)),
@@ -114,7 +134,7 @@ impl Model {
     }
 
     fn connect(&mut self, fd: i32, first: bool) -> Option<Result<i64, Errno>> {
-        let (settings, nonblocking) = match self.sockets.get(&fd) {
+        let (fast_open, nonblocking) = match self.sockets.get(&fd) {
             None => return Some(Err(Errno::EBADF)),
             Some(Socket { kind: Kind::Listening, .. }) => return Some(Err(Errno::EISCONN)),
             Some(Socket { kind: Kind::Connected(index), nonblocking, .. }) => {
@@ -134,9 +154,28 @@ impl Model {
                     }),
                 };
             }
-            Some(socket) => (socket.settings.clone(), socket.nonblocking),
+            Some(Socket { deferred: true, .. }) => return Some(Err(Errno::EISCONN)),
+            Some(socket) => (socket.settings.fast_open_connect, socket.nonblocking),
         };
-        let endpoint = Endpoint::connect(&*self.profile, &self.config(&settings), self.now);
+        let attempt = if fast_open { self.fast_open_attempt() } else { None };
+        if self.defers_connect(fd, attempt) {
+            return Some(Ok(0));
+        }
+        self.open_connection(fd, attempt);
+        nonblocking.then_some(Err(Errno::EINPROGRESS))
+    }
+
+    /// Begins to connect a socket; returns the connection's index.
+    pub(super) fn open_connection(&mut self, fd: i32, attempt: Option<Attempt>) -> usize {
+        let settings = self.sockets.get(&fd).map(|socket| socket.settings.clone()).unwrap_or_default();
+        let config = self.config(&settings);
+        let mut endpoint = match attempt {
+            Some(attempt) => Endpoint::connect_fast_open(&*self.profile, &config, self.now, attempt),
+            None => Endpoint::connect(&*self.profile, &config, self.now),
+        };
+        if let Some(retries) = settings.syn_retries {
+            endpoint.set_syn_retries(retries);
+        }
         let sport = EPHEMERAL + self.opened as u16;
         self.opened += 1;
         self.connections.push(Connection {
@@ -153,13 +192,17 @@ impl Model {
         let index = self.connections.len() - 1;
         if let Ok(socket) = self.socket(fd) {
             socket.kind = Kind::Connected(index);
+            socket.deferred = false;
         }
         self.apply(index);
         self.apply_keep_alive(index);
-        nonblocking.then_some(Err(Errno::EINPROGRESS))
+        index
     }
 
     fn read(&mut self, fd: i32, len: u64, dont_wait: bool, peek: bool) -> Option<Result<i64, Errno>> {
+        if self.sockets.get(&fd).is_some_and(|socket| socket.deferred) {
+            return Some(Err(Errno::EAGAIN));
+        }
         let now = self.now;
         let (connection, blocks) = match self.connection(fd) {
             Ok(found) => found,
@@ -188,7 +231,8 @@ impl Model {
             Err(Errno::ENOTCONN) => return Some(Err(Errno::EPIPE)),
             Err(errno) => return Some(Err(errno)),
         };
-        if *written == 0
+        // A connection that never opened has sent nothing, whatever waited for it.
+        if (*written == 0 || !connection.was_open())
             && let Some(errno) = connection.take_failure()
         {
             return Some(Err(errno));
@@ -196,6 +240,7 @@ impl Model {
         let blocks = blocks && !dont_wait;
         match connection.endpoint.state() {
             State::Established | State::CloseWait => {}
+            State::SynReceived if connection.endpoint.opened_early() => {}
             State::SynSent | State::SynReceived => {
                 return if blocks { None } else { Some(Err(Errno::EAGAIN)) };
             }
@@ -234,6 +279,7 @@ impl Model {
         let [into, out, err, hup, rdhup] = POLL_BITS.map(|(_, bit)| bit);
         let Some(socket) = self.sockets.get(&fd) else { return INVALID };
         let index = match socket.kind {
+            Kind::Fresh if socket.deferred => return out,
             Kind::Fresh => return out | hup,
             Kind::Listening => {
                 let ready = self.connections.iter().any(|c| c.listener == Some(fd) && c.open());
@@ -302,6 +348,13 @@ impl Model {
     }
 
     fn set_option(&mut self, fd: i32, option: SocketOption, value: OptionValue) -> Result<i64, Errno> {
+        if option == SocketOption::FastOpenKey {
+            let OptionValue::Text(key) = &value else { return Err(Errno::EINVAL) };
+            let keys = super::fast_open::keys(&bytes_of(key)).ok_or(Errno::EINVAL)?;
+            self.socket(fd)?.settings.fast_open_keys = Some(keys);
+            return Ok(0);
+        }
+        let fast_open = self.profile.spec().fast_open;
         let cc = match &value {
             OptionValue::Text(name) => self.congestion_control(name),
             _ => None,
@@ -346,6 +399,24 @@ impl Model {
             (option, OptionValue::Number(value)) if option.is_keep_alive() => {
                 settings.keep_alive.set(self.profile.spec().family, option, value)?;
             }
+            (SocketOption::FastOpen, OptionValue::Number(value)) if fresh && value >= 0 => {
+                match fast_open.style {
+                    Style::None => return Err(Errno::ENOPROTOOPT),
+                    Style::FreeBsd if !fast_open.client && !fast_open.server => return Err(Errno::EPERM),
+                    _ => settings.fast_open = value,
+                }
+            }
+            (SocketOption::FastOpenConnect, OptionValue::Number(on))
+                if fresh && fast_open.style == Style::Linux =>
+            {
+                if !fast_open.client {
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                settings.fast_open_connect = on != 0;
+            }
+            (SocketOption::SynCount, OptionValue::Number(count)) if (1..=127).contains(&count) => {
+                settings.syn_retries = Some(count as usize);
+            }
             // No router is modelled that would ask for smaller packets, or look at the type of service.
             (SocketOption::MtuDiscovery | SocketOption::TypeOfService, OptionValue::Number(_)) => {}
             _ => return Err(Errno::EINVAL),
@@ -374,6 +445,9 @@ impl Model {
     fn apply(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         connection.endpoint.set_no_delay(connection.settings.no_delay);
+        if let Some(retries) = connection.settings.syn_retries {
+            connection.endpoint.set_syn_retries(retries);
+        }
         if connection.settings.socket.sndbuf.is_some() {
             let ((bytes, _), _) = self.profile.buffers(&connection.settings.socket);
             connection.endpoint.set_send_buffer(bytes);
@@ -394,6 +468,8 @@ impl Model {
                 return Ok(OptionValue::Linger(on, seconds));
             }
             SocketOption::NoDelay => i64::from(settings.no_delay),
+            SocketOption::FastOpen => settings.fast_open,
+            SocketOption::FastOpenConnect => i64::from(settings.fast_open_connect),
             SocketOption::ReuseAddr => i64::from(settings.reuse[0]),
             SocketOption::ReusePort => i64::from(settings.reuse[1]),
             SocketOption::RemoteUdpPort if self.tunnel.known_to(self.profile.spec()) => {

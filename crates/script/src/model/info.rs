@@ -41,6 +41,7 @@ pub(super) fn tcp_info(
     let scales = connection.endpoint.scales_windows();
     let options =
         [timestamps, sack, scales, info.ecn].into_iter().rev().fold(0, |bits, on| bits << 1 | i64::from(on));
+    let options = options | i64::from(connection.endpoint.syn_data_taken()) << 5;
     let infinite =
         if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;

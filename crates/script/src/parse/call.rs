@@ -95,7 +95,8 @@ impl Arguments<'_> {
             "connect" => self.count(3).and_then(|()| Ok(Call::Connect(self.fd()?))),
             "fcntl" => self.fcntl(),
             "read" | "recv" | "recvfrom" => self.read(),
-            "write" | "send" | "sendto" => self.write(),
+            "write" | "send" => self.write(),
+            "sendto" => self.send_to(),
             "shutdown" => self.shutdown(),
             "close" => self.count(1).and_then(|()| Ok(Call::Close(self.fd()?))),
             "setsockopt" | "getsockopt" => self.option(),
@@ -149,13 +150,22 @@ impl Arguments<'_> {
     }
 
     fn write(self) -> Parsed<Call> {
-        self.count(match self.name {
-            "write" => 3,
-            "send" => 4,
-            _ => 6,
-        })?;
-        let MessageFlags { dont_wait, more, .. } = self.flags()?;
+        self.count(if self.name == "write" { 3 } else { 4 })?;
+        let MessageFlags { dont_wait, more, fast_open, .. } = self.flags()?;
+        if fast_open {
+            return Err(Problem::Rule("MSG_FASTOPEN needs an address: sendto"));
+        }
         Ok(Call::Write { fd: self.fd()?, len: self.len()?, dont_wait, more })
+    }
+
+    fn send_to(self) -> Parsed<Call> {
+        self.count(6)?;
+        let MessageFlags { dont_wait, more, fast_open, .. } = self.flags()?;
+        let (fd, len) = (self.fd()?, self.len()?);
+        if more {
+            return Ok(Call::Write { fd, len, dont_wait, more });
+        }
+        Ok(Call::SendTo { fd, len, dont_wait, fast_open })
     }
 
     fn shutdown(self) -> Parsed<Call> {
@@ -245,7 +255,8 @@ impl Arguments<'_> {
                 "MSG_DONTWAIT" => found.dont_wait = true,
                 "MSG_MORE" => found.more = true,
                 "MSG_PEEK" => found.peek = true,
-                "MSG_NOSIGNAL" | "0" => {}
+                "MSG_FASTOPEN" | MSG_FASTOPEN => found.fast_open = true,
+                "MSG_NOSIGNAL" | "0" | "0x0" => {}
                 _ => return Err(Problem::NotSupported(format!("{}: {word}", self.name))),
             }
         }
@@ -253,11 +264,15 @@ impl Arguments<'_> {
     }
 }
 
+/// MSG_FASTOPEN as Linux has it, which some scripts write as a number.
+const MSG_FASTOPEN: &str = "536870912";
+
 #[derive(Clone, Copy, Default)]
 struct MessageFlags {
     dont_wait: bool,
     more: bool,
     peek: bool,
+    fast_open: bool,
 }
 
 fn socket_option(call: &str, level: &Argument, option: &Argument) -> Parsed<SocketOption> {

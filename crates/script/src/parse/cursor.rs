@@ -113,7 +113,7 @@ pub(super) fn word_length(text: &str) -> usize {
     text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()
 }
 
-pub(super) fn int(word: &str) -> Option<i64> {
+pub(crate) fn int(word: &str) -> Option<i64> {
     match word.strip_prefix("0x") {
         Some(hex) => i64::from_str_radix(hex, 16).ok(),
         None => word.parse().ok(),

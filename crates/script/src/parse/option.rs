@@ -47,6 +47,9 @@ impl Parser<'_> {
                 "tcp" => {}
                 _ => return Err(Problem::value("--udp_encapsulation", format!("`{value}`"), "tcp")),
             },
+            // Only cookies depend on them.
+            "local_ip" => options.local = value.parse().unwrap_or(options.local),
+            "remote_ip" => options.remote = value.parse().unwrap_or(options.remote),
             "non_fatal" => {
                 for kind in value.split(',').map(str::trim) {
                     match kind {
@@ -115,9 +118,8 @@ fn without_effect(name: &str, value: &str) -> Parsed<()> {
             Err(Problem::refused(format!("--code_format={value}"), "only python is understood"))
         }
         // These say where the real tool's interface is and what it prints; nothing here depends on them.
-        "bind_port" | "connect_port" | "remote_ip" | "local_ip" | "gateway_ip" | "netmask_ip"
-        | "code_command" | "code_format" | "code_sockopt" | "debug" | "verbose" | "is_anyip"
-        | "send_omit_free" | "dry_run" => Ok(()),
+        "bind_port" | "connect_port" | "gateway_ip" | "netmask_ip" | "code_command" | "code_format"
+        | "code_sockopt" | "debug" | "verbose" | "is_anyip" | "send_omit_free" | "dry_run" => Ok(()),
         "init_scripts" | "so_filename" | "so_flags" => {
             Err(Problem::refused(format!("--{name}"), "no other programs are run"))
         }

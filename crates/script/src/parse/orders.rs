@@ -34,6 +34,10 @@ pub(super) fn orders(command: &str, line: u32) -> Parsed<Vec<Order>> {
             found.extend(DEFAULTS.iter().map(usual).map(Order::Set));
             continue;
         }
+        if program == "ip" && words[1..] == ["tcp_metrics", "flush", "all"] {
+            found.push(Order::Forget { line });
+            continue;
+        }
         if without_effect(program, &words[1..]) {
             understood = true;
             continue;
@@ -76,12 +80,9 @@ pub(super) fn orders(command: &str, line: u32) -> Parsed<Vec<Order>> {
 /// Redirections of a command's output, which are of no interest.
 const QUIET: &[&str] = &["2>&1", "&> /dev/null", "2> /dev/null", "2>/dev/null", "> /dev/null", ">/dev/null"];
 
-/// Whether a command changes nothing here: each script runs on a system of its own, with nothing cached and nothing to restore.
+/// Whether a command changes nothing here: each script runs on a system of its own, with nothing to restore.
 fn without_effect(program: &str, arguments: &[String]) -> bool {
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    program.starts_with("sysctl_restore_") && arguments.is_empty()
-        || program == "nstat" && arguments.is_empty()
-        || program == "ip" && arguments == ["tcp_metrics", "flush", "all"]
+    (program.starts_with("sysctl_restore_") || program == "nstat") && arguments.is_empty()
 }
 
 /// `echo VALUE > /sys/module/MODULE/parameters/NAME`, as a setting of that file's name.
@@ -124,6 +125,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("net.ipv4.tcp_ecn", "0"),
     ("net.ipv4.tcp_pacing_ss_ratio", "200"),
     ("net.ipv4.tcp_pacing_ca_ratio", "120"),
+    ("net.ipv4.tcp_fastopen", "0x70403"),
+    ("net.ipv4.tcp_fastopen_key", "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4"),
 ];
 
 /// Words of a command; quotes hold blanks together. None: a quote without an end, or no word.

@@ -9,6 +9,9 @@ use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption, UdpPorts};
 /// Bytes of options that a TCP header has room for (RFC 9293 section 3.1).
 const MAX_OPTION_BYTES: usize = 40;
 
+/// Symbol of Google's collection for the cookie that `defaults.sh` makes its hosts give, with the key it sets.
+const USUAL_COOKIE: (&str, &str) = ("TFO_COOKIE", "3021b9d889017eeb");
+
 /// Flags AE, CWR and ECE of a number from 0 to 7.
 fn ace(number: u16) -> Flags {
     Flags((number & 4) << 6 | (number & 3) << 6)
@@ -184,6 +187,25 @@ impl Parser<'_> {
         Ok(Some(options))
     }
 
+    /// The hexadecimal digits of a cookie, or a symbol for them; none asks for one.
+    fn cookie(&mut self) -> Parsed<Vec<u8>> {
+        self.space()?;
+        if !self.rest().starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return Ok(Vec::new());
+        }
+        let word = self.word()?;
+        let usual = || (word == USUAL_COOKIE.0).then(|| USUAL_COOKIE.1.to_string());
+        let digits = self.defines.get(&word).cloned().or_else(usual).unwrap_or(word.clone());
+        let digits = digits.trim_matches('"');
+        let pairs = digits.as_bytes().chunks(2).map(|pair| {
+            let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
+            u8::from_str_radix(text, 16).ok()
+        });
+        pairs
+            .collect::<Option<Vec<u8>>>()
+            .ok_or_else(|| Problem::value("FO", format!("`{word}`"), "an even number of hexadecimal digits"))
+    }
+
     fn tcp_option(&mut self) -> Parsed<TcpOption> {
         self.space()?;
         let u32_max = u64::from(u32::MAX);
@@ -227,11 +249,12 @@ impl Parser<'_> {
                 }
                 TcpOption::AccEcn { order, counters }
             }
-            "FO" | "FOEXP" | "md5" => return Err(Problem::NotSupported(format!("TCP option {word}"))),
+            "FO" | "FOEXP" => TcpOption::FastOpen { cookie: self.cookie()?, experimental: word == "FOEXP" },
+            "md5" => return Err(Problem::NotSupported(format!("TCP option {word}"))),
             _ => {
                 return Err(Problem::refused(
                     format!("TCP option {word}"),
-                    "expected mss, nop, wscale, sackOK, sack, TS, ECN or eol",
+                    "expected mss, nop, wscale, sackOK, sack, TS, ECN, FO, FOEXP or eol",
                 ));
             }
         })

@@ -15,6 +15,7 @@ impl<'a> Runner<'a> {
         until: Option<Nanos>,
     ) -> Result<(), Wrong> {
         self.unblock()?;
+        self.listens |= matches!(event.call, Call::Listen(_));
         let call = self.with_own_descriptors(&event.call);
         match (self.system.call(&call, until.is_some()), until) {
             (Some(returned), _) => self.check(event, returned),

@@ -109,14 +109,15 @@ impl Endpoint {
     /// Whether data, FINs and ACKs of them can still pass.
     #[inline]
     pub(super) fn carries_data(&self) -> bool {
-        matches!(
-            self.state,
+        match self.state {
             State::Established
-                | State::CloseWait
-                | State::FinWait1
-                | State::FinWait2
-                | State::Closing
-                | State::LastAck
-        )
+            | State::CloseWait
+            | State::FinWait1
+            | State::FinWait2
+            | State::Closing
+            | State::LastAck => true,
+            State::SynReceived => self.handshake.fast_open.opens_early(),
+            _ => false,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use wire::segment::{DEFAULT_MSS, MAX_WINDOW_SHIFT, TCP_HEADER, TIMESTAMPS_BYTES};
 use wire::{Ecn, Flags, Options, Segment, seq};
 
+use super::fast_open::FastOpen;
 use super::{Config, Endpoint, Failure, MAX_PACKET, State};
 use crate::accecn;
 use crate::clock::Nanos;
@@ -52,6 +53,7 @@ pub(super) struct Handshake {
     /// A SYN or SYN-ACK must leave.
     pub(super) syn_due: bool,
     pub(super) deadline: Option<Nanos>,
+    pub(super) fast_open: FastOpen,
 }
 
 impl Handshake {
@@ -84,6 +86,7 @@ impl Handshake {
             first_sent: 0,
             syn_due: false,
             deadline: None,
+            fast_open: FastOpen::none(spec.fast_open.style),
         }
     }
 
@@ -104,6 +107,7 @@ impl Endpoint {
         let gap = self.handshake.timeouts.get(self.handshake.sent);
         let deadline = gap.map(|&gap| self.timer_expiry(now, gap));
         let sent = self.handshake.sent;
+        let room = self.room_on_syn();
         let h = &mut self.handshake;
         h.syn_due = false;
         if h.sent == 0 {
@@ -148,8 +152,11 @@ impl Endpoint {
         if self.sender.needs_ecn() && (!passive || self.snd.ecn) {
             segment.ecn = self.syn_field();
         }
-        self.snd.nxt = self.snd.iss + 1;
-        self.snd.max = self.snd.max.max(self.snd.iss + 1);
+        if sent == 0 {
+            self.write_fast_open(&mut segment, room);
+        }
+        self.snd.nxt = self.snd.iss + 1 + u64::from(segment.len);
+        self.snd.max = self.snd.max.max(self.snd.nxt);
         self.rcv.advertised = self.rcv.nxt + self.handshake.syn_window;
         self.rcv.last_ack = self.rcv.nxt;
         segment
@@ -171,7 +178,9 @@ impl Endpoint {
     /// SYN-SENT (RFC 9293 section 3.10.7.3).
     pub(super) fn on_segment_in_syn_sent(&mut self, now: Nanos, segment: &Segment) {
         let acked = segment.flags.has(Flags::ACK);
-        let acceptable = acked && seq::extend(self.snd.max, segment.ack) == self.snd.iss + 1;
+        let ack = seq::extend(self.snd.max, segment.ack);
+        let carried = u64::from(self.handshake.fast_open.carried);
+        let acceptable = acked && ack > self.snd.iss && ack <= self.snd.iss + 1 + carried;
         if acked && !acceptable {
             self.answer_with_reset(segment);
             self.retry_syn_soon(now);
@@ -204,9 +213,14 @@ impl Endpoint {
         self.snd.wnd = u64::from(segment.window);
         self.snd.max_wnd = self.snd.wnd;
         self.snd_wl = (self.rcv.irs, self.snd.iss + 1);
-        self.snd.una = self.snd.iss + 1;
+        self.settle_carried(ack);
+        self.note_answer(segment);
         self.establish(now);
-        self.rcv.ack_now = true;
+        if self.ack_waits_for_data() {
+            self.receiver.on_write_pending();
+        } else {
+            self.rcv.ack_now = true;
+        }
         self.take_payload(now, segment, self.rcv.irs);
     }
 
@@ -259,15 +273,22 @@ impl Endpoint {
             original_answered: self.snd.timestamps && self.rcv.tsecr == self.clock.timestamp_ms(first_sent),
             rcv_nxt: self.rcv.nxt,
             passive: self.handshake.passive,
+            carried_end: self.carried_end(),
         };
         self.handshake.deadline = None;
         self.handshake.syn_due = false;
         self.enter_state(if self.snd.fin { State::FinWait1 } else { State::Established }, now);
         self.predicts_headers = self.snd.timestamps && !self.snd.no_fast_path;
+        let opened_early = self.handshake.fast_open.opens_early();
+        let begun = self.begun_early();
         self.begin_keep_alive(now);
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        self.sender.on_established(&mut self.snd, opening, &mut cx);
-        self.receiver.on_established(&mut self.rcv, &mut cx);
+        if !begun {
+            self.sender.on_established(&mut self.snd, opening, &mut cx);
+        }
+        if !opened_early {
+            self.receiver.on_established(&mut self.rcv, &mut cx);
+        }
         if self.snd.ecn {
             self.usual_ecn = Ecn::Ect0;
             self.predicts_headers &= !self.sender.hears_ecn();
@@ -297,7 +318,9 @@ impl Endpoint {
         let h = &self.handshake;
         let passive = self.state == State::SynReceived;
         let over = h.attempt.is_some_and(|longest| !passive && now >= h.first_sent + longest);
-        if over || h.sent >= h.timeouts.len() {
+        let gives_up = over || h.sent >= h.timeouts.len();
+        self.note_timeouts(self.handshake.sent as u32, gives_up);
+        if gives_up {
             self.fail(now, Failure::HandshakeTimeout);
         } else {
             self.handshake.deadline = None;

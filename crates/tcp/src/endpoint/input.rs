@@ -93,7 +93,7 @@ impl Endpoint {
             self.snd.wnd = u64::from(segment.window) << self.snd.wscale;
             self.snd.max_wnd = self.snd.wnd;
             self.snd_wl = (first, ack);
-            self.snd.una = self.snd.iss + 1;
+            self.settle_carried(ack);
             self.take_third_ack(segment);
             self.establish(now);
         }
@@ -246,6 +246,9 @@ impl Endpoint {
         } else {
             self.challenges = self.may_send_challenge_ack(now);
             self.rcv.ack_now |= self.challenges;
+            if segment.flags.has(Flags::RST) && self.state == State::Established {
+                self.note_out_of_order_end();
+            }
             if segment.flags.has(Flags::SYN) {
                 self.take_accurate_syn(segment);
             }
@@ -369,6 +372,9 @@ impl Endpoint {
         }
         if segment.flags.has(Flags::FIN) && last <= right_edge {
             self.peer_fin = Some(last);
+            if last > self.rcv.nxt {
+                self.note_out_of_order_end();
+            }
         }
         let was_open = self.state == State::Established;
         let mut fin = false;

@@ -8,6 +8,7 @@
 mod accurate;
 mod ack;
 mod close;
+mod fast_open;
 mod handshake;
 mod icmp;
 mod input;
@@ -29,6 +30,7 @@ use crate::accecn;
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::Context;
 use crate::event::Events;
+use crate::fast_open::Welcome;
 use crate::receiver::{ReceiveState, Receiver};
 use crate::sender::{Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
 use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec, StateRules};
@@ -245,7 +247,13 @@ impl Endpoint {
     }
 
     /// Answers `syn`: the SYN-ACK leaves at the next [`Endpoint::poll_transmit`]. See [`crate::listener::Listener`].
-    pub(crate) fn accept(profile: &dyn Profile, config: &Config<'_>, now: Nanos, syn: &Segment) -> Endpoint {
+    pub(crate) fn accept(
+        profile: &dyn Profile,
+        config: &Config<'_>,
+        now: Nanos,
+        syn: &Segment,
+        welcome: Welcome,
+    ) -> Endpoint {
         let mut endpoint = Endpoint::new(profile, config, profile.spec().synack_timeouts.clone());
         endpoint.handshake.syn_due = true;
         endpoint.handshake.passive = true;
@@ -254,6 +262,7 @@ impl Endpoint {
         (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.rcv);
         endpoint.agree_with_syn(syn);
         endpoint.enter_state(State::SynReceived, now);
+        endpoint.take_welcome(now, syn, welcome);
         endpoint
     }
 
@@ -367,10 +376,15 @@ impl Endpoint {
             self.on_keep_alive_timer(now);
         }
         if self.carries_data() {
-            if self.sender.next_timer().is_some_and(|at| at <= now) {
+            if self.state != State::SynReceived && self.sender.next_timer().is_some_and(|at| at <= now) {
                 let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
                 self.sender.on_timer(&mut self.snd, &mut cx);
-                if self.sender.gave_up() {
+                let gives_up = self.sender.gave_up();
+                if self.handshake.fast_open.carried > 0 {
+                    let in_a_row = self.sender.segment_counts().map_or(0, |counts| counts.backoff);
+                    self.note_timeouts(in_a_row, gives_up);
+                }
+                if gives_up {
                     self.fail(now, Failure::Timeout);
                     return;
                 }
@@ -397,7 +411,11 @@ impl Endpoint {
         }
         let mut at = earliest(self.handshake.deadline, self.time_wait_until);
         if self.carries_data() {
-            at = earliest(at, earliest(self.sender.next_timer(), self.receiver.next_timer()));
+            at = earliest(at, self.receiver.next_timer());
+            // Until its SYN-ACK is acknowledged, only that is sent again.
+            if self.state != State::SynReceived {
+                at = earliest(at, self.sender.next_timer());
+            }
         }
         earliest(at, self.next_keep_alive())
     }

@@ -37,9 +37,13 @@ impl Endpoint {
             }
             return true;
         }
+        self.hasten_syn_ack();
         if self.handshake.syn_due {
             *segment = self.syn_segment(now);
             return true;
+        }
+        if self.opened_early() {
+            return self.poll_early(now, segment);
         }
         self.carries_data() && self.poll_data(now, segment) || self.poll_ack(now, segment)
     }

@@ -11,7 +11,8 @@ impl Endpoint {
         if self.snd.fin || self.failure.is_some() || self.state == State::Closed {
             return 0;
         }
-        let taken = bytes.min(self.sender.space(&self.snd, bytes));
+        let space = self.space_early().unwrap_or_else(|| self.sender.space(&self.snd, bytes));
+        let taken = bytes.min(space);
         self.snd.end += taken;
         self.snd.app_blocked = taken < bytes;
         self.snd.blocked_midway = taken > 0 && taken < bytes;

@@ -90,6 +90,7 @@ pub(super) fn profile() -> Windows {
             hz: 64,
             ecn: EcnMode::Off,
             accecn: crate::accecn::Settings::NONE,
+            fast_open: crate::fast_open::Settings::NONE,
             timestamps: false,
             sack: true,
             window_scaling: true,

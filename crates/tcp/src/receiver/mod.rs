@@ -227,6 +227,9 @@ pub trait Receiver: Send {
         rcv.offered()
     }
 
+    /// The handshake is over, and its last ACK rides on data that the application waits to send.
+    fn on_write_pending(&mut self) {}
+
     /// The handshake is over; `rcv.payload`, `rcv.wscale`, `rcv.sack`, `rcv.timestamps` are final.
     fn on_established(&mut self, rcv: &mut ReceiveState, cx: &mut Context<'_>);
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Ends, NotTcp, PROTOCOL_TCP, Packet, kind};
+use crate::fast_open::Cookie;
 use crate::segment::{AccEcnCounters, Ecn, Flags, IPV6_HEADER, Options, SackBlocks, Segment, TCP_HEADER};
 
 /// The fragment offset of IPv4, without the flags before it.
@@ -209,7 +210,11 @@ fn parse_options(mut bytes: &[u8], segment: &mut Segment) {
                     segment.accecn.push(u32::from_be_bytes([0, counter[0], counter[1], counter[2]]));
                 }
             }
-            (kind::SACK, 8 | 16 | 24 | 32) => {
+            (Cookie::KIND, _) if syn => segment.set_cookie(Cookie::new(value, false)),
+            (Cookie::EXPERIMENT, 2..) if syn && be16(value, 0) == Cookie::MAGIC => {
+                segment.set_cookie(Cookie::new(&value[2..], true));
+            }
+            (kind::SACK, 8 | 16 | 24 | 32) if !segment.options.has(Options::FAST_OPEN) => {
                 segment.sack = SackBlocks::default();
                 for block in value.chunks_exact(8) {
                     segment.sack.push(be32(block, 0), be32(block, 4));

@@ -2,6 +2,7 @@
 
 use super::{Address, Ends, MAX_OPTIONS, PROTOCOL_TCP, Payload, SynLayout, kind, pseudo_tail};
 use crate::checksum::{self, sum};
+use crate::fast_open::Cookie;
 use crate::segment::{Options, Segment, TCP_HEADER};
 
 /// Appends an IP packet to `buf` and returns its length in bytes on the wire. TTL or hop limit 64, don't fragment;
@@ -82,7 +83,7 @@ impl OptionBytes {
     pub(super) fn of(segment: &Segment, layout: SynLayout) -> OptionBytes {
         let mut options = OptionBytes { bytes: [kind::END; MAX_OPTIONS], length: 0 };
         let has = |option| segment.options.has(option);
-        let in_syn = Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0;
+        let in_syn = Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0 | Options::FAST_OPEN.0;
         if segment.options.0 & in_syn == 0 {
             if has(Options::TIMESTAMPS) {
                 options.timestamps(segment);
@@ -133,6 +134,9 @@ impl OptionBytes {
                 }
                 options.accecn(segment, false);
             }
+            if let Some(cookie) = segment.cookie() {
+                options.cookie(&cookie, layout);
+            }
             // Nothing is read behind END.
             let padding = if segment.sack.is_empty() { kind::END } else { kind::NOP };
             while !options.length.is_multiple_of(4) {
@@ -164,6 +168,27 @@ impl OptionBytes {
         counters.iter().for_each(|(_, counter)| self.put(&counter.to_be_bytes()[1..]));
         let shares = shares && self.length % 4 <= 2;
         while !shares && !self.length.is_multiple_of(4) {
+            self.put(&[kind::NOP]);
+        }
+    }
+
+    /// A cookie of Fast Open, the last option of a SYN: on Linux in words of its own, on FreeBSD where the ones before end.
+    /// One that does not fit is left out.
+    fn cookie(&mut self, cookie: &Cookie, layout: SynLayout) {
+        let bytes = cookie.option_bytes();
+        while layout != SynLayout::FreeBsd && !self.length.is_multiple_of(4) {
+            self.put(&[kind::NOP]);
+        }
+        if self.length + bytes as usize > MAX_OPTIONS {
+            return;
+        }
+        let experimental = cookie.is_experimental();
+        self.put(&[if experimental { Cookie::EXPERIMENT } else { Cookie::KIND }, bytes as u8]);
+        if experimental {
+            self.put(&Cookie::MAGIC.to_be_bytes());
+        }
+        self.put(cookie.bytes());
+        while layout != SynLayout::FreeBsd && !self.length.is_multiple_of(4) {
             self.put(&[kind::NOP]);
         }
     }

@@ -1,5 +1,6 @@
 //! FreeBSD's stacks as profiles: how the values of sysctls become senders and receivers.
 
+mod fast_open;
 mod sysctls;
 mod v11;
 mod v13;
@@ -9,13 +10,15 @@ mod v9_2;
 
 use std::sync::{Arc, OnceLock};
 
-use sysctls::{KNOBS, Values, common_names};
+use fast_open::FAST_OPEN;
+use sysctls::{KNOBS, Knob, Values, common_names};
 
 use wire::segment::MAX_WINDOW;
 
 use crate::cc::Module;
 use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow, Registry};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
+use crate::fast_open::Style;
 use crate::receiver::Receiver;
 use crate::receiver::freebsd::{
     Autosize, FreeBsdReceiver, Reassembly, Tuning as ReceiverTuning, largest_buffer,
@@ -148,6 +151,7 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
         hz: 1000,
         ecn: EcnMode::Off,
         accecn: crate::accecn::Settings::NONE,
+        fast_open: crate::fast_open::Settings::NONE,
         timestamps: true,
         window_scaling: true,
         sack: true,
@@ -164,6 +168,13 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
 }
 
 impl FreeBsd {
+    fn knobs(&self) -> impl Iterator<Item = &'static Knob> + use<> {
+        let names = self.names;
+        let own = KNOBS.iter().filter(move |knob| names.contains(&knob.name));
+        let fast_open = self.spec.fast_open.style != Style::None;
+        own.chain(FAST_OPEN.iter().filter(move |_| fast_open))
+    }
+
     fn initial_window(&self) -> InitialWindow {
         let v = &self.values;
         if v.initcwnd_segments > 0 {
@@ -323,9 +334,7 @@ impl Profile for FreeBsd {
     }
 
     fn sysctls(&self) -> Vec<Sysctl> {
-        KNOBS
-            .iter()
-            .filter(|knob| self.names.contains(&knob.name))
+        self.knobs()
             .map(|knob| Sysctl {
                 name: knob.name,
                 default: (knob.get)(self),
@@ -337,7 +346,8 @@ impl Profile for FreeBsd {
     }
 
     fn set(&mut self, name: &str, value: i64) {
-        if let Some(knob) = KNOBS.iter().find(|knob| knob.name == name) {
+        let knob = self.knobs().find(|knob| knob.name == name);
+        if let Some(knob) = knob {
             self.made_with.take();
             (knob.set)(self, value);
         }

@@ -27,6 +27,7 @@ pub(super) const VALUES: Values = Values { delacktime: 40, do_prr: 1, ..Values::
 pub(super) fn spec(name: &'static str, inferred: bool) -> StackSpec {
     StackSpec {
         ecn: EcnMode::Accept,
+        fast_open: crate::fast_open::Settings::FREEBSD,
         syn_timeouts: super::new_syn_timeouts(),
         synack_timeouts: super::synack_timeouts(SECOND),
         rules: StateRules { window_edge_unscaled: false, ..StateRules::FREEBSD },

@@ -1,5 +1,6 @@
 //! Common parts of the Linux profiles: their sysctls by name and how a profile makes senders and receivers.
 
+mod fast_open;
 mod v3_9;
 mod v6_12;
 mod v6_18;
@@ -64,6 +65,7 @@ impl LinuxProfile {
                 hz: 1000,
                 ecn: EcnMode::Accept,
                 accecn: Settings::NONE,
+                fast_open: crate::fast_open::Settings::NONE,
                 timestamps: true,
                 window_scaling: true,
                 sack: true,

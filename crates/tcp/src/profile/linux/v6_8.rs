@@ -170,6 +170,8 @@ pub(super) fn with_controls(
 ) -> LinuxProfile {
     let mut profile = LinuxProfile::new(name, config, cc, own);
     profile.syn_linear_timeouts = 4;
+    profile.spec.fast_open = crate::fast_open::Settings::LINUX;
+    profile.knobs.extend(&super::fast_open::FAST_OPEN);
     profile.spec.invalid_ratelimit = 500 * MILLISECOND;
     profile.spec.syn_retry_ticks = Some(TIMEOUT_MIN);
     profile.set_handshake_timeouts();

@@ -358,6 +358,10 @@ impl Receiver for LinuxReceiver {
         self.init_buffer(rcv, cx);
     }
 
+    fn on_write_pending(&mut self) {
+        self.pingpong = true;
+    }
+
     fn on_data(&mut self, rcv: &mut ReceiveState, arrival: &Arrival, cx: &mut Context<'_>) {
         if !(cx.now < self.jiffy_until && cx.now >= self.jiffy_from) {
             self.update_jiffy(cx);

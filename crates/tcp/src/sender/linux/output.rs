@@ -561,7 +561,7 @@ impl LinuxSender {
             count += 1;
             self.core.packets_out += 1;
         }
-        if payload != mss && !payload.is_multiple_of(mss) {
+        if payload != mss && !payload.is_multiple_of(mss) && end > self.carried_end {
             self.small_end = end;
         }
         snd.max = end;
