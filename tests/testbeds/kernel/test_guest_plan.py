@@ -178,16 +178,19 @@ def test_rings_are_as_large_as_the_bottleneck_is_fast() -> None:
 def test_a_run_whose_rings_overflow_is_carried_out_again_with_larger_ones() -> None:
     def boot() -> dict[str, bytes]:
         tried.append(taps["places"])
-        return {"report.json": json.dumps({"unseen": max(0, needed - taps["places"])}).encode()}
+        told = {"unseen": max(0, needed - taps["places"]), "counters": {}}
+        return {"report.json": json.dumps(told).encode()}
 
     taps, tried, needed = {"places": plan.LEAST_PLACES}, list[int](), 9 * plan.LEAST_PLACES
     _, report = testbed._with_room(taps, boot)
-    assert report == {"unseen": 0}
+    assert report["unseen"] == 0
     assert tried == [plan.LEAST_PLACES * 8**time for time in range(3)]
     needed = plan.MOST_PLACES + 5
     with pytest.raises(RunError, match="5 packets passed unseen"):
         testbed._with_room(taps, boot)
     assert tried[-1] == plan.MOST_PLACES
+    with pytest.raises(RunError, match="the agent in the guest is of another version of cwndlab"):
+        testbed._with_room(taps, lambda: {"report.json": b'{"unseen": 0}'})
 
 
 @pytest.mark.parametrize(

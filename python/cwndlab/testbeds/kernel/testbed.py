@@ -136,6 +136,8 @@ def _with_room(taps: dict[str, Any], boot: Callable[[], dict[str, bytes]]) -> tu
     while True:
         left = boot()
         report = json.loads(left["report.json"])
+        if "counters" not in report:
+            raise RunError("the agent in the guest is of another version of cwndlab (make agent)")
         if not report["unseen"]:
             return left, report
         if taps["places"] == plan.MOST_PLACES:
