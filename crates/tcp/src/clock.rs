@@ -88,19 +88,25 @@ impl HostClock {
     }
 
     /// The first true time at which [`HostClock::ticks`] is at least `ticks`.
+    #[inline]
     pub fn time_of_tick(&self, ticks: u64) -> Nanos {
         self.time_of_local(ticks * self.tick)
     }
 
     /// The first true time at which [`HostClock::local`] is at least `local`.
+    #[inline]
     pub(crate) fn time_of_local(&self, local: Nanos) -> Nanos {
-        let mut now = local.saturating_sub(self.phase);
-        if self.skew_ppb != 0 {
-            let scaled = i128::from(now) * 1_000_000_000 / (1_000_000_000 + i128::from(self.skew_ppb));
-            now = (scaled - 2).max(0) as Nanos;
-            while self.local(now) < local {
-                now += 1;
-            }
+        let now = local.saturating_sub(self.phase);
+        if self.skew_ppb == 0 { now } else { self.time_by_skew(now, local) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn time_by_skew(&self, without: Nanos, local: Nanos) -> Nanos {
+        let scaled = i128::from(without) * 1_000_000_000 / (1_000_000_000 + i128::from(self.skew_ppb));
+        let mut now = (scaled - 2).max(0) as Nanos;
+        while self.local(now) < local {
+            now += 1;
         }
         now
     }
