@@ -2,6 +2,7 @@
 
 use super::v13;
 use super::{Era, FreeBsd, Values, common_names};
+use crate::accecn::Settings;
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::{RackTuning, SackFilterKind};
@@ -52,7 +53,7 @@ const RACK_NAMES: &[&str] = names!["net.inet.tcp.rack.features.hystartplusplus"]
 
 fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     FreeBsd {
-        spec: StackSpec { cc: super::CUBIC_FIRST, ..v13::spec(name, inferred) },
+        spec: StackSpec { cc: super::CUBIC_FIRST, accecn: Settings::FREEBSD, ..v13::spec(name, inferred) },
         era,
         values: Values { rfc6675_pipe: 1, lrd: 1, sack_tso: 1, ..v13::VALUES },
         names: NAMES,
