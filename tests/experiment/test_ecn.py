@@ -39,6 +39,16 @@ def test_a_system_without_it_is_told(tmp_path):
     assert str(told.value).endswith("linux-6.18 has no Accurate ECN")
 
 
+def test_freebsd_main_asks_for_it_or_accepts_it(tmp_path):
+    text = EXPERIMENT.format(stack="freebsd-15-current", asks="accurate", accepts="accept-accurate")
+    assert cwndlab.load(text).run(out=tmp_path / "out").summary["ce_marks"][0] > 0
+    text = EXPERIMENT.format(stack="freebsd-15-current", asks="on-accept-accurate", accepts="accept")
+    with pytest.raises(
+        CwndlabError, match=r"hosts\.a\.ecn: found 'on-accept-accurate'; expected accurate or"
+    ):
+        cwndlab.load(text).plan()
+
+
 @pytest.mark.parametrize(
     ("word", "number"), [("accurate", "3"), ("on-accept-accurate", "4"), ("accept-accurate", "5")]
 )

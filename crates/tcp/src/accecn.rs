@@ -1,5 +1,5 @@
 //! Accurate ECN (RFC 9768) of one connection as Linux has it: counters of both directions, the option that carries them, and what
-//! mangled feedback turns off.
+//! mangled feedback turns off; and the essential part of it, as FreeBSD has it (tcp_ecn.c).
 
 use wire::{AccEcnCounters, Ecn, Flags, SackBlocks};
 
@@ -31,11 +31,17 @@ pub struct Settings {
     pub beacon: u32,
     /// net.ipv4.tcp_ecn_fallback: ECN is given up where the path seems to mangle it.
     pub fallback: bool,
+    /// Only what RFC 9768 calls essential: no option, nothing is looked for that the path has mangled, and only new data can be marked
+    /// (FreeBSD).
+    pub essential: bool,
 }
 
 impl Settings {
     /// Those of a system without Accurate ECN.
-    pub const NONE: Settings = Settings { known: false, option: 0, beacon: 0, fallback: true };
+    pub const NONE: Settings =
+        Settings { known: false, option: 0, beacon: 0, fallback: true, essential: false };
+    /// Those of FreeBSD.
+    pub const FREEBSD: Settings = Settings { known: true, essential: true, ..Settings::NONE };
 }
 
 /// Newest state of the peer's option.
@@ -68,6 +74,8 @@ pub struct Failures {
 /// Feedback of a segment that is to be taken in.
 #[derive(Clone, Copy, Debug, Default)]
 struct Heard {
+    /// There is some.
+    told: bool,
     ace: u32,
     counters: Option<AccEcnCounters>,
     newer_timestamp: bool,
@@ -212,7 +220,7 @@ impl AccEcn {
             reflects_syn: false,
             failures: Failures::default(),
             seen: Seen::Nothing,
-            received_ce: 0,
+            received_ce: u32::from(settings.essential && field == Ecn::Ce),
             pending_ce: 0,
             received_bytes: [0; 3],
             previous: Ecn::NotEct,
@@ -243,7 +251,9 @@ impl AccEcn {
             self.demand = 2;
         }
         let unmangled = ace(flags) == 0b101 || self.syn_received != Ecn::Ce || self.believes(ace(flags));
-        if self.syn_received == Ecn::Ce && unmangled {
+        if self.settings.essential {
+            self.delivered_ce = u32::from(reflected(ace(flags)) == Ecn::Ce);
+        } else if self.syn_received == Ecn::Ce && unmangled {
             self.received_ce += 1;
             self.pending_ce += 1;
         }
@@ -259,7 +269,7 @@ impl AccEcn {
 
     /// The SYN-ACK has been repeated so often.
     pub fn note_syn_ack_repeats(&mut self, repeats: usize) {
-        self.failures.ace_sent |= repeats > 1;
+        self.failures.ace_sent |= repeats > 1 && !self.settings.essential;
     }
 
     /// A SYN-ACK or SYN has come to an open connection: the ACK that answers tells of it.
@@ -282,6 +292,7 @@ impl AccEcn {
         listened: bool,
     ) {
         match ace(flags) {
+            0 if self.settings.essential => {}
             0 if !sacks => {
                 self.failures.ace_received = true;
                 self.failures.option_received = true;
@@ -314,7 +325,8 @@ impl AccEcn {
 
     /// Whether the path can have made what the peer tells of our SYN of what we sent.
     fn believes(&mut self, told: u32) -> bool {
-        let believed = !self.settings.fallback || valid(self.syn_sent, reflected(told));
+        let believed =
+            !self.settings.fallback || self.settings.essential || valid(self.syn_sent, reflected(told));
         self.failures.ace_received |= !believed;
         believed
     }
@@ -371,7 +383,7 @@ impl AccEcn {
 
     /// Whether what came since the last call wants an ACK with the next data.
     pub fn take_hurry(&mut self) -> bool {
-        std::mem::take(&mut self.hurries)
+        std::mem::take(&mut self.hurries) && !self.settings.essential
     }
 
     /// Data that begins at `first` has come which was there: whether our options are lost where the peer sends again what a D-SACK
@@ -387,7 +399,7 @@ impl AccEcn {
 
     /// Flags of the ACK that leaves now, without data or not.
     pub fn flags_of_ack(&mut self, bare: bool) -> Flags {
-        if std::mem::take(&mut self.reflects_syn) && bare {
+        if std::mem::take(&mut self.reflects_syn) && (bare || self.settings.essential) {
             return reflection(self.syn_received);
         }
         self.pending_ce = 0;
@@ -452,7 +464,7 @@ impl AccEcn {
     ///
     /// `newer_timestamp`: its timestamp is newer than all before.
     pub fn hear(&mut self, flags: Flags, counters: Option<AccEcnCounters>, newer_timestamp: bool) {
-        self.heard = Heard { ace: ace(flags), counters, newer_timestamp };
+        self.heard = Heard { told: true, ace: ace(flags), counters, newer_timestamp };
     }
 
     /// Whether the feedback at hand is more than the same number in the flags.
@@ -491,6 +503,27 @@ impl AccEcn {
         };
         self.delivered_ce = self.delivered_ce.wrapping_add(marks);
         marks
+    }
+
+    /// Takes in the number in the flags of an ACK for so many packets: how many more of ours were marked. As many as the number can
+    /// stand for, where it could have wrapped (FreeBSD: tcp_ecn_input_segment).
+    pub fn deliver_by_flags(&mut self, packets: u32) -> u32 {
+        let heard = std::mem::take(&mut self.heard);
+        if !heard.told {
+            return 0;
+        }
+        let told = heard.ace.wrapping_sub(FIRST_ACE);
+        let mut marks = told.wrapping_sub(self.delivered_ce) & ACE_MASK;
+        if marks < packets {
+            marks = packets - ((packets - marks) & ACE_MASK);
+        }
+        self.delivered_ce = self.delivered_ce.wrapping_add(marks);
+        marks
+    }
+
+    /// Whether this is the essential part alone: see [`Settings::essential`].
+    pub fn is_essential(&self) -> bool {
+        self.settings.essential
     }
 
     /// Marks where an ACK delivers so many packets that the number in the flags could have wrapped (section 3.2.2.5.2): `least`, or as

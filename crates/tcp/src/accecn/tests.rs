@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SETTINGS: Settings = Settings { known: true, option: 2, beacon: 3, fallback: true };
+const SETTINGS: Settings = Settings { known: true, option: 2, beacon: 3, fallback: true, essential: false };
 
 fn fresh() -> AccEcn {
     AccEcn::new(SETTINGS, Ecn::NotEct, Ecn::NotEct)
@@ -90,4 +90,29 @@ fn bytes_are_told_of_every_4_mib() {
     assert!(!accecn.wants_option(1, 1));
     accecn.receive(Ecn::Ect0, 1, 1);
     assert!(accecn.wants_option(1, 1));
+}
+
+/// FreeBSD takes the number in the flags for as many marks as an ACK can tell of (tcp_ecn_input_segment): eight packets that were all
+/// marked look like eight without marks.
+#[test]
+fn the_essential_part_takes_a_wrapped_number_for_the_most_it_can_stand_for() {
+    let mut accecn = AccEcn::new(Settings::FREEBSD, Ecn::NotEct, Ecn::NotEct);
+    let mut tell = |number: u32, packets| {
+        accecn.hear(flags_of(number), None, false);
+        accecn.deliver_by_flags(packets)
+    };
+    assert_eq!(tell(5, 2), 0);
+    assert_eq!(tell(6, 2), 1);
+    assert_eq!(tell(6, 7), 0);
+    assert_eq!(tell(6, 8), 8);
+    assert_eq!(tell(0, 10), 10);
+    assert_eq!(tell(1, 0), 1);
+    assert_eq!(accecn.deliver_by_flags(9), 0, "nothing was told");
+}
+
+#[test]
+fn a_marked_syn_counts_for_the_essential_part_alone() {
+    for (settings, marks) in [(Settings::FREEBSD, 1), (SETTINGS, 0)] {
+        assert_eq!(AccEcn::new(settings, Ecn::Ce, Ecn::NotEct).received_ce(), marks);
+    }
 }

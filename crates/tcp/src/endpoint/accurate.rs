@@ -34,7 +34,10 @@ impl Endpoint {
     pub(super) fn syn_flags(&self, sent: usize) -> Flags {
         let accurate = self.asks_accurate() && self.handshake.accecn.known;
         let retries = match self.handshake.accecn.fallback {
-            true => usize::from(self.rules.ecn_syn_retries) + usize::from(accurate),
+            true => {
+                let more = accurate && !self.handshake.accecn.essential;
+                usize::from(self.rules.ecn_syn_retries) + usize::from(more)
+            }
             false => usize::MAX,
         };
         if !self.asks_for_ecn() || sent > retries {
@@ -66,11 +69,15 @@ impl Endpoint {
         let accurate = self.asks_accurate();
         self.snd.ecn = asked
             && match accecn::ace(answer.flags) {
-                _ if !h.accecn.known => answer.flags.has(Flags::ECE) && !answer.flags.has(Flags::CWR),
+                ace if h.accecn.essential && accurate => matches!(ace, 1 | 2 | 3 | 4 | 6),
+                _ if !h.accecn.known || h.accecn.essential => {
+                    answer.flags.has(Flags::ECE) && !answer.flags.has(Flags::CWR)
+                }
                 0 | 7 => false,
                 _ => true,
             };
-        let classic = |ace| ace == 1 || ace == 5 && !accurate;
+        let essential = h.accecn.essential;
+        let classic = |ace| ace == 1 || !accurate && (essential || ace == 5);
         // L4S does without the ECN of RFC 3168.
         self.snd.ecn &= !(self.sender.is_l4s() && classic(accecn::ace(answer.flags)));
         if self.snd.ecn && h.accecn.known && !classic(accecn::ace(answer.flags)) {
@@ -126,6 +133,7 @@ impl Endpoint {
     pub(super) fn establish_accurate(&mut self, now: Nanos) {
         if let Some(accecn) = &self.snd.accecn {
             self.base_ecn = match accecn.field() {
+                _ if accecn.is_essential() => Ecn::NotEct,
                 Ecn::Ect0 => self.capable_field(),
                 field => field,
             };
@@ -147,7 +155,19 @@ impl Endpoint {
             accecn.receive(segment.ecn, u32::from(segment.frames.max(1)), segment.len);
             self.rcv.feedback = accecn.flags();
         }
-        accecn.hear(segment.flags, counters(segment).copied(), newer);
+        // The number in the flags of the third ACK is no counter yet.
+        if !(opens && accecn.is_essential()) {
+            accecn.hear(segment.flags, counters(segment).copied(), newer);
+        }
+    }
+
+    /// The echo that an acknowledgement up to `ack` brings to a sender that knows no counters: it tells of marks.
+    #[cold]
+    pub(super) fn accurate_echo(&mut self, ack: u64) -> Flags {
+        let packets = ack.saturating_sub(self.snd.una).div_ceil(u64::from(self.snd.payload)) as u32;
+        let Some(accecn) = &mut self.snd.accecn else { return Flags::default() };
+        let marks = if accecn.is_essential() { accecn.deliver_by_flags(packets) } else { 0 };
+        if marks > 0 { Flags::ECE } else { Flags::default() }
     }
 
     /// Tells congestion control and the receiver of the ECN field of a segment.
@@ -198,7 +218,7 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     pub(super) fn size_segments(&mut self, now: Nanos) {
-        let Some(accecn) = &self.snd.accecn else { return };
+        let Some(accecn) = self.snd.accecn.as_ref().filter(|accecn| !accecn.is_essential()) else { return };
         let srtt = self.sender.srtt(&self.snd).unwrap_or(0);
         let option = if accecn.wants_option(now, srtt) { OPTION_BYTES } else { 0 };
         let payload = self.snd.mss - self.option_bytes() - option;

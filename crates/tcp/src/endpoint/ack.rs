@@ -65,6 +65,11 @@ impl Endpoint {
             None
         };
         let fin = segment.flags.has(Flags::FIN);
+        let feedback = match self.snd.accecn {
+            None if self.snd.ecn => segment.flags & Flags::FEEDBACK,
+            None => Flags::default(),
+            Some(_) => self.accurate_echo(ack),
+        };
         let ack = Ack {
             ack,
             sack,
@@ -74,11 +79,7 @@ impl Endpoint {
             tsecr,
             tsval: segment.tsval,
             data_segments_out: self.data_segments_out,
-            feedback: if self.snd.ecn && self.snd.accecn.is_none() {
-                segment.flags & Flags::FEEDBACK
-            } else {
-                Flags::default()
-            },
+            feedback,
             fin,
             frames: u32::from(segment.frames.max(1)),
         };

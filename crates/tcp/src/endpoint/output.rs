@@ -103,7 +103,10 @@ impl Endpoint {
             segment.flags |= Flags::FIN;
         }
         if self.snd.ecn {
-            if self.snd.accecn.is_some() {
+            if let Some(accecn) = &self.snd.accecn {
+                if accecn.is_essential() && t.len > 0 && !t.retransmission {
+                    segment.ecn = Ecn::Ect0;
+                }
                 self.write_accurate(now, segment, None);
             } else if t.len > 0 && !t.retransmission {
                 segment.ecn = Ecn::Ect0;

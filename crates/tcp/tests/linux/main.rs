@@ -3,6 +3,7 @@
 mod accecn;
 mod bbr;
 mod dctcp;
+mod freebsd_accecn;
 mod hooks;
 mod path;
 mod prague;

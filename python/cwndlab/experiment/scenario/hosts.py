@@ -260,6 +260,9 @@ def _check_ecn(host: Host, stack: Stack, path: Path) -> None:
     if host.ecn in ACCURATE and not (stack.accurate_ecn or stack.guest):
         expected = f"off, accept or on, as {stack.name} has no Accurate ECN"
         raise Misplaced(path, BadValue(shown(host.ecn), expected))
+    if host.ecn == "on-accept-accurate" and stack.family == "freebsd":
+        expected = f"accurate or accept-accurate, as {stack.name} has no sysctl for that"
+        raise Misplaced(path, BadValue(shown(host.ecn), expected))
 
 
 def _check_tso(nic: Nic, mss: int, path: Path) -> None:

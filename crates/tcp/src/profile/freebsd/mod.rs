@@ -328,6 +328,14 @@ const SEND_SYSCTLS: [&str; 2] = ["net.inet.tcp.sendbuf_auto", "net.inet.tcp.send
 const RECEIVE_SYSCTLS: [&str; 2] = ["net.inet.tcp.recvbuf_auto", "net.inet.tcp.recvbuf_max"];
 const MAXSOCKBUF: &str = "kern.ipc.maxsockbuf";
 
+impl FreeBsd {
+    /// Largest value that a sysctl takes: those for Accurate ECN are main's.
+    fn largest(&self, knob: &Knob) -> i64 {
+        let accurate = knob.name == "net.inet.tcp.ecn.enable" && !self.spec.accecn.known;
+        if accurate { 2 } else { knob.max }
+    }
+}
+
 impl Profile for FreeBsd {
     fn spec(&self) -> &StackSpec {
         &self.spec
@@ -339,7 +347,7 @@ impl Profile for FreeBsd {
                 name: knob.name,
                 default: (knob.get)(self),
                 min: knob.min,
-                max: knob.max,
+                max: self.largest(knob),
                 about: knob.about,
             })
             .collect()

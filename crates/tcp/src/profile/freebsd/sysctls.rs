@@ -224,17 +224,21 @@ pub(super) const KNOBS: &[Knob] = &[
     Knob {
         name: "net.inet.tcp.ecn.enable",
         min: 0,
-        max: 2,
-        about: "0 off, 1 asked for and accepted, 2 accepted only",
+        max: 4,
+        about: "0 off, 1 asked for and accepted, 2 accepted only; main: 3 Accurate ECN asked for and accepted, 4 accepted",
         get: |p| match p.spec.ecn {
             EcnMode::Off => 0,
             EcnMode::On => 1,
-            _ => 2,
+            EcnMode::Accurate => 3,
+            EcnMode::AcceptAccurate => 4,
+            EcnMode::Accept | EcnMode::OnAcceptAccurate => 2,
         },
         set: |p, value| {
             p.spec.ecn = match value {
                 0 => EcnMode::Off,
                 1 => EcnMode::On,
+                3 => EcnMode::Accurate,
+                4 => EcnMode::AcceptAccurate,
                 _ => EcnMode::Accept,
             };
         },

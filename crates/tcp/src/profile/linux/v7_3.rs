@@ -168,7 +168,7 @@ pub(super) fn l4s() -> [LinuxProfile; 2] {
 fn accurate(name: &'static str, config: Config) -> LinuxProfile {
     let cc = &["cubic", "reno", "bbr", "cdg", "dctcp", "bbr2", "bbr3", "prague"];
     let mut profile = v6_8::with_controls(name, config, cc, v6_8::OWN);
-    profile.spec.accecn = Settings { known: true, option: 2, beacon: 3, fallback: true };
+    profile.spec.accecn = Settings { known: true, option: 2, beacon: 3, fallback: true, essential: false };
     profile.spec.rules.ecn_syn_ack_timeouts = 1;
     profile.knobs.retain(|knob| knob.name != OWN[0].name);
     profile.knobs.extend(v6_12::OWN.iter().chain(&v6_18::OWN).chain(&OWN));
