@@ -28,7 +28,7 @@ TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:ipr
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-draws soak-fuzz soak-damage soak-load soak-kernel soak-freebsd soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
+.PHONY: help setup demo agent kernel quick soak soak-scenarios soak-draws soak-fuzz soak-damage soak-load soak-kernel soak-explain soak-freebsd soak-mutants test test-portable test-rust test-wasm test-aarch64 test-python test-live page web golden contract lint rustfmt clippy ruff imports mypy portable docs publish-docs docs-check examples pictures wheels fidelity \
 	bench instructions lock lock-docs lock-wheels lock-neighbours lock-notebooks neighbours notebooks clean engine toolchain test-tools
 
 help: ## this list
@@ -125,6 +125,9 @@ SOAK_KERNEL :=
 
 soak-kernel: agent $(STAMPS)/native-$(PROFILE) ## two hundred runs on SOAK_KERNEL, with loss and jitter, made twice: equal to the byte
 	$(BIN)/python tests/testbeds/kernel/soak.py --kernel $(SOAK_KERNEL) --runs 200
+
+soak-explain: agent $(STAMPS)/native-$(PROFILE) ## sixty captures of SOAK_KERNEL explained, of drawn paths and limits: docs/explain.md keeps how often that is right
+	$(BIN)/python tests/testbeds/kernel/explain_trial.py --kernel $(SOAK_KERNEL) --cases 60
 
 # A tree of F-Stack (https://github.com/F-Stack/f-stack).
 F_STACK :=
