@@ -59,7 +59,16 @@ def test_a_fault_is_named(tmp_path: Path, fault: str, compared: str, named: str)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cc", "against"),
-    [("cubic", CUBIC), ("mine", CUBIC), ("reno", "reno@linux-6.18"), ("cubic", "cubic@linux-6.8")],
+    [
+        ("cubic", CUBIC),
+        ("mine", CUBIC),
+        ("reno", "reno@linux-6.18"),
+        ("cubic", "cubic@linux-6.8"),
+        ("cubic", "cubic@freebsd-13"),
+        ("newreno", "newreno@freebsd-13"),
+        ("cubic", "cubic@freebsd-15-current"),
+        ("newreno", "newreno@freebsd-15-current"),
+    ],
 )
 def test_a_sender_without_a_fault_is_as_the_reference(tmp_path: Path, cc: str, against: str) -> None:
     modules = [f"mine={FAULTY}:Cubic"] if cc == "mine" else []

@@ -1,7 +1,7 @@
 //! `cwndlab._native.Reference`: a congestion control fed with what another sender saw.
 
 use pyo3::prelude::*;
-use tcp::cc::linux::replay::{Compared, Notice, Replay, Seen};
+use tcp::cc::replay::{Compared, Notice, Replay, Seen};
 use tcp::profile;
 
 use crate::Result;

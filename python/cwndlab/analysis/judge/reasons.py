@@ -40,6 +40,14 @@ RULES = {
 }
 """Rules of congestion controls, by what is compared."""
 
+FREEBSD = {
+    "slow-start": "FreeBSD adds two packets for an ACK at most (sysctl abc_l_var; RFC 3465 section 2.3)",
+}
+"""Rules of congestion controls of FreeBSD that differ, by what is compared."""
+
+OTHER_NAMES = {"newreno": "reno"}
+"""Names of congestion controls on FreeBSD, with those of Linux."""
+
 COMMON = {
     "slow-start": "RFC 5681 section 3.1: slow start adds what is acknowledged, twice the window in a round",
     "timeout": "RFC 5681 section 3.1: after a timeout the window is one packet (RFC 9002 section 7.6.2: two)",
@@ -47,13 +55,17 @@ COMMON = {
 """Rules of all."""
 
 
-def of(cc: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float) -> str:
-    """Say in two sentences what a difference points to, and the rule of the reference.
+def of(against: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float) -> str:
+    """Say in two sentences what a difference from CC@STACK points to, and the rule of the reference.
 
     `reduced`: a reduction was compared before; `per_ack`: packets that an ACK covers, on average.
     """
-    rule = RULES.get(cc, {}).get(first.compared) or COMMON[first.compared]
-    if cc == "cubic" and first.compared == "avoidance" and not reduced and first.ratio < 1:
+    name, _, stack = against.partition("@")
+    cc, linux = OTHER_NAMES.get(name, name), stack.startswith("linux")
+    rule = RULES[cc].get(first.compared) or COMMON[first.compared]
+    if not linux:
+        rule = FREEBSD.get(first.compared, rule)
+    if linux and cc == "cubic" and first.compared == "avoidance" and not reduced and first.ratio < 1:
         rule = FIRST_EPOCH
     packets = first.found / mss
     if packets <= SMALLEST_PACKETS and first.found < first.expected:

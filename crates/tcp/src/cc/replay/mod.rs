@@ -4,15 +4,20 @@
 //! and not again in all that follows: in slow start after each round trip, too, in congestion avoidance not, as what
 //! CUBIC does there hangs on the time since the reduction.
 
-use super::{AckSample, CaState, Cause, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH};
-use crate::clock::{HostClock, Nanos};
+mod freebsd;
+mod linux;
+
+pub(crate) use freebsd::FreeBsd;
+pub(crate) use linux::Linux;
+
+use crate::clock::Nanos;
 
 /// Packets by which what is in flight may be below the window that limits it: a burst that is held back.
-const SLACK_PACKETS: u32 = 3;
+const SLACK_PACKETS: u64 = 3;
 
 /// Packets acknowledged since a recovery whose end was counted, up to which a loss may still belong to it: three that make a gap a
 /// loss (RFC 9002 section 6.1.1), and the two of an ACK. Those three were counted in place of the packets that were lost.
-const BELATED_PACKETS: u32 = 5;
+const BELATED_PACKETS: u64 = 5;
 
 /// Part of a window by which it falls at least when it is reduced: a twentieth.
 const REDUCED: u64 = 19;
@@ -21,7 +26,7 @@ const REDUCED: u64 = 19;
 const QUIET_ROUNDS: u32 = 3;
 
 /// Packets of a slow start without growth to speak of that are its end.
-const STALLED_PACKETS: u32 = 4;
+const STALLED_PACKETS: u64 = 4;
 
 /// Notice of the other sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,17 +135,69 @@ struct Fast {
     since: u64,
 }
 
+/// ACK, and what follows from it whoever the reference is. Amounts are bytes.
+pub(crate) struct Arrival {
+    /// Amount newly acknowledged.
+    bytes: u64,
+    /// Amount in flight before it.
+    flight: u64,
+    /// Oldest unacknowledged, and next to send, after it.
+    una: u64,
+    nxt: u64,
+    /// Whether the window is what limits: for a round trip after it was used up.
+    limited: bool,
+    /// Whether it was used up just now.
+    filled: bool,
+}
+
+/// The congestion control of a system, driven by the hooks of that system. Windows are bytes.
+pub(crate) trait Driven: Send {
+    /// Begins the connection.
+    fn init(&mut self);
+
+    fn set_time(&mut self, now: Nanos);
+
+    /// Takes over a window and a threshold; None: none is known.
+    fn follow(&mut self, cwnd: u64, ssthresh: Option<u64>);
+
+    fn window(&self) -> u64;
+
+    /// Slow-start threshold. None: not set yet.
+    fn threshold(&self) -> Option<u64>;
+
+    /// Whether a window is one of slow start.
+    fn is_slow_start(&self, cwnd: u64) -> bool;
+
+    /// Notes an ACK.
+    fn arrived(&mut self, ack: &Arrival);
+
+    /// Grows the window by the ACK just noted. The threshold stays: when slow start ends by delay is each sender's own choice.
+    fn grow(&mut self, rtt: Option<Nanos>);
+
+    /// Begins the reaction of a window, with so much in flight, to an ECN echo or else to a loss.
+    fn react(&mut self, cwnd: u64, flight: u64, ecn: bool);
+
+    /// Ends that reaction; returns the window that it leaves.
+    fn recovered(&mut self) -> u64;
+
+    /// Reacts to a timeout, the `first` in a row or not, of a window that was `reduced` already or not.
+    fn timeout(&mut self, cwnd: u64, first: bool, reduced: bool);
+
+    /// Takes a reaction back; the window follows.
+    fn undo(&mut self);
+}
+
 /// The reference.
 pub struct Replay {
-    core: Core,
-    cc: Box<dyn CongestionControl>,
-    clock: HostClock,
+    driven: Box<dyn Driven>,
+    mss: u64,
+    /// Bytes acknowledged, and sent, so far.
+    una: u64,
+    nxt: u64,
     /// Whether the other sender says when a recovery is over.
     told: bool,
     /// The other sender's window.
     window: u64,
-    /// Bytes acknowledged that make no whole packet.
-    rest: u64,
     episode: Option<Episode>,
     /// Whether the last recovery was over by counting, and nothing was compared since.
     counted: bool,
@@ -161,21 +218,15 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A reference with packets of `mss` bytes. `told`: the other sender says when a recovery is over.
-    ///
-    /// # Panics
-    /// If `mss` is 0.
-    pub fn new(cc: Box<dyn CongestionControl>, mss: u32, hz: u32, told: bool) -> Replay {
-        assert!(mss > 0, "packets have a size");
-        let mut core = Core::new(1);
-        core.mss = mss;
+    /// Puts a congestion control with packets of `mss` bytes beside another sender. `told`: that one says when a recovery is over.
+    pub(crate) fn new(driven: Box<dyn Driven>, mss: u32, told: bool) -> Replay {
         Replay {
-            core,
-            cc,
-            clock: HostClock::new(hz, 0, 0),
+            driven,
+            mss: u64::from(mss),
+            una: 0,
+            nxt: 0,
             told,
             window: 0,
-            rest: 0,
             episode: None,
             counted: false,
             belated: None,
@@ -194,26 +245,28 @@ impl Replay {
 
     /// Takes in a notice; says what has come to an end, if something has.
     pub fn step(&mut self, seen: &Seen) -> Option<Verdict> {
-        self.core.set_time(&self.clock, seen.now);
+        self.driven.set_time(seen.now);
         if !self.begun {
             self.begin(seen);
             return None;
         }
         let verdict = match seen.notice {
             Notice::Ack => self.ack(seen),
-            Notice::Loss => self.congestion(seen, Compared::Loss, Cause::Loss),
-            Notice::Ecn => self.congestion(seen, Compared::Ecn, Cause::Ecn),
+            Notice::Loss => self.congestion(seen, Compared::Loss),
+            Notice::Ecn => self.congestion(seen, Compared::Ecn),
             Notice::Timeout => Some(self.timeout(seen)),
             Notice::Recovered => self.recovered(seen),
             Notice::Undo => {
                 self.episode = None;
                 self.fallen = None;
-                self.core.state = CaState::Open;
-                let threshold = seen.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| self.packets(bytes));
-                self.follow(seen, threshold);
+                self.driven.undo();
+                self.follow(seen, seen.ssthresh);
                 None
             }
-            Notice::Exit => (self.episode.is_none() && self.core.in_slow_start()).then(|| self.exit(seen)),
+            Notice::Exit => {
+                let slow = self.driven.is_slow_start(self.driven.window());
+                (self.episode.is_none() && slow).then(|| self.exit(seen))
+            }
             Notice::AppLimited => {
                 self.app_limited = true;
                 None
@@ -225,33 +278,25 @@ impl Replay {
 
     fn begin(&mut self, seen: &Seen) {
         self.begun = true;
-        self.cc.init(&mut self.core);
-        let threshold = seen.ssthresh.map_or(INFINITE_SSTHRESH, |bytes| self.packets(bytes));
+        self.driven.init();
         self.window = seen.cwnd;
-        self.follow(seen, threshold);
+        self.follow(seen, seen.ssthresh);
     }
 
-    fn packets(&self, bytes: u64) -> u32 {
-        ((bytes + u64::from(self.core.mss) / 2) / u64::from(self.core.mss))
-            .clamp(1, u64::from(INFINITE_SSTHRESH)) as u32
-    }
-
-    fn bytes(&self, packets: u32) -> u64 {
-        u64::from(packets) * u64::from(self.core.mss)
+    fn bytes(&self, packets: u64) -> u64 {
+        packets * self.mss
     }
 
     /// Takes over the other sender's window; what is compared next begins here.
-    fn follow(&mut self, seen: &Seen, ssthresh: u32) {
-        self.core.cwnd = self.packets(seen.cwnd);
-        self.core.cwnd_cnt = 0;
-        self.core.ssthresh = ssthresh;
+    fn follow(&mut self, seen: &Seen, ssthresh: Option<u64>) {
+        self.driven.follow(seen.cwnd, ssthresh);
         self.since = seen.now;
         self.before = seen.cwnd;
         self.acked = 0;
         self.counted = false;
         self.belated = None;
         self.fast = Fast { cwnd: seen.cwnd, since: 0 };
-        self.round_end = self.core.una + seen.cwnd;
+        self.round_end = self.una + seen.cwnd;
     }
 
     fn ack(&mut self, seen: &Seen) -> Option<Verdict> {
@@ -260,17 +305,11 @@ impl Replay {
             && self.acked <= self.bytes(BELATED_PACKETS)
             && seen.cwnd + seen.cwnd / REDUCED < self.window
         {
-            self.react(since, seen, Compared::Loss, Cause::Loss);
+            self.react(since, seen, Compared::Loss);
         }
-        let counted = self.rest + seen.bytes;
-        let acked = (counted / u64::from(self.core.mss)) as u32;
-        self.rest = counted % u64::from(self.core.mss);
-        self.core.una += seen.bytes;
-        self.core.nxt = self.core.una + flight.saturating_sub(seen.bytes);
-        self.core.prior_in_flight = self.packets(flight);
-        self.core.packets_out = self.packets(flight.saturating_sub(seen.bytes));
-        self.core.delivered += u64::from(acked);
-        self.usage(flight);
+        self.una += seen.bytes;
+        self.nxt = self.una + flight.saturating_sub(seen.bytes);
+        self.arrive(seen.bytes, flight);
         self.backing_off &= seen.bytes == 0;
         if let Some(episode) = &mut self.episode {
             episode.acked += seen.bytes;
@@ -288,9 +327,7 @@ impl Replay {
         if 2 * seen.cwnd.saturating_sub(self.window) >= seen.bytes.max(1) {
             self.fast = Fast { cwnd: seen.cwnd, since: 0 };
         }
-        if acked > 0 {
-            self.grow(acked, seen.rtt);
-        }
+        self.driven.grow(seen.rtt);
         if self.fallen.is_some()
             && seen.bytes > 0
             && let Some(threshold) = seen.ssthresh
@@ -304,7 +341,7 @@ impl Replay {
     fn threshold(&mut self, seen: &Seen, found: u64) -> Option<Verdict> {
         let fallen = self.fallen.take()?;
         let acked = self.acked;
-        self.follow(seen, self.packets(found));
+        self.follow(seen, Some(found));
         Some(Verdict {
             now: seen.now,
             since: fallen.since,
@@ -316,44 +353,24 @@ impl Replay {
         })
     }
 
-    /// Notes whether the window is what limits: for a round trip after it was used up.
-    fn usage(&mut self, flight: u64) {
-        let slack = self.bytes(SLACK_PACKETS);
-        if flight + slack >= self.window {
-            self.limited_until = self.core.nxt;
+    /// Notes an ACK, and whether the window is what limits.
+    fn arrive(&mut self, bytes: u64, flight: u64) {
+        let filled = flight + self.bytes(SLACK_PACKETS) >= self.window;
+        if filled {
+            self.limited_until = self.nxt;
             self.app_limited = false;
-            self.core.max_packets_out = self.packets(flight);
         }
-        self.core.cwnd_limited = !self.app_limited && self.core.una <= self.limited_until;
-        if !self.core.cwnd_limited {
-            self.core.max_packets_out = self.packets(flight);
-        }
-    }
-
-    fn grow(&mut self, acked: u32, rtt: Option<Nanos>) {
-        let rtt_us = rtt.map(|rtt| (rtt / 1000).clamp(1, u64::from(u32::MAX)) as u32);
-        if let Some(rtt_us) = rtt_us {
-            self.core.srtt_us = u64::from(rtt_us);
-            self.core.min_rtt_us = self.core.min_rtt_us.min(rtt_us);
-        }
-        let in_flight = (self.core.nxt - self.core.una) as u32;
-        let threshold = self.core.ssthresh;
-        let sample = AckSample { packets: acked, rtt_us, stamped_rtt_us: None, in_flight };
-        self.cc.pkts_acked(&mut self.core, &sample);
-        // When slow start ends by delay is each sender's own choice: the reference follows the other one's.
-        self.core.ssthresh = threshold;
-        let una = self.core.una;
-        self.cc.cong_avoid(&mut self.core, una, acked);
-        self.core.cwr_requested = false;
+        let limited = !self.app_limited && self.una <= self.limited_until;
+        self.driven.arrived(&Arrival { bytes, flight, una: self.una, nxt: self.nxt, limited, filled });
     }
 
     /// Compares the windows once a window's worth was acknowledged.
     fn round(&mut self, seen: &Seen) -> Option<Verdict> {
-        if self.core.una < self.round_end {
+        if self.una < self.round_end {
             return None;
         }
-        self.round_end = self.core.una + seen.cwnd;
-        let began_below = self.packets(self.before) < self.core.ssthresh;
+        self.round_end = self.una + seen.cwnd;
+        let began_below = self.driven.is_slow_start(self.before);
         let compared = if began_below { Compared::SlowStart } else { Compared::Avoidance };
         let verdict = self.verdict(seen, compared);
         if !began_below {
@@ -366,25 +383,24 @@ impl Replay {
             && fallen.quiet < QUIET_ROUNDS
         {
             fallen.quiet += 1;
-            self.follow(seen, INFINITE_SSTHRESH);
+            self.follow(seen, None);
             return None;
         }
         let stalled = grown < wanted && self.fast.since >= self.bytes(STALLED_PACKETS);
-        if self.core.ssthresh == INFINITE_SSTHRESH && (stalled || 2 * grown < wanted) {
+        if self.driven.threshold().is_none() && (stalled || 2 * grown < wanted) {
             return if self.fallen.is_some() {
                 self.threshold(seen, self.fast.cwnd)
             } else {
                 Some(self.exit(seen))
             };
         }
-        self.follow(seen, self.core.ssthresh);
+        self.follow(seen, self.driven.threshold());
         Some(verdict)
     }
 
     fn exit(&mut self, seen: &Seen) -> Verdict {
         let verdict = self.verdict(seen, Compared::Exit);
-        let threshold = self.packets(seen.cwnd);
-        self.follow(seen, threshold);
+        self.follow(seen, Some(seen.cwnd));
         verdict
     }
 
@@ -395,12 +411,12 @@ impl Replay {
             compared,
             before: self.before,
             found: seen.cwnd,
-            expected: self.bytes(self.core.cwnd),
+            expected: self.driven.window(),
             acked: self.acked,
         }
     }
 
-    fn congestion(&mut self, seen: &Seen, compared: Compared, cause: Cause) -> Option<Verdict> {
+    fn congestion(&mut self, seen: &Seen, compared: Compared) -> Option<Verdict> {
         if let Some(episode) = &mut self.episode {
             if let Some(left) = &mut episode.left {
                 *left = left.saturating_sub(seen.bytes);
@@ -412,43 +428,25 @@ impl Replay {
             self.belated = self.belated.or(Some(seen.now));
             return None;
         }
-        self.react(seen.now, seen, compared, cause);
+        self.react(seen.now, seen, compared);
         None
     }
 
     /// Begins the reaction to congestion that was found at `since`.
-    fn react(&mut self, since: Nanos, seen: &Seen, compared: Compared, cause: Cause) {
+    fn react(&mut self, since: Nanos, seen: &Seen, compared: Compared) {
         self.fallen = None;
         self.belated = None;
-        let left = (!self.told).then(|| seen.flight.unwrap_or(self.window).max(1));
+        let flight = seen.flight.unwrap_or(self.window);
+        let left = (!self.told).then(|| flight.max(1));
         self.episode = Some(Episode { compared, since, before: self.window, acked: 0, left });
-        self.reduce(cause);
-        let state = if compared == Compared::Ecn { CaState::Cwr } else { CaState::Recovery };
-        self.cc.set_state(&mut self.core, state);
-        self.core.state = state;
-    }
-
-    /// Has the reference react to the other sender's window.
-    fn reduce(&mut self, cause: Cause) {
-        self.core.cwnd = self.packets(self.window);
-        self.core.prior_cwnd = self.core.cwnd;
-        self.core.cwnd_cnt = 0;
-        self.core.cause = cause;
-        self.core.ssthresh = self.cc.ssthresh(&mut self.core);
-        self.core.cause = Cause::Loss;
+        self.driven.react(self.window, flight, compared == Compared::Ecn);
     }
 
     fn recovered(&mut self, seen: &Seen) -> Option<Verdict> {
         let episode = self.episode.take()?;
-        self.core.cwnd = self.core.ssthresh;
-        self.cc.cwnd_event(&mut self.core, CwndEvent::CompleteCwr);
-        self.cc.set_state(&mut self.core, CaState::Open);
-        self.core.state = CaState::Open;
-        let expected = self.bytes(self.core.ssthresh);
+        let expected = self.driven.recovered();
         // Slow start goes on only where the other sender says so.
-        let window = self.packets(seen.cwnd);
-        let threshold = seen.ssthresh.map_or(window, |bytes| self.packets(bytes));
-        self.follow(seen, threshold);
+        self.follow(seen, Some(seen.ssthresh.unwrap_or(seen.cwnd)));
         Some(Verdict {
             now: seen.now,
             since: episode.since,
@@ -464,11 +462,10 @@ impl Replay {
         let (since, before) = (seen.now, self.window);
         // What was reduced for a loss of the same window, or for a timeout after which nothing arrived, is not reduced again.
         let began = self.episode.take().map(|episode| episode.before);
-        if began.is_none() && !self.backing_off {
-            self.reduce(Cause::Timeout);
-        }
-        if !self.backing_off {
-            let expected = self.bytes(self.core.ssthresh);
+        let first = !self.backing_off;
+        self.driven.timeout(before, first, began.is_some());
+        if first {
+            let expected = self.driven.threshold().unwrap_or(before);
             self.fallen = Some(Fallen {
                 since,
                 before: began.unwrap_or(before),
@@ -478,12 +475,9 @@ impl Replay {
             });
         }
         self.backing_off = true;
-        self.core.cwnd = 1;
-        self.cc.set_state(&mut self.core, CaState::Loss);
-        self.core.state = CaState::Open;
-        let expected = self.bytes(1);
+        let expected = self.driven.window();
         // The slow start that follows shows the other sender's threshold, where nothing tells it.
-        self.follow(seen, INFINITE_SSTHRESH);
+        self.follow(seen, None);
         Verdict {
             now: seen.now,
             since,
@@ -499,14 +493,16 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::linux::cubic::Cubic;
+    use crate::cc::linux::built_in;
     use crate::linux_config::Config;
 
     const MSS: u64 = 1000;
     const RTT: Nanos = 50_000_000;
 
     fn reference() -> Replay {
-        Replay::new(Box::new(Cubic::new(&Config::linux_6_18().into())), MSS as u32, 1000, false)
+        let cubic =
+            built_in(&["cubic"]).get("cubic").expect("built in").connect(&Config::linux_6_18().into());
+        Replay::new(Box::new(Linux::new(cubic, MSS as u32, 1000)), MSS as u32, false)
     }
 
     /// A sender whose window follows `grows` per packet acknowledged; a round trip of ACKs after the other.
