@@ -15,6 +15,9 @@ SEVERAL = 3.0
 NEAR = 0.015
 """Distance of two factors that are taken for the same: a packet of a window of some 70."""
 
+FIRST_OF_FREEBSD = 0.03
+"""Distance from a half of what CUBIC's first reduction leaves on FreeBSD: half, or 0.7 x 0.7."""
+
 FACTORS = {"cubic": 0.7, "reno": 0.5}
 """Share of a window that a reduction leaves, by congestion control; the reference's is of whole packets."""
 
@@ -84,6 +87,7 @@ def of(against: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float)
 def _reduction(cc: str, first: Verdict, mss: int) -> str:
     found, expected = first.found / max(first.before, 1), first.expected / max(first.before, 1)
     beta = FACTORS[cc]
+    halved = cc == "cubic" and abs(expected - 0.5) <= FIRST_OF_FREEBSD
     known = {
         beta * beta: f"{beta:.2f} x {beta:.2f}: the window is reduced twice for one loss",
         1.0: "the window is not reduced",
@@ -98,6 +102,10 @@ def _reduction(cc: str, first: Verdict, mss: int) -> str:
             " applied to the window and not only to W_max"
         )
         known[0.5] = "the factor of Reno (RFC 5681), not CUBIC's"
+        if halved:
+            known[beta] = (
+                "beta_cubic, which FreeBSD's CUBIC keeps from the second reduction on: the first halves"
+            )
     else:
         known[0.7] = "the factor of CUBIC (RFC 9438), not Reno's"
     near = min(known, key=lambda factor: abs(factor - found))

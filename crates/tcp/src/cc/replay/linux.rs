@@ -90,7 +90,7 @@ impl Driven for Linux {
         }
     }
 
-    fn grow(&mut self, rtt: Option<Nanos>) {
+    fn grow(&mut self, rtt: Option<Nanos>, _srtt: Option<Nanos>) {
         if self.acked == 0 {
             return;
         }
@@ -121,7 +121,7 @@ impl Driven for Linux {
         self.bytes(self.core.ssthresh)
     }
 
-    fn timeout(&mut self, cwnd: u64, first: bool, reduced: bool) {
+    fn timeout(&mut self, cwnd: u64, _flight: u64, first: bool, reduced: bool) {
         // What was reduced for a loss of the same window, or for a timeout after which nothing arrived, is not reduced again.
         if first && !reduced {
             self.reduce(cwnd, Cause::Timeout);
@@ -129,6 +129,10 @@ impl Driven for Linux {
         self.core.cwnd = 1;
         self.cc.set_state(&mut self.core, CaState::Loss);
         self.core.state = CaState::Open;
+    }
+
+    fn restart(&mut self) {
+        self.cc.cwnd_event(&mut self.core, CwndEvent::TxStart);
     }
 
     fn undo(&mut self) {

@@ -33,6 +33,8 @@ const STALLED_PACKETS: u64 = 4;
 pub enum Notice {
     /// Data were acknowledged.
     Ack,
+    /// Data were acknowledged, and how much is not known well: the window is followed, and not judged.
+    Followed,
     /// Loss, found by ACKs.
     Loss,
     /// A retransmission timeout.
@@ -60,8 +62,12 @@ pub struct Seen {
     pub bytes: u64,
     /// Round trip of the newest data acknowledged. None: not known.
     pub rtt: Option<Nanos>,
+    /// Smoothed round trip of the sender afterwards. None: not known.
+    pub srtt: Option<Nanos>,
     /// Amount in flight before this. None: not known.
     pub flight: Option<u64>,
+    /// Amount in flight afterwards. None: not known.
+    pub left: Option<u64>,
     /// Window afterwards.
     pub cwnd: u64,
     /// Slow-start threshold afterwards. None: not known.
@@ -172,7 +178,10 @@ pub(crate) trait Driven: Send {
     fn arrived(&mut self, ack: &Arrival);
 
     /// Grows the window by the ACK just noted. The threshold stays: when slow start ends by delay is each sender's own choice.
-    fn grow(&mut self, rtt: Option<Nanos>);
+    fn grow(&mut self, rtt: Option<Nanos>, srtt: Option<Nanos>);
+
+    /// Takes the round trips of the ACK just noted in, during a reaction to congestion.
+    fn measure(&mut self, _rtt: Option<Nanos>, _srtt: Option<Nanos>) {}
 
     /// Begins the reaction of a window, with so much in flight, to an ECN echo or else to a loss.
     fn react(&mut self, cwnd: u64, flight: u64, ecn: bool);
@@ -180,8 +189,16 @@ pub(crate) trait Driven: Send {
     /// Ends that reaction; returns the window that it leaves.
     fn recovered(&mut self) -> u64;
 
-    /// Reacts to a timeout, the `first` in a row or not, of a window that was `reduced` already or not.
-    fn timeout(&mut self, cwnd: u64, first: bool, reduced: bool);
+    /// Whether a reaction with such a threshold, and so much in flight at its end, leaves such another window than the threshold.
+    fn leads_to(&self, _ssthresh: u64, _cwnd: u64, _flight: u64) -> bool {
+        false
+    }
+
+    /// Reacts to a timeout, the `first` in a row or not, of a window with so much in flight that was `reduced` already or not.
+    fn timeout(&mut self, cwnd: u64, flight: u64, first: bool, reduced: bool);
+
+    /// Begins to send again after nothing was in flight; the window follows.
+    fn restart(&mut self);
 
     /// Takes a reaction back; the window follows.
     fn undo(&mut self);
@@ -251,7 +268,7 @@ impl Replay {
             return None;
         }
         let verdict = match seen.notice {
-            Notice::Ack => self.ack(seen),
+            Notice::Ack | Notice::Followed => self.ack(seen),
             Notice::Loss => self.congestion(seen, Compared::Loss),
             Notice::Ecn => self.congestion(seen, Compared::Ecn),
             Notice::Timeout => Some(self.timeout(seen)),
@@ -278,6 +295,7 @@ impl Replay {
 
     fn begin(&mut self, seen: &Seen) {
         self.begun = true;
+        self.driven.follow(seen.cwnd, seen.ssthresh);
         self.driven.init();
         self.window = seen.cwnd;
         self.follow(seen, seen.ssthresh);
@@ -300,18 +318,16 @@ impl Replay {
     }
 
     fn ack(&mut self, seen: &Seen) -> Option<Verdict> {
-        let flight = seen.flight.unwrap_or(self.window);
         if let Some(since) = self.belated
             && self.acked <= self.bytes(BELATED_PACKETS)
             && seen.cwnd + seen.cwnd / REDUCED < self.window
         {
             self.react(since, seen, Compared::Loss);
         }
-        self.una += seen.bytes;
-        self.nxt = self.una + flight.saturating_sub(seen.bytes);
-        self.arrive(seen.bytes, flight);
+        self.noted(seen);
         self.backing_off &= seen.bytes == 0;
         if let Some(episode) = &mut self.episode {
+            self.driven.measure(seen.rtt, seen.srtt);
             episode.acked += seen.bytes;
             let left = episode.left.as_mut()?;
             *left = left.saturating_sub(seen.bytes);
@@ -322,17 +338,27 @@ impl Replay {
             self.counted = true;
             return verdict;
         }
+        if seen.flight == Some(0) && seen.cwnd < self.window && self.fallen.is_none() {
+            // Nothing was in flight, so nothing was lost: RFC 5681 section 4.1 restarts.
+            self.driven.restart();
+            self.follow(seen, seen.ssthresh.or(self.driven.threshold()));
+            return None;
+        }
         self.acked += seen.bytes;
         self.fast.since += seen.bytes;
         if 2 * seen.cwnd.saturating_sub(self.window) >= seen.bytes.max(1) {
             self.fast = Fast { cwnd: seen.cwnd, since: 0 };
         }
-        self.driven.grow(seen.rtt);
+        self.driven.grow(seen.rtt, seen.srtt);
         if self.fallen.is_some()
             && seen.bytes > 0
             && let Some(threshold) = seen.ssthresh
         {
             return self.threshold(seen, threshold);
+        }
+        if seen.notice == Notice::Followed {
+            self.follow(seen, seen.ssthresh.or(self.driven.threshold()));
+            return None;
         }
         self.round(seen)
     }
@@ -354,7 +380,10 @@ impl Replay {
     }
 
     /// Notes an ACK, and whether the window is what limits.
-    fn arrive(&mut self, bytes: u64, flight: u64) {
+    fn noted(&mut self, seen: &Seen) {
+        let (bytes, flight) = (seen.bytes, seen.flight.unwrap_or(self.window));
+        self.una += bytes;
+        self.nxt = self.una + flight.saturating_sub(bytes);
         let filled = flight + self.bytes(SLACK_PACKETS) >= self.window;
         if filled {
             self.limited_until = self.nxt;
@@ -444,7 +473,14 @@ impl Replay {
 
     fn recovered(&mut self, seen: &Seen) -> Option<Verdict> {
         let episode = self.episode.take()?;
-        let expected = self.driven.recovered();
+        let (mut found, mut expected) = (seen.cwnd, self.driven.recovered());
+        let left = seen.left.or(seen.flight.map(|flight| flight.saturating_sub(seen.bytes)));
+        if let (Some(left), Some(told), Some(threshold)) = (left, seen.ssthresh, self.driven.threshold())
+            && self.driven.leads_to(told, found, left)
+        {
+            // The window is on its way to the threshold, which is what the reaction left.
+            (found, expected) = (told, threshold);
+        }
         // Slow start goes on only where the other sender says so.
         self.follow(seen, Some(seen.ssthresh.unwrap_or(seen.cwnd)));
         Some(Verdict {
@@ -452,7 +488,7 @@ impl Replay {
             since: episode.since,
             compared: episode.compared,
             before: episode.before,
-            found: seen.cwnd,
+            found,
             expected,
             acked: episode.acked,
         })
@@ -463,7 +499,8 @@ impl Replay {
         // What was reduced for a loss of the same window, or for a timeout after which nothing arrived, is not reduced again.
         let began = self.episode.take().map(|episode| episode.before);
         let first = !self.backing_off;
-        self.driven.timeout(before, first, began.is_some());
+        let flight = seen.flight.unwrap_or(before);
+        self.driven.timeout(before, flight, first, began.is_some());
         if first {
             let expected = self.driven.threshold().unwrap_or(before);
             self.fallen = Some(Fallen {
@@ -473,6 +510,9 @@ impl Replay {
                 window: seen.cwnd,
                 quiet: 0,
             });
+        } else if let (Some(fallen), Some(again)) = (&mut self.fallen, self.driven.threshold()) {
+            // FreeBSD 13 reduces for each timeout in a row.
+            fallen.expected = again;
         }
         self.backing_off = true;
         let expected = self.driven.window();
@@ -491,186 +531,4 @@ impl Replay {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cc::linux::built_in;
-    use crate::linux_config::Config;
-
-    const MSS: u64 = 1000;
-    const RTT: Nanos = 50_000_000;
-
-    fn reference() -> Replay {
-        let cubic =
-            built_in(&["cubic"]).get("cubic").expect("built in").connect(&Config::linux_6_18().into());
-        Replay::new(Box::new(Linux::new(cubic, MSS as u32, 1000)), MSS as u32, false)
-    }
-
-    /// A sender whose window follows `grows` per packet acknowledged; a round trip of ACKs after the other.
-    struct Other {
-        replay: Replay,
-        now: Nanos,
-        cwnd: u64,
-        found: Vec<Verdict>,
-    }
-
-    impl Other {
-        fn new(packets: u64) -> Other {
-            let mut other = Other { replay: reference(), now: 0, cwnd: packets * MSS, found: Vec::new() };
-            other.tell(Notice::Ack, 0);
-            other
-        }
-
-        fn tell(&mut self, notice: Notice, bytes: u64) {
-            let (now, cwnd) = (self.now, self.cwnd);
-            let seen = Seen { now, notice, bytes, rtt: Some(RTT), flight: None, cwnd, ssthresh: None };
-            self.found.extend(self.replay.step(&seen));
-        }
-
-        fn round(&mut self, more: u64) {
-            let packets = self.cwnd / MSS;
-            for packet in 0..packets {
-                self.now += RTT / packets;
-                self.cwnd += more * MSS * (packet + 1) / packets - more * MSS * packet / packets;
-                self.tell(Notice::Ack, MSS);
-            }
-        }
-
-        /// Loses a packet; its window is `cwnd` from then on.
-        fn lose(&mut self, cwnd: u64) {
-            let flight = self.cwnd;
-            self.tell(Notice::Loss, MSS);
-            self.cwnd = cwnd;
-            let parts = flight / MSS + 1;
-            for _ in 0..parts {
-                self.now += RTT / parts;
-                self.tell(Notice::Ack, MSS);
-            }
-        }
-
-        fn last(&self, compared: Compared) -> Verdict {
-            *self.found.iter().rfind(|verdict| verdict.compared == compared).expect("something was compared")
-        }
-    }
-
-    #[test]
-    fn slow_start_adds_what_was_acknowledged() {
-        let mut other = Other::new(10);
-        for packets in [10, 20, 40] {
-            other.round(packets);
-            let told = other.last(Compared::SlowStart);
-            assert_eq!((told.before, told.expected), (packets * MSS, 2 * packets * MSS));
-            assert!(told.found.abs_diff(told.expected) <= MSS, "{told:?}");
-        }
-    }
-
-    #[test]
-    fn each_reduction_is_compared_by_itself() {
-        let mut other = Other::new(100);
-        // A window of 1000 packets and more is left with 0.49 of it, twice: the second is judged by what is left.
-        other.lose(49 * MSS);
-        let first = other.last(Compared::Loss);
-        assert_eq!((first.before, first.found, first.expected), (100 * MSS, 49 * MSS, 70 * MSS));
-        other.lose(24 * MSS);
-        let second = other.last(Compared::Loss);
-        assert_eq!((second.before, second.found, second.expected), (49 * MSS, 24 * MSS, 34 * MSS));
-    }
-
-    #[test]
-    fn losses_of_one_window_are_one_reduction() {
-        let mut other = Other::new(100);
-        other.tell(Notice::Loss, MSS);
-        other.tell(Notice::Loss, MSS);
-        other.lose(70 * MSS);
-        assert_eq!(other.found.iter().filter(|verdict| verdict.compared == Compared::Loss).count(), 1);
-    }
-
-    #[test]
-    fn a_loss_found_late_belongs_to_the_recovery_that_was_counted() {
-        let mut other = Other::new(100);
-        other.lose(70 * MSS);
-        other.tell(Notice::Loss, MSS);
-        other.round(0);
-        other.round(0);
-        assert_eq!(other.found.iter().filter(|verdict| verdict.compared == Compared::Loss).count(), 1);
-        // Later a window that stays is one that is not reduced.
-        other.lose(70 * MSS);
-        let told = other.last(Compared::Loss);
-        assert_eq!((told.before, told.found, told.expected), (70 * MSS, 70 * MSS, 49 * MSS));
-    }
-
-    #[test]
-    fn the_slow_start_after_a_timeout_shows_the_threshold() {
-        for (threshold, lost_before) in [(49, false), (70, false), (70, true)] {
-            let mut other = Other::new(100);
-            if lost_before {
-                other.tell(Notice::Loss, MSS);
-            }
-            other.cwnd = MSS;
-            other.tell(Notice::Timeout, 0);
-            assert_eq!(other.last(Compared::Timeout).found, MSS);
-            // What is acknowledged first was sent before.
-            other.round(0);
-            while other.cwnd < threshold * MSS {
-                let (now, packets) = (other.now, other.cwnd / MSS);
-                for packet in 1..=packets {
-                    other.now = now + RTT * packet / packets;
-                    other.cwnd = (other.cwnd + MSS).min(threshold * MSS);
-                    other.tell(Notice::Ack, MSS);
-                }
-            }
-            other.round(1);
-            let told = other.last(Compared::Threshold);
-            assert_eq!((told.before, told.expected), (100 * MSS, 70 * MSS));
-            assert_eq!(told.found, threshold * MSS);
-            let growth = other.found.iter().filter(|verdict| verdict.compared == Compared::SlowStart);
-            assert!(growth.clone().count() >= 5, "{:?}", other.found);
-            assert!(growth.clone().all(|verdict| verdict.found.abs_diff(verdict.expected) <= 2 * MSS));
-        }
-    }
-
-    #[test]
-    fn a_window_that_stays_is_seen_beside_one_that_grows() {
-        let mut other = Other::new(100);
-        other.lose(70 * MSS);
-        for _ in 0..40 {
-            other.round(0);
-        }
-        let told = other.last(Compared::Avoidance);
-        assert_eq!((told.before, told.found), (70 * MSS, 70 * MSS));
-        assert!(told.expected > 85 * MSS, "{told:?}");
-    }
-
-    #[test]
-    fn a_window_that_the_application_leaves_unused_does_not_grow() {
-        let mut other = Other::new(100);
-        other.tell(Notice::AppLimited, 0);
-        for _ in 0..5 {
-            for _ in 0..20 {
-                other.now += RTT / 20;
-                let (now, cwnd) = (other.now, other.cwnd);
-                let flight = Some(20 * MSS);
-                let seen = Seen {
-                    now,
-                    notice: Notice::Ack,
-                    bytes: MSS,
-                    rtt: Some(RTT),
-                    flight,
-                    cwnd,
-                    ssthresh: None,
-                };
-                other.found.extend(other.replay.step(&seen));
-            }
-        }
-        assert_eq!(other.last(Compared::SlowStart).expected, 100 * MSS);
-    }
-
-    #[test]
-    fn slow_start_that_ends_without_congestion_is_followed() {
-        let mut other = Other::new(100);
-        other.round(10);
-        assert_eq!(other.last(Compared::Exit).found, 110 * MSS);
-        other.round(2);
-        let told = other.last(Compared::Avoidance);
-        assert!(told.expected < 120 * MSS, "{told:?}");
-    }
-}
+mod tests;
