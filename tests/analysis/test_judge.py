@@ -37,6 +37,7 @@ def simulated(
     *,
     path: str = DROPS,
     host: str = "",
+    app: str = "bulk",
 ) -> Path:
     # FreeBSD's own buffers hold less than the path does: nothing would be lost.
     host += ", sndbuf: 2MB, rcvbuf: 2MB" if stack.startswith("freebsd") else ""
@@ -45,6 +46,7 @@ def simulated(
         duration="20s",
         a=f"stack: {stack}, cc: {cc}{host}",
         bottleneck=path,
+        flow=f"name: f1, from: a, to: b, app: {app}",
         more="record: {tcp: per-ack}\n",
     )
     cwndlab.load(text, cc=modules).run(out=tmp_path / "results")
@@ -129,6 +131,21 @@ def test_ecn_chance_and_a_timeout_make_no_difference(
     found = judged(simulated(tmp_path, cc, [], stack, path=path, host=host), against)
     assert found.first is None, words.text(found, against)
     assert {each.compared for each in found.spreads()} >= kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "app", ["{kind: on-off, on: 1500ms, off: 800ms}", "{kind: rate-limited, rate: 8mbit}"]
+)
+@pytest.mark.parametrize("against", [each for each in OWN if "freebsd" in each])
+def test_an_application_that_rests_or_has_a_rate_makes_no_difference(
+    tmp_path: Path, against: str, app: str
+) -> None:
+    """FreeBSD takes every window for one that was used."""
+    cc, _, stack = against.partition("@")
+    found = judged(simulated(tmp_path, cc, [], stack, app=app), against)
+    assert found.first is None, words.text(found, against)
+    assert {each.compared for each in found.spreads()} >= {"loss", "avoidance"}
 
 
 @pytest.mark.slow
