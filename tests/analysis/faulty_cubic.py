@@ -43,6 +43,27 @@ class Cubic:
         flow.ssthresh = flow.cwnd
 
 
+class NewReno:
+    """NewReno (RFC 5681), that grows by so many packets in a round trip."""
+
+    GROWTH = 1.0
+
+    def on_ack(self, flow):
+        if flow.cwnd < flow.ssthresh:
+            flow.cwnd += flow.acked
+        else:
+            flow.cwnd += self.GROWTH * flow.mss * flow.acked / flow.cwnd
+
+    def on_loss(self, flow):
+        flow.cwnd = flow.ssthresh = max(flow.cwnd / 2, 2 * flow.mss)
+
+
+class NewRenoWithTwiceTheGrowth(NewReno):
+    """Congestion avoidance grows by two packets in a round trip."""
+
+    GROWTH = 2.0
+
+
 class FastConvergenceOfTheWindow(Cubic):
     """Fast convergence also cuts the window: 0.595 is left of it."""
 

@@ -26,12 +26,27 @@ def judged(path: Path, against: str = CUBIC, mss: int = MSS, **chosen: str) -> J
     return verdicts.judge(seen, against, mss)
 
 
-def simulated(tmp_path: Path, cc: str, modules: list[str], stack: str = "linux-6.18") -> Path:
+DROPS = "rate: 20mbit, delay: 20ms, queue: {kind: pfifo, limit: 60p}"
+
+
+def simulated(
+    tmp_path: Path,
+    cc: str,
+    modules: list[str],
+    stack: str = "linux-6.18",
+    *,
+    path: str = DROPS,
+    host: str = "",
+    app: str = "bulk",
+) -> Path:
+    # FreeBSD's own buffers hold less than the path does: nothing would be lost.
+    host += ", sndbuf: 2MB, rcvbuf: 2MB" if stack.startswith("freebsd") else ""
     text = dumbbell(
         "judged",
         duration="20s",
-        a=f"stack: {stack}, cc: {cc}",
-        bottleneck="rate: 20mbit, delay: 20ms, queue: {kind: pfifo, limit: 60p}",
+        a=f"stack: {stack}, cc: {cc}{host}",
+        bottleneck=path,
+        flow=f"name: f1, from: a, to: b, app: {app}",
         more="record: {tcp: per-ack}\n",
     )
     cwndlab.load(text, cc=modules).run(out=tmp_path / "results")
@@ -57,9 +72,95 @@ def test_a_fault_is_named(tmp_path: Path, fault: str, compared: str, named: str)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stack", ["freebsd-13", "freebsd-15-current"])
+@pytest.mark.parametrize(
+    ("fault", "cc", "told"),
+    [
+        ("TwoReductions", "cubic", ("loss", "0.70 x 0.70: the window is reduced twice for one loss")),
+        ("NewRenoWithTwiceTheGrowth", "newreno", ("avoidance", "the window grows twice as fast")),
+    ],
+)
+def test_a_fault_is_named_beside_a_reference_of_freebsd(
+    tmp_path: Path, stack: str, fault: str, cc: str, told: tuple[str, str]
+) -> None:
+    results = simulated(tmp_path, "mine", [f"mine={FAULTY}:{fault}"], stack)
+    found = judged(results, f"{cc}@{stack}")
+    assert found.first is not None
+    compared, named = told
+    assert found.first.compared == compared, words.text(found, fault)
+    assert named in found.causes[compared]
+
+
+CODEL = "rate: 20mbit, delay: 20ms, queue: {kind: codel, limit: 1000p, ecn: true}"
+RANDOM = "rate: 20mbit, delay: 20ms, loss: {random: 0.1%}, queue: {kind: pfifo, limit: 60p}"
+# One timeout of FreeBSD, two in a row of Linux, which has found what was lost without a timeout after 0.2 s.
+SHORT = DROPS + ", schedule: [{at: 8s, set: {down: true}}, {at: 8.2s, set: {down: false}}]"
+OUTAGE = SHORT.replace("8.2s", "9s")
+
+PATHS = [
+    ("", CODEL, ", ecn: on", {"ecn", "avoidance"}),
+    ("", RANDOM, "", {"loss", "avoidance"}),
+    ("freebsd", SHORT, "", {"loss", "timeout", "threshold", "avoidance"}),
+    ("linux", OUTAGE, "", {"loss", "timeout", "threshold", "avoidance"}),
+]
+
+OWN = [
+    "cubic@freebsd-13",
+    "newreno@freebsd-13",
+    "cubic@freebsd-15-current",
+    "newreno@freebsd-15-current",
+    "cubic@linux-6.12",
+    "reno@linux-6.18",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("against", "path", "host", "kinds"),
+    [
+        (against, *rest)
+        for family, *rest in PATHS
+        for against in OWN
+        if against.partition("@")[2].startswith(family)
+    ],
+)
+def test_ecn_chance_and_a_timeout_make_no_difference(
+    tmp_path: Path, against: str, path: str, host: str, kinds: set[str]
+) -> None:
+    cc, _, stack = against.partition("@")
+    found = judged(simulated(tmp_path, cc, [], stack, path=path, host=host), against)
+    assert found.first is None, words.text(found, against)
+    assert {each.compared for each in found.spreads()} >= kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "app", ["{kind: on-off, on: 1500ms, off: 800ms}", "{kind: rate-limited, rate: 8mbit}"]
+)
+@pytest.mark.parametrize("against", [each for each in OWN if "freebsd" in each])
+def test_an_application_that_rests_or_has_a_rate_makes_no_difference(
+    tmp_path: Path, against: str, app: str
+) -> None:
+    """FreeBSD takes every window for one that was used."""
+    cc, _, stack = against.partition("@")
+    found = judged(simulated(tmp_path, cc, [], stack, app=app), against)
+    assert found.first is None, words.text(found, against)
+    assert {each.compared for each in found.spreads()} >= {"loss", "avoidance"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cc", "against"),
-    [("cubic", CUBIC), ("mine", CUBIC), ("reno", "reno@linux-6.18"), ("cubic", "cubic@linux-6.8")],
+    [
+        ("cubic", CUBIC),
+        ("mine", CUBIC),
+        ("reno", "reno@linux-6.18"),
+        ("cubic", "cubic@linux-6.8"),
+        ("cubic", "cubic@freebsd-13"),
+        ("newreno", "newreno@freebsd-13"),
+        ("cubic", "cubic@freebsd-15-current"),
+        ("newreno", "newreno@freebsd-15-current"),
+    ],
 )
 def test_a_sender_without_a_fault_is_as_the_reference(tmp_path: Path, cc: str, against: str) -> None:
     modules = [f"mine={FAULTY}:Cubic"] if cc == "mine" else []
@@ -182,6 +283,32 @@ def test_what_is_no_reference_is_refused_with_those_there_are(tmp_path: Path) ->
         judged(file, "bbr@linux-6.18")
     with pytest.raises(InputError, match="--flow"):
         judged(file, flow="nobody")
+
+
+@pytest.mark.parametrize(
+    ("factor", "against", "named"),
+    [
+        (0.595, "cubic@freebsd-15-current", "is 0.70 x 0.85: the factor of fast convergence"),
+        (0.7, "cubic@freebsd-15-current", "keeps from the second reduction on: the first halves"),
+        (0.0125, "cubic@freebsd-13", "the window is pinned at its minimum, 2.0 packets"),
+        (0.25, "newreno@freebsd-13", "0.50 x 0.50: the window is reduced twice for one loss"),
+        (0.7, "newreno@freebsd-15-current", "the factor of CUBIC (RFC 9438), not Reno's"),
+    ],
+)
+def test_a_wrong_factor_is_named_beside_freebsd(
+    tmp_path: Path, factor: float, against: str, named: str
+) -> None:
+    found = judged(csv_of(tmp_path, acks(factor=factor)), against)
+    assert found.first is not None and found.first.compared == "loss"
+    assert named in found.causes["loss"]
+
+
+def test_freebsd_adds_what_is_acknowledged_in_slow_start_and_the_first_loss_halves(tmp_path: Path) -> None:
+    for factor, against in ((0.5, "newreno@freebsd-15-current"), (0.49, "cubic@freebsd-13")):
+        found = judged(csv_of(tmp_path, acks(factor=factor)), against)
+        told = {each.compared: (each.count, each.differ) for each in found.spreads()}
+        assert told["slow-start"][0] >= 3
+        assert (told["slow-start"][1], told["loss"]) == (0, (1, 0)), words.text(found, against)
 
 
 def test_text_has_80_columns_and_json_the_same_figures(tmp_path: Path) -> None:

@@ -1,18 +1,18 @@
 //! `cwndlab._native.Reference`: a congestion control fed with what another sender saw.
 
 use pyo3::prelude::*;
-use tcp::cc::linux::replay::{Compared, Notice, Replay, Seen};
+use tcp::cc::replay::{Compared, Notice, Replay, Seen};
 use tcp::profile;
 
 use crate::Result;
 use crate::error::Error;
 
 /// Numbers of 64 bits in a row.
-const FIELDS: usize = 7;
+const FIELDS: usize = 9;
 /// Value that is not known.
 const UNKNOWN: u64 = u64::MAX;
 /// Notices by their numbers.
-const NOTICES: [Notice; 8] = [
+const NOTICES: [Notice; 9] = [
     Notice::Ack,
     Notice::Loss,
     Notice::Timeout,
@@ -21,6 +21,7 @@ const NOTICES: [Notice; 8] = [
     Notice::Undo,
     Notice::Exit,
     Notice::AppLimited,
+    Notice::Followed,
 ];
 
 /// Stretch that has come to an end: kind, its beginning and end in ns, the window before, the other sender's and the reference's after,
@@ -43,9 +44,9 @@ impl Reference {
         Ok(Reference { replay: std::sync::Mutex::new(replay) })
     }
 
-    /// Takes in rows, each of seven numbers of 64 bits: time in ns, notice (its place in `NOTICES` of the stub), bytes
-    /// acknowledged or lost, round trip in ns, bytes in flight before, window and slow-start threshold after; 2^64 - 1: not
-    /// known. Returns what has come to an end.
+    /// Takes in rows, each of nine numbers of 64 bits: time in ns, notice (its place in `NOTICES` of the stub), bytes
+    /// acknowledged or lost, round trip in ns, bytes in flight before, window and slow-start threshold after, smoothed round
+    /// trip in ns and bytes in flight after; 2^64 - 1: not known. Returns what has come to an end.
     fn feed(&mut self, py: Python<'_>, rows: &[u8]) -> Result<Vec<Row>> {
         let replay = self.replay.get_mut().map_err(|_| Error::FailedEarlier)?;
         let mut seen = Vec::with_capacity(rows.len() / (8 * FIELDS));
@@ -65,6 +66,8 @@ impl Reference {
                 flight: known(4),
                 cwnd: field(5),
                 ssthresh: known(6),
+                srtt: known(7),
+                left: known(8),
             });
         }
         Ok(py.detach(|| {

@@ -3,7 +3,7 @@
 use wire::codec::SynLayout;
 
 use crate::accecn;
-use crate::cc::linux::replay::Replay;
+use crate::cc::replay::Replay;
 use crate::cc::{Module, RegistryError};
 use crate::clock::{Nanos, SECOND};
 use crate::fast_open;

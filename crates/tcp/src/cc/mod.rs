@@ -5,6 +5,7 @@ pub mod foreign;
 pub mod freebsd;
 pub mod linux;
 mod registry;
+pub mod replay;
 pub mod windows;
 
 use std::sync::Arc;

@@ -15,6 +15,9 @@ SEVERAL = 3.0
 NEAR = 0.015
 """Distance of two factors that are taken for the same: a packet of a window of some 70."""
 
+FIRST_OF_FREEBSD = 0.03
+"""Distance from a half of what CUBIC's first reduction leaves on FreeBSD: half, or 0.7 x 0.7."""
+
 FACTORS = {"cubic": 0.7, "reno": 0.5}
 """Share of a window that a reduction leaves, by congestion control; the reference's is of whole packets."""
 
@@ -40,6 +43,14 @@ RULES = {
 }
 """Rules of congestion controls, by what is compared."""
 
+FREEBSD = {
+    "slow-start": "FreeBSD adds two packets for an ACK at most (sysctl abc_l_var; RFC 3465 section 2.3)",
+}
+"""Rules of congestion controls of FreeBSD that differ, by what is compared."""
+
+OTHER_NAMES = {"newreno": "reno"}
+"""Names of congestion controls on FreeBSD, with those of Linux."""
+
 COMMON = {
     "slow-start": "RFC 5681 section 3.1: slow start adds what is acknowledged, twice the window in a round",
     "timeout": "RFC 5681 section 3.1: after a timeout the window is one packet (RFC 9002 section 7.6.2: two)",
@@ -47,13 +58,17 @@ COMMON = {
 """Rules of all."""
 
 
-def of(cc: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float) -> str:
-    """Say in two sentences what a difference points to, and the rule of the reference.
+def of(against: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float) -> str:
+    """Say in two sentences what a difference from CC@STACK points to, and the rule of the reference.
 
     `reduced`: a reduction was compared before; `per_ack`: packets that an ACK covers, on average.
     """
-    rule = RULES.get(cc, {}).get(first.compared) or COMMON[first.compared]
-    if cc == "cubic" and first.compared == "avoidance" and not reduced and first.ratio < 1:
+    name, _, stack = against.partition("@")
+    cc, linux = OTHER_NAMES.get(name, name), stack.startswith("linux")
+    rule = RULES[cc].get(first.compared) or COMMON[first.compared]
+    if not linux:
+        rule = FREEBSD.get(first.compared, rule)
+    if linux and cc == "cubic" and first.compared == "avoidance" and not reduced and first.ratio < 1:
         rule = FIRST_EPOCH
     packets = first.found / mss
     if packets <= SMALLEST_PACKETS and first.found < first.expected:
@@ -72,6 +87,7 @@ def of(cc: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float) -> s
 def _reduction(cc: str, first: Verdict, mss: int) -> str:
     found, expected = first.found / max(first.before, 1), first.expected / max(first.before, 1)
     beta = FACTORS[cc]
+    halved = cc == "cubic" and abs(expected - 0.5) <= FIRST_OF_FREEBSD
     known = {
         beta * beta: f"{beta:.2f} x {beta:.2f}: the window is reduced twice for one loss",
         1.0: "the window is not reduced",
@@ -86,6 +102,10 @@ def _reduction(cc: str, first: Verdict, mss: int) -> str:
             " applied to the window and not only to W_max"
         )
         known[0.5] = "the factor of Reno (RFC 5681), not CUBIC's"
+        if halved:
+            known[beta] = (
+                "beta_cubic, which FreeBSD's CUBIC keeps from the second reduction on: the first halves"
+            )
     else:
         known[0.7] = "the factor of CUBIC (RFC 9438), not Reno's"
     near = min(known, key=lambda factor: abs(factor - found))

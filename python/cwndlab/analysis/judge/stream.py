@@ -12,7 +12,7 @@ from cwndlab.errors import InputError
 
 Rows = np.ndarray[Any, Any]
 
-ACK, LOSS, TIMEOUT, ECN, RECOVERED, UNDO, EXIT, APP_LIMITED = range(8)
+ACK, LOSS, TIMEOUT, ECN, RECOVERED, UNDO, EXIT, APP_LIMITED, FOLLOWED = range(9)
 """Notices, by the numbers that `cwndlab._native.Reference` knows them by."""
 
 UNKNOWN = 2**64 - 1
@@ -39,7 +39,7 @@ class Stream:
     """Notices of a sender, in the order of time."""
 
     rows: Rows
-    """Seven numbers a row, as `cwndlab._native.Reference.feed` takes them."""
+    """Nine numbers a row, as `cwndlab._native.Reference.feed` takes them."""
     told: bool
     """Whether the sender says when a recovery is over."""
     acks: int
@@ -79,11 +79,11 @@ def of(tcp: pl.DataFrame, events: pl.DataFrame, *, simulated: bool, before: bool
         [happened.with_columns(order=pl.lit(0)), rows.with_columns(order=pl.lit(1))], how="diagonal"
     )
     whole = _collapsed(whole.sort("t_ns", "order", maintain_order=True), told=told)
-    columns = ("t_ns", "notice", "bytes", "rtt_ns", "flight", "cwnd", "ssthresh")
+    columns = ("t_ns", "notice", "bytes", "rtt_ns", "flight", "cwnd", "ssthresh", "srtt_ns", "left")
     numbers = np.stack(
         [whole[name].cast(pl.UInt64).fill_null(UNKNOWN).to_numpy() for name in columns], axis=1
     )
-    acked = rows.filter(pl.col("bytes") > 0)
+    acked = rows.filter((pl.col("notice") == ACK) & (pl.col("bytes") > 0))
     span = float(acked["t_ns"][-1] - acked["t_ns"][0]) / 1e9 if acked.height else 0.0
     rtt = rows["rtt_ns"].median()
     rtt_s = float(rtt) / 1e9 if isinstance(rtt, float) else 0.0
@@ -136,6 +136,10 @@ def _rows(tcp: pl.DataFrame, notes: list[str], *, before: bool) -> pl.DataFrame:
         pl.col("inflight_bytes").cast(pl.Int64).shift(0 if before else 1).alias("flight"),
         pl.col("cwnd_bytes").cast(pl.Int64).alias("cwnd"),
         pl.col("ssthresh_bytes").cast(pl.Int64).alias("ssthresh"),
+        pl.col("srtt_ns").cast(pl.Int64),
+        pl.lit(None, pl.Int64).alias("left")
+        if before
+        else pl.col("inflight_bytes").cast(pl.Int64).alias("left"),
         pl.col("state").cast(pl.String),
     )
 
@@ -156,6 +160,13 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str], *, simul
         found = found if simulated else _founded(found, rows, notes)
         found = found.filter(pl.col("bytes").is_null())
     told = found["notice"].is_in([LOSS, ECN, TIMEOUT]).any()
+    if simulated:
+        # Nothing else tells when a reaction to an ECN echo is over.
+        ended = pl.col("state").shift().eq("cwr") & pl.col("state").ne("cwr")
+        over = rows.filter(ended.fill_null(value=False)).select(
+            "t_ns", pl.lit(RECOVERED, pl.Int32).alias("notice")
+        )
+        found = pl.concat([found, over], how="diagonal").sort("t_ns", maintain_order=True)
     states = rows.select("t_ns", pl.col("state").is_in(["recovery", "cwr"]).alias("now")).drop_nulls()
     states = states.with_columns(pl.col("now").shift().fill_null(value=False).alias("before"))
     if not told and states["now"].any():
@@ -164,7 +175,10 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str], *, simul
         found = pl.concat([found, changed.select("t_ns", notice)], how="diagonal").sort("t_ns")
     elif not told:
         found = pl.concat([found, _inferred(rows, notes)], how="diagonal").sort("t_ns")
-    windows = rows.select("t_ns", "cwnd", "ssthresh", "flight")
+    # A recovery that a timeout ends has no window of its own.
+    timeouts = found.filter(pl.col("notice") == TIMEOUT)["t_ns"].implode()
+    found = found.filter(~((pl.col("notice") == RECOVERED) & pl.col("t_ns").is_in(timeouts)))
+    windows = rows.select("t_ns", "cwnd", "ssthresh", "flight", "left")
     at, after = found.filter(pl.col("notice") != TIMEOUT), found.filter(pl.col("notice") == TIMEOUT)
     whole = pl.concat(
         [
@@ -229,14 +243,15 @@ def _inferred(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
 def _behind_slow_start(
     rows: pl.DataFrame, happened: pl.DataFrame, notes: list[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Leave out the first slow start, in which data read and data acknowledged are far apart."""
+    """Have slow start followed and not judged: in it data read and data acknowledged are far apart."""
     # The row before the first threshold has the window that was reduced to it.
     known = pl.col("ssthresh").is_not_null()
     first = rows.filter(known.shift(-1, fill_value=False) | known)["t_ns"].min()
     notes.append(
-        "the simulator records what the receiver has read, not what was acknowledged: the first slow start is"
-        " not judged"
+        "the simulator records what the receiver has read, not what was acknowledged: slow start is not"
+        " judged"
     )
-    if first is None:
-        return rows.head(1), happened.head(0)
-    return rows.filter(pl.col("t_ns") >= first), happened.filter(pl.col("t_ns") >= first)
+    early = pl.lit(value=True) if first is None else pl.col("t_ns") < first
+    slow = early | (pl.col("cwnd").shift() < pl.col("ssthresh")).fill_null(value=False)
+    notice = pl.when(slow).then(FOLLOWED).otherwise("notice").cast(pl.Int32).alias("notice")
+    return rows.with_columns(notice), happened.filter(~early)

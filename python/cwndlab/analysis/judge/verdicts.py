@@ -115,7 +115,9 @@ def judge(stream: Stream, against: str, mss: int) -> Judgement:
     for each in verdicts:
         reduced |= each.compared in REDUCTIONS
         if each.differs and each.compared not in causes:
-            causes[each.compared] = reasons.of(cc, each, mss, reduced=reduced, per_ack=stream.per_ack / mss)
+            causes[each.compared] = reasons.of(
+                against, each, mss, reduced=reduced, per_ack=stream.per_ack / mss
+            )
     return Judgement(against, mss, stream, verdicts, causes, [*stream.notes, *notes])
 
 

@@ -11,7 +11,6 @@ pub(super) mod cubic;
 mod dctcp;
 mod prague;
 pub(super) mod reno;
-pub mod replay;
 
 use std::any::Any;
 use std::sync::Arc;

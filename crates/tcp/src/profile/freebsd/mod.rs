@@ -17,6 +17,7 @@ use wire::segment::MAX_WINDOW;
 
 use crate::cc::Module;
 use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow, Registry};
+use crate::cc::replay::{self, Replay};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::fast_open::Style;
 use crate::receiver::Receiver;
@@ -422,6 +423,20 @@ impl Profile for FreeBsd {
         }
     }
 
+    /// Those whose own module reacts to a timeout; the stack RACK does more than a module sees.
+    fn references(&self) -> &'static [&'static str] {
+        if self.era.since_12 && self.rack.is_none() { &["cubic", "newreno"] } else { &[] }
+    }
+
+    fn reference(&self, cc: &str, mss: u32, told: bool) -> Option<Replay> {
+        let known = self.references().contains(&cc);
+        let module = known.then(|| self.modules.get(cc)).flatten()?;
+        let tuning = self.sender_tuning();
+        let cc = module.connect(tuning.cubic, &tuning.cdg, 0);
+        let driven = replay::FreeBsd::new(cc, tuning.cc, tuning.abc_capped_in_avoidance, mss, self.spec.hz);
+        Some(Replay::new(Box::new(driven), mss, told))
+    }
+
     fn receiver(&self) -> Box<dyn Receiver> {
         Box::new(FreeBsdReceiver::new(self.receiver_tuning()))
     }
@@ -430,6 +445,23 @@ impl Profile for FreeBsd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rack_and_releases_whose_stack_reacts_to_timeouts_are_no_references() {
+        for (name, known) in [
+            ("freebsd-13", true),
+            ("freebsd-15-current", true),
+            ("freebsd-15-current/rack", false),
+            ("freebsd-11", false),
+            ("freebsd-9.2", false),
+        ] {
+            let release = super::release(name).expect("a release");
+            for cc in ["cubic", "newreno"] {
+                assert_eq!(release.reference(cc, 1448, false).is_some(), known, "{cc}@{name}");
+            }
+            assert!(release.reference("htcp", 1448, false).is_none());
+        }
+    }
 
     #[test]
     fn what_congestion_controls_are_tested_with_is_what_15_has() {

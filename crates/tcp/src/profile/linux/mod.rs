@@ -8,7 +8,7 @@ mod v6_8;
 mod v7_3;
 
 use crate::accecn::Settings;
-use crate::cc::linux::replay::Replay;
+use crate::cc::replay::{self, Replay};
 use crate::cc::{Module, linux};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::linux_config::{Config, Detection, Shared};
@@ -207,7 +207,8 @@ impl Profile for LinuxProfile {
     fn reference(&self, cc: &str, mss: u32, told: bool) -> Option<Replay> {
         let known = self.references().contains(&cc);
         let module = known.then(|| self.modules.get(cc)).flatten()?;
-        Some(Replay::new(module.connect(&self.config), mss, self.spec.hz, told))
+        let driven = replay::Linux::new(module.connect(&self.config), mss, self.spec.hz);
+        Some(Replay::new(Box::new(driven), mss, told))
     }
 }
 
