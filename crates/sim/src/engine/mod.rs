@@ -8,6 +8,7 @@ mod arrival;
 mod background;
 mod datagrams;
 mod edges;
+mod fast_open;
 mod guests;
 mod incast;
 mod media;
@@ -104,6 +105,8 @@ struct HostRun {
     machine: Option<Box<dyn Machine>>,
     clock: HostClock,
     timestamp_offset: u32,
+    /// What the host remembers of Fast Open.
+    fast_open: tcp::fast_open::Host,
     ip: IpVersion,
     mss: u16,
     ecn: EcnMode,
