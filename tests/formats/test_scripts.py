@@ -107,6 +107,7 @@ def test_a_suite_is_run_and_counted(tmp_path):
     passing = f"{written}#ifdef FreeBSD\n+0 > P. 1:1001(1000) ack 1\n#endif\n"
     (suite / "slow_start" / "data.pkt").write_text(passing)
     (suite / "slow_start" / "wrong.pkt").write_text(passing.replace("ack 1\n#endif", "ack 2\n#endif"))
+    (suite / "slow_start" / "wrong.exfail").write_text("Bug.\n")
     (suite / "slow_start" / "word.pkt").write_text("0 frobnicate\n")
     (suite / "ecn" / "left.pkt").write_text("+0 epoll_create(1) = 5\n+0 send(4, ..., 9, MSG_EOR) = 9\n")
     # What comes behind the last event is not looked at, as the original tool does it.
@@ -117,6 +118,7 @@ def test_a_suite_is_run_and_counted(tmp_path):
     assert "| congestion control | 3 | 0 | 3 | 1 | 2 |\n" in out
     assert "| ECN | 1 | 1 | 0 | 0 | 0 |\n" in out
     assert "| all | 5 | 1 | 4 | 2 | 2 |\n" in out
+    assert "\nMarked by the collection as failing (.exfail): 1, of which 1 failed.\n" in out
     assert "| epoll | 1 | 0 |\n" in out
     assert "| MSG_EOR | 1 | 0 |\n" in out
     verdicts = {row["script"]: row["verdict"] for row in map(json.loads, each.read_text().splitlines())}

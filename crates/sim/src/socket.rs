@@ -37,7 +37,7 @@ impl Socket for Plain<'_> {
 
     #[inline]
     fn close(&mut self) {
-        self.endpoint.shutdown(self.now);
+        self.endpoint.shutdown_when_open(self.now);
     }
 }
 

@@ -195,7 +195,7 @@ impl Host {
     fn linux_attempt(&self, settings: &Settings, server: u64, now: Nanos) -> Option<Attempt> {
         if let Some((at, times)) = self.black_holes
             && settings.disabled_for > 0
-            && now < at + (settings.disabled_for << (times - 1).min(6))
+            && now < at.saturating_add(settings.disabled_for.saturating_mul(1 << (times - 1).min(6)))
         {
             return None;
         }

@@ -79,7 +79,7 @@ impl Simulation {
         let is_load = matches!(run.app, FlowApp::Load(_));
         let Some((ends, talk)) = run.app.ends_mut() else { return false };
         let side = connection.side() as usize;
-        if matches!(state, State::Established | State::CloseWait) {
+        if matches!(state, State::Established | State::CloseWait) || endpoint.takes_early_data() {
             let mut socket = Talking { plain: Plain { endpoint, now: self.now }, talk, side };
             if ends[side].turn(&mut socket, self.now, &mut run.metrics) {
                 return !is_load || side == 1 || endpoint.data_may_flow();

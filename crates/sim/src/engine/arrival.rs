@@ -132,8 +132,9 @@ impl Simulation {
         let flow = connection.flow().index();
         let options = SocketOptions { sndbuf: None, rcvbuf: self.scenario.flows[flow].rcvbuf };
         let cc = self.accepting_cc(connection.flow(), host);
+        let welcome = self.welcome(connection.flow(), segment);
         let answer = self.with_config(host, connection, options, cc.as_deref(), |profile, config, now| {
-            Listener::new(profile).on_segment(now, segment, config)
+            Listener::new(profile).on_segment_with(now, segment, config, welcome)
         });
         let Some(answer) = answer else { return };
         match answer {
@@ -169,11 +170,17 @@ impl Simulation {
         let socket = SocketOptions { sndbuf: spec.sndbuf, rcvbuf: None };
         let cc = super::setup::registered(spec);
         let connection = flow.opening();
-        let endpoint = self.with_config(host, connection, socket, Some(&cc), |profile, config, now| {
-            Endpoint::connect(profile, config, now)
-        });
+        let attempt = self.fast_open_attempt(flow);
+        let endpoint =
+            self.with_config(host, connection, socket, Some(&cc), |profile, config, now| match attempt {
+                Some(attempt) => Endpoint::connect_fast_open(profile, config, now, attempt),
+                None => Endpoint::connect(profile, config, now),
+            });
         if let Some(endpoint) = endpoint {
             self.add_connection(host, connection, endpoint);
+        }
+        if attempt.is_some_and(|attempt| attempt.data) {
+            self.write_with_syn(connection);
         }
     }
 

@@ -8,6 +8,7 @@ mod arrival;
 mod background;
 mod datagrams;
 mod edges;
+mod fast_open;
 mod guests;
 mod incast;
 mod media;
@@ -106,6 +107,8 @@ struct HostRun {
     machine: Option<Box<dyn Machine>>,
     clock: HostClock,
     timestamp_offset: u32,
+    /// What the host remembers of Fast Open.
+    fast_open: tcp::fast_open::Host,
     ip: IpVersion,
     mss: u16,
     /// Largest packet that the path to a host is known to take (Linux's exceptions of routes, FreeBSD's host cache).

@@ -56,6 +56,9 @@ impl Simulation {
             };
             self.recording.recorder.event(rank, row);
         }
+        if connection.is_opening() {
+            self.learn_fast_open(connection);
+        }
     }
 
     /// Reports what happened in the network. `sender` is the connection that was just transmitting, whose own interface may

@@ -199,7 +199,7 @@ impl Simulation {
             let FlowApp::Bulk(bulk) = &mut flow.app else { return false };
             let state = endpoint.state();
             flow.needs_report |= state == State::Closed;
-            return matches!(state, State::Established | State::CloseWait)
+            return (matches!(state, State::Established | State::CloseWait) || endpoint.takes_early_data())
                 && endpoint.writable()
                 && bulk.on_writable(&mut Plain { endpoint, now })
                 && endpoint.data_may_flow();

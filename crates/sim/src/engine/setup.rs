@@ -295,6 +295,7 @@ fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Resu
             machine,
             clock: HostClock::new(host.hz, boot(scenario, host), 0),
             timestamp_offset: draw(&mut random) as u32,
+            fast_open: tcp::fast_open::Host::new([scenario.seed, u64::from(id.0)]),
             ip: host.ip,
             mss: host.mss,
             path_mtu: BTreeMap::new(),

@@ -11,7 +11,7 @@ fn milestones(outcome: &Outcome) -> Vec<(i64, i64, i64)> {
 }
 
 /// The rows of a kind in a table, with so many columns.
-fn rows(outcome: &Outcome, table: &str, kind: &str, columns: &[&str]) -> Vec<Vec<i64>> {
+pub(crate) fn rows(outcome: &Outcome, table: &str, kind: &str, columns: &[&str]) -> Vec<Vec<i64>> {
     let batches = &outcome.tables[table];
     let kinds = batches[0].columns.iter().find(|c| c.name == "kind").expect("a kind");
     let ColumnData::Dict { values, .. } = &kinds.data else { panic!("kinds are words") };

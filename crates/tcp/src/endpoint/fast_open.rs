@@ -99,6 +99,21 @@ impl Endpoint {
         self.state == State::SynReceived && self.handshake.fast_open.opens_early()
     }
 
+    /// Whether data may be written before the handshake is over: it leaves with the SYN, or behind a SYN-ACK.
+    pub fn takes_early_data(&self) -> bool {
+        self.room_on_syn() > 0 || self.opened_early()
+    }
+
+    /// [`Endpoint::shutdown`] of an application that has written before the connection is open: the FIN waits until it is.
+    pub fn shutdown_when_open(&mut self, now: Nanos) {
+        if self.state == State::SynSent && self.handshake.fast_open.attempt.is_some() {
+            self.snd.fin = true;
+            self.snd.app_blocked = false;
+        } else {
+            self.shutdown(now);
+        }
+    }
+
     /// The SYN is sent again so often (TCP_SYNCNT), besides those of Linux that follow each other at the first distance.
     pub fn set_syn_retries(&mut self, retries: usize) {
         let timeouts = &mut self.handshake.timeouts;
@@ -150,7 +165,7 @@ impl Endpoint {
             (None, Welcome::Plain(answer)) => (answer, 0),
             // Linux's data follows in segments of its own.
             (None, Welcome::Open(answer)) if fast_open.style == Style::FreeBsd && early => {
-                (answer, self.snd.payload)
+                (answer, self.snd.mss)
             }
             (None, Welcome::Open(answer)) => (answer, 0),
         };
@@ -161,6 +176,8 @@ impl Endpoint {
                 return;
             }
         }
+        // FreeBSD's data leaves room for just the options there are; a client's is reckoned before.
+        let room = if early { room.saturating_sub(segment.option_bytes()) } else { room };
         segment.len = u64::from(room).min(self.snd.end - self.snd.iss - 1) as u32;
         fast_open.carried = segment.len;
     }

@@ -26,6 +26,8 @@ class Result:
     area: str
     verdict: str
     why: tuple[str, ...] = ()
+    #: Whether the collection itself says that the script fails on its system, by a file `.exfail` beside it.
+    marked: bool = False
 
 
 def find(directory: Path) -> list[Path]:
@@ -70,7 +72,8 @@ def _one(path: Path, name: str, stack: str, choices: Choices) -> Result:
         return Result(name, about, "left out", tuple(missing))
     outcome = run(path, stack, choices)
     verdict = {0: "passed", 1: "failed"}.get(outcome.exit_code, "refused")
-    return Result(name, about, verdict, (outcome.message,) if outcome.message is not None else ())
+    why = (outcome.message,) if outcome.message is not None else ()
+    return Result(name, about, verdict, why, path.with_suffix(".exfail").is_file())
 
 
 def table(results: Iterable[Result]) -> str:
@@ -85,6 +88,12 @@ def table(results: Iterable[Result]) -> str:
         left_out, passed = verdicts["left out"], verdicts["passed"]
         ran = len(own) - left_out
         lines.append(f"| {name} | {len(own)} | {left_out} | {ran} | {passed} | {ran - passed} |")
+    marked = Counter(result.verdict for result in results if result.marked)
+    if marked:
+        lines += [
+            "",
+            f"Marked by the collection as failing (.exfail): {marked.total()}, of which {marked['failed']} failed.",
+        ]
     missing: Counter[str] = Counter()
     alone: Counter[str] = Counter()
     for result in results:
