@@ -85,6 +85,8 @@ pub struct Config<'a> {
     pub ecn: EcnMode,
     /// Segmentation offload.
     pub tso: bool,
+    /// Packets arrive in the buffers of their senders, as through a veth.
+    pub veth: bool,
     /// Buffers set by the application.
     pub socket: SocketOptions,
     /// Congestion control, by the system's own name.
@@ -161,6 +163,7 @@ pub struct AccEcnInfo {
 ///     mss: 1460,
 ///     ecn: EcnMode::Off,
 ///     tso: false,
+///     veth: false,
 ///     socket: SocketOptions { sndbuf: None, rcvbuf: None },
 ///     cc: "cubic",
 ///     iss: 1,
@@ -251,6 +254,7 @@ impl Endpoint {
         let receiver = profile.receiver();
         let mut rcv = ReceiveState::new(rcvbuf, rcvbuf_auto);
         rcv.payload = u32::from(config.mss);
+        rcv.lent = config.veth;
         let window = receiver.syn_window(&rcv);
         let iss = seq::FIRST_LAP + u64::from(config.iss);
         Endpoint {

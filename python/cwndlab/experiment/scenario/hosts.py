@@ -74,6 +74,9 @@ class Hosts(Resolver):
             if getattr(host.nic, key) and key != own:
                 expected = f"{own}, which it has instead" if own else "false, as it merges nothing"
                 raise Misplaced(("hosts", name, "nic", key), BadValue(f"{key} on {stack.name}", expected))
+        if host.nic.veth and stack.family != "linux":
+            bad = BadValue(f"true on {stack.name}", "false, as it does not count what packets take of memory")
+            raise Misplaced(("hosts", name, "nic", "veth"), bad)
         if stack.guest:
             _check_guest(host, self.family(host), stack, ("hosts", name))
         self.sysctls(name, host, stack)
@@ -172,6 +175,8 @@ class Hosts(Resolver):
         }
         if self.family(host) == "ipv6":
             made["ip"] = "ipv6"
+        if host.nic.veth:
+            made["nic"]["veth"] = True
         return made
 
     def egress(self, egress: Egress | None, path: Path) -> contract.Egress | None:
