@@ -226,6 +226,17 @@ def test_each_system_merges_in_its_own_way(stack: str, key: str, expected: str) 
     assert plan(host, f"hosts.b.nic.{key}=false")
 
 
+def test_a_veth_is_linuxs() -> None:
+    host = "hosts.b={stack: linux-6.12, nic: {veth: true}}"
+    (made,) = (each for each in plan(host).scenario["hosts"] if each["name"] == "b")
+    assert made["nic"].get("veth") is True
+    check_refusal(
+        "hosts.b.nic.veth: found true on freebsd-13; expected false, "
+        "as it does not count what packets take of memory",
+        "hosts.b={stack: freebsd-13, nic: {veth: true}}",
+    )
+
+
 SLOTS = f"{BOTTLENECK}={{delay: 20ms, shaper: {{kind: slots, interval: 4ms, bytes: 10KB}}}}"
 
 

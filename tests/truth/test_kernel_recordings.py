@@ -50,6 +50,25 @@ def test_repeats_of_a_cell_are_one_recording(tmp_path: Path) -> None:
     assert (found.group, found.kind) == ("linux-6.12, short", "kernel")
 
 
+@pytest.mark.parametrize(("run", "until_ms"), [(0, 1340), (2, 460)])
+def test_the_beginning_is_the_kernels_to_the_packet(run: int, until_ms: int) -> None:
+    """Window and flight each 10 ms: CUBIC with its first recovery, Reno until the writer is short of room."""
+    folder = fidelity.GROUNDTRUTH / kernel.FOLDER
+    with gzip.open(folder / f"one-flow-{run}.csv.gz", "rt", encoding="utf-8") as lines:
+        recorded = list(csv.DictReader(lines))
+    ours = kernel.series(folder / "one-flow.yaml", run).rows_by_key("t_ns", named=True, unique=True)
+    times = [int(row["t_ns"]) for row in recorded]
+    looked = {
+        at: row for at, row in zip(times, recorded, strict=True) if 70_000_000 <= at <= until_ms * 1_000_000
+    }
+    assert len(looked) == until_ms // 10 - 6
+    for at, row in looked.items():
+        mine = ours[at]
+        assert [mine[key] for key in ("cwnd_bytes", "inflight_bytes")] == [
+            int(row[key]) for key in ("cwnd_bytes", "inflight_bytes")
+        ], at
+
+
 def test_a_flow_is_held_against_the_model_of_the_same_file(tmp_path: Path) -> None:
     (found,) = kernel.recordings(written(tmp_path, (1.5, 1.7)))
     (row,) = fidelity.evaluate([found])

@@ -289,6 +289,9 @@ pub struct Nic {
     pub lro: bool,
     /// Interrupt moderation. Null: every frame interrupts, so that only what arrives at the same moment is aggregated.
     pub coalesce: Option<Coalesce>,
+    /// A veth, through which packets arrive in the buffers of their senders: Linux counts the memory of those.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub veth: bool,
 }
 
 /// Reaction of a full transmit queue to a packet.

@@ -98,6 +98,7 @@ fn talk(stack: &'static str, connect: bool, ours: u64, theirs: u64) -> ([Sum; 4]
                 cc: spec.cc[0],
                 // It wraps within the transfer.
                 iss: 0xffff_0000,
+                veth: false,
                 timestamp_offset: 0,
                 random: 1,
             },

@@ -577,6 +577,7 @@ impl Model {
             socket: settings.socket,
             cc: settings.cc.as_deref().unwrap_or(&self.cc),
             iss: ISS,
+            veth: false,
             timestamp_offset: 0,
             random: 1,
         }

@@ -20,6 +20,7 @@ fn config(iss: u32) -> Config<'static> {
         socket: SocketOptions { sndbuf: Some(200_000), rcvbuf: Some(200_000) },
         cc: "cubic",
         iss,
+        veth: false,
         timestamp_offset: 0,
         random: 1,
     }

@@ -260,6 +260,10 @@ class Nic(TypedDict):
     """Interrupt moderation. Null: every frame interrupts, so that only what arrives at the same moment is
     aggregated.
     """
+    veth: NotRequired[bool]
+    """A veth, through which packets arrive in the buffers of their senders: Linux counts the memory of
+    those.
+    """
 
 
 class Coalesce(TypedDict):

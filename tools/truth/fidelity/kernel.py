@@ -134,10 +134,28 @@ def _plan(file: Path) -> Plan:
     return cwndlab.load(file).plan()
 
 
+def _begun(file: Path, run: int) -> _native.Simulation:
+    """A run of an experiment on the model. Links between network namespaces are veths."""
+    scenario = _plan(file).runs[run].scenario
+    hosts = [host | {"nic": host["nic"] | {"veth": True}} for host in scenario["hosts"]]
+    return _native.Simulation(json.dumps(scenario | {"hosts": hosts}), 0)
+
+
+def series(file: Path, run: int) -> pl.DataFrame:
+    """The model's rows of the senders' state in a run of an experiment."""
+    simulation = _begun(file, run)
+    batches: list[pa.RecordBatch] = []
+    over = False
+    while not over:
+        over = simulation.advance(1 << 18)
+        batches += [pa.record_batch(batch) for kind, batch in simulation.take() if kind == "tcp"]
+    return pl.DataFrame(pl.from_arrow(pa.Table.from_batches(batches)))
+
+
 @cache
 def _played(file: Path, run: int) -> Summary:
     """The model's summary of a run of an experiment."""
-    simulation = _native.Simulation(json.dumps(_plan(file).runs[run].scenario), 0)
+    simulation = _begun(file, run)
     while not simulation.advance(1 << 18):
         simulation.take()
     summary: Summary = json.loads(simulation.summary())

@@ -8,9 +8,26 @@ use tcp::{Config, Endpoint, Listener, SynOutcome};
 use wire::Segment;
 
 use super::{Simulation, setup};
-use crate::event_queue::NEVER;
+use crate::event_queue::{EventQueue, NEVER};
 use crate::flow::FlowApp;
+use crate::network::Network;
 use crate::transport::Transport;
+
+/// Whether a further sound packet of a connection arrives over a link at the same instant. The application works once the
+/// stack has taken in all of them, as it does where one interrupt is for several packets.
+#[inline(always)]
+fn another_follows(
+    network: &mut Network,
+    events: &EventQueue,
+    link: LinkId,
+    connection: ConnectionId,
+    now: Nanos,
+) -> bool {
+    events.arrival(link) == now
+        && network
+            .front_at_host(link)
+            .is_some_and(|(packet, _)| packet.connection == connection && !packet.corrupt)
+}
 
 impl Simulation {
     /// The next packet reaches the far end of `link`.
@@ -24,7 +41,8 @@ impl Simulation {
     /// The usual case: a sound packet for a connection, read where it lies. False, and nothing done, in any other.
     #[inline(always)]
     fn arrive_in_place(&mut self, link: LinkId) -> bool {
-        let Simulation { network, connections, flows, events, now, recording, prefetcher, .. } = self;
+        let Simulation { network, connections, flows, events, now, recording, prefetcher, app_waits, .. } =
+            self;
         prefetcher.on_arrival(network, connections, flows, link);
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection;
@@ -39,16 +57,18 @@ impl Simulation {
         let Some(endpoint) = connections[connection.index()].tcp_mut() else { return false };
         endpoint.on_segment(*now, &packet.segment);
         network.drop_front(link, events);
+        *app_waits = another_follows(network, events, link, connection, *now);
         if connection.is_opening() {
             self.service_after_segment(connection);
         } else if endpoint.may_transmit()
             || !matches!(flow.app, FlowApp::Bulk(_))
-            || Self::run_bulk_app(endpoint, flow, connection, *now)
+            || !*app_waits && Self::run_bulk_app(endpoint, flow, connection, *now)
         {
             self.service(connection);
         } else if Self::end_service(endpoint, flow, connection, *now, events) {
             self.report_endpoint(connection);
         }
+        self.app_waits = false;
         true
     }
 
@@ -75,7 +95,12 @@ impl Simulation {
         if self.intercepted && self.enter_ingress(host) {
             return;
         }
+        let connection = self.arrived.connection;
+        self.app_waits = self.hosts[host.index()].ingress.is_none()
+            && self.connections[connection.index()].tcp().is_some()
+            && another_follows(&mut self.network, &self.events, link, connection, self.now);
         self.deliver();
+        self.app_waits = false;
     }
 
     /// Gives the stack the router's message in `arrived`; false if it is a segment.
@@ -229,6 +254,7 @@ impl Simulation {
             mss: machine.mss,
             ecn: machine.ecn,
             tso: machine.tso,
+            veth: machine.veth,
             socket,
             cc: cc.unwrap_or(profile.spec().cc[0]),
             iss: setup::draw(&mut random) as u32,

@@ -68,6 +68,8 @@ pub struct Simulation {
     until: Nanos,
     event_count: u64,
     packet_count: u64,
+    /// Another packet for the connection at hand arrives at this instant: its application's turn is after that.
+    app_waits: bool,
     finished: bool,
     events: EventQueue,
     network: Network,
@@ -115,6 +117,7 @@ struct HostRun {
     path_mtu: BTreeMap<HostId, u32>,
     ecn: EcnMode,
     tso: bool,
+    veth: bool,
     tso_max: Option<u32>,
     /// Reaction of a full transmit queue.
     full: WhenFull,

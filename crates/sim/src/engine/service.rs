@@ -113,7 +113,16 @@ impl Simulation {
     #[inline(always)]
     fn send_and_run_app(&mut self, connection: ConnectionId, mut polling: bool) -> Stop {
         let Simulation {
-            connections, network, events, flows, scratch, packet_count, now, intercepted, ..
+            connections,
+            network,
+            events,
+            flows,
+            scratch,
+            packet_count,
+            now,
+            intercepted,
+            app_waits,
+            ..
         } = self;
         let now = *now;
         let Some(endpoint) = connections[connection.index()].tcp_mut() else { return Stop::NoTcp };
@@ -139,10 +148,10 @@ impl Simulation {
                     }
                 }
             }
-            if !matches!(flow.app, FlowApp::Bulk(_)) {
+            if !*app_waits && !matches!(flow.app, FlowApp::Bulk(_)) {
                 return Stop::Model;
             }
-            if !Self::run_bulk_app(endpoint, flow, connection, now) {
+            if *app_waits || !Self::run_bulk_app(endpoint, flow, connection, now) {
                 let reports = Self::end_service(endpoint, flow, connection, now, events);
                 return if reports { Stop::Report } else { Stop::Idle };
             }

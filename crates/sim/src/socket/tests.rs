@@ -40,6 +40,7 @@ fn with_config<T>(work: impl FnOnce(&dyn tcp::stack::Profile, &Config<'_>) -> T)
         mss: 1460,
         ecn: EcnMode::Off,
         tso: false,
+        veth: false,
         socket: SocketOptions { sndbuf: Some(1 << 20), rcvbuf: Some(1 << 20) },
         cc: "newreno",
         iss: 1,

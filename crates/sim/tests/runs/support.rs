@@ -54,6 +54,7 @@ pub(crate) fn host(name: &str, stack: &str) -> Host {
             gro: false,
             lro: false,
             coalesce: None,
+            veth: false,
         },
         ack_every: None,
         noise: None,

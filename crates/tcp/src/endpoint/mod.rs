@@ -94,6 +94,8 @@ pub struct Config<'a> {
     pub ecn: EcnMode,
     /// Segmentation offload.
     pub tso: bool,
+    /// Packets arrive in the buffers of their senders, as through a veth.
+    pub veth: bool,
     /// Buffers set by the application.
     pub socket: SocketOptions,
     /// Congestion control, by the system's own name.
@@ -171,6 +173,7 @@ pub struct AccEcnInfo {
 ///     path_mtu: None,
 ///     ecn: EcnMode::Off,
 ///     tso: false,
+///     veth: false,
 ///     socket: SocketOptions { sndbuf: None, rcvbuf: None },
 ///     cc: "cubic",
 ///     iss: 1,
@@ -272,6 +275,7 @@ impl Endpoint {
         let receiver = profile.receiver();
         let mut rcv = ReceiveState::new(rcvbuf, rcvbuf_auto);
         rcv.payload = u32::from(config.mss);
+        rcv.lent = config.veth;
         let window = receiver.syn_window(&rcv);
         let iss = seq::FIRST_LAP + u64::from(config.iss);
         Endpoint {

@@ -37,6 +37,8 @@ pub struct ReceiveState {
     pub rcvbuf: u64,
     /// The receiver may grow `rcvbuf` (no SO_RCVBUF was set).
     pub rcvbuf_auto: bool,
+    /// Packets arrive in the buffers of their senders, as through a veth, and count the memory of those.
+    pub lent: bool,
     /// Shift of our window field.
     pub wscale: u8,
     /// MSS of the segments we expect: payload of a full segment.
@@ -80,6 +82,7 @@ impl ReceiveState {
             readable: 0,
             rcvbuf,
             rcvbuf_auto,
+            lent: false,
             wscale: 0,
             payload: u32::from(DEFAULT_MSS),
             sack: false,

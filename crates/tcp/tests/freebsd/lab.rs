@@ -186,6 +186,7 @@ fn config<'a>(setup: &Setup<'a>, clock: HostClock, iss: u32) -> Config<'a> {
         socket: SocketOptions { sndbuf: buffers, rcvbuf: buffers },
         cc: setup.cc,
         iss,
+        veth: false,
         timestamp_offset: 0,
         random: setup.random,
     }

@@ -333,6 +333,7 @@ impl World<'_> {
             socket: SocketOptions { sndbuf: s.sndbuf, rcvbuf: s.rcvbuf },
             cc: spec.cc[s.cc % spec.cc.len()],
             iss: s.iss,
+            veth: false,
             timestamp_offset: s.iss.wrapping_mul(3),
             random: self.case.path.seed,
         }

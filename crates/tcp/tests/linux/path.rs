@@ -170,6 +170,7 @@ fn config<'a>(path: &Path<'a>, profile: &dyn Profile, phase: Nanos, iss: u32) ->
         socket: path.socket,
         cc: path.cc,
         iss,
+        veth: false,
         timestamp_offset: 0,
         random: 1,
     }

@@ -77,6 +77,9 @@ class Hosts(Resolver):
                 raise Misplaced(("hosts", name, "nic", key), BadValue(f"{key} on {stack.name}", expected))
         if host.nic.qdisc is not None:
             _check_qdisc(host, host.nic.qdisc, stack, ("hosts", name, "nic"))
+        if host.nic.veth and stack.family != "linux":
+            bad = BadValue(f"true on {stack.name}", "false, as it does not count what packets take of memory")
+            raise Misplaced(("hosts", name, "nic", "veth"), bad)
         if stack.guest:
             _check_guest(host, self.family(host), stack, ("hosts", name))
         self.sysctls(name, host, stack)
@@ -175,6 +178,8 @@ class Hosts(Resolver):
         }
         if self.family(host) == "ipv6":
             made["ip"] = "ipv6"
+        if host.nic.veth:
+            made["nic"]["veth"] = True
         return made
 
     def egress(self, egress: Egress | None, path: Path) -> contract.Egress | None:

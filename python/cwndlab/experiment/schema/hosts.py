@@ -60,6 +60,7 @@ class Nic(Section):
     lro: Flag = about("receive aggregation by the driver (FreeBSD)", False)
     coalesce: Coalesce | None = about("interrupt moderation")
     full: Annotated[str, *word("drop", "enobufs")] | None = about("what a full transmit queue does")
+    veth: Flag = about("packets arrive in the buffers of their senders, as between namespaces (Linux)", False)
 
 
 class Processing(Section):

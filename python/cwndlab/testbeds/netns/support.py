@@ -33,7 +33,7 @@ SUPPORT = Support(
     {
         "experiment": EXPERIMENT.union(NetnsKeys.known_keys(), ["loggers"]),
         "host": keys("stack cc sndbuf rcvbuf mss family ecn sysctl nic egress ingress count"),
-        "nic": keys("rate tx_queue tso gro coalesce"),
+        "nic": keys("rate tx_queue tso gro coalesce veth"),
         "coalesce": keys("gro_flush_timeout napi_defer_hard_irqs"),
         **PATH,
     },

@@ -234,6 +234,7 @@ impl Draw {
                 gro: self.flag(),
                 lro: self.flag(),
                 coalesce,
+                veth: false,
             },
             ack_every: self.maybe(6, |draw| draw.small(1, 10_000) as u16).filter(|_| waits),
             noise: self.maybe(5, |draw| Noise {

@@ -21,6 +21,12 @@ const PAGE: u64 = 4096;
 /// Memory that a further packet adds to the one it is merged with: its metadata is given back (skb_gro_receive,
 /// skb_try_coalesce).
 const MERGED_TRUESIZE: u64 = 2048;
+/// Memory of a packet beside its payload where it stays in the buffer of its sender, as through a veth: the metadata of one
+/// clonable buffer and the room for headers. Payload fills pages, and a further packet adds but those to the one it is merged with.
+const LENT_OVERHEAD: u64 = 832;
+/// Most packets that are merged into one while they wait: as many as fragments fit (MAX_SKB_FRAGS), and one in the buffer of the
+/// first where that is the driver's.
+const MERGED: u64 = 17;
 /// Payload share of memory in 1/256 before a packet has been seen.
 pub(super) const DEFAULT_SCALING: u64 = 128;
 /// Fraction bits of memory per payload.
@@ -42,7 +48,10 @@ pub(super) struct CopySpace {
 
 /// Memory of full packets merged into one that has `payload` bytes in all. What does not fit half a page each is in whole
 /// pages.
-fn truesize(frames: u32, payload: u64) -> u64 {
+fn truesize(rcv: &ReceiveState, frames: u32, payload: u64) -> u64 {
+    if rcv.lent {
+        return payload + LENT_OVERHEAD;
+    }
     let usual = TRUESIZE + u64::from(frames.saturating_sub(1)) * MERGED_TRUESIZE;
     if payload <= usual - METADATA {
         return usual;
@@ -68,7 +77,7 @@ impl LinuxReceiver {
 
     /// The connection is open: buffer, clamp and the first round trip of autotuning (tcp_init_buffer_space).
     pub(super) fn init_buffer(&mut self, rcv: &mut ReceiveState, cx: &Context<'_>) {
-        self.set_held_factor(self.advmss);
+        self.set_held_factor(rcv, self.advmss);
         if !self.config.scaling_ratio && rcv.rcvbuf_auto {
             // Room for the initial window four times over.
             let least = 2 * INIT_RCVWND * TRUESIZE * if self.config.moderate_rcvbuf { 4 } else { 1 };
@@ -110,15 +119,22 @@ impl LinuxReceiver {
     }
 
     /// Memory of data that waits, in order or out of it. Of each run, packets that follow on one another are merged
-    /// (tcp_try_coalesce), so that the first alone keeps its metadata.
+    /// (tcp_try_coalesce), so that the first of some [`MERGED`] alone keeps its metadata.
     fn held(&self, rcv: &ReceiveState) -> u64 {
         let payload = rcv.readable + rcv.out_of_order.covered();
-        let runs = rcv.out_of_order.len() as u64 + u64::from(rcv.readable > 0);
-        ((payload * self.held_factor) >> FACTOR_BITS) + runs * METADATA
+        let most = self.rcv_mss * if rcv.lent { MERGED } else { MERGED + 1 };
+        let runs = rcv.out_of_order.iter().map(|(start, end)| end - start).chain([rcv.readable]);
+        let packets: u64 = runs.map(|bytes| bytes.div_ceil(most)).sum();
+        ((payload * self.held_factor) >> FACTOR_BITS)
+            + packets * if rcv.lent { LENT_OVERHEAD } else { METADATA }
     }
 
-    fn set_held_factor(&mut self, payload: u64) {
-        let memory = if payload >= LARGE { truesize(1, payload) - METADATA } else { SMALL_TRUESIZE };
+    fn set_held_factor(&mut self, rcv: &ReceiveState, payload: u64) {
+        let memory = match payload >= LARGE {
+            _ if rcv.lent => payload,
+            true => truesize(rcv, 1, payload) - METADATA,
+            false => SMALL_TRUESIZE,
+        };
         self.held_factor = (memory << FACTOR_BITS).div_ceil(payload.max(1));
     }
 
@@ -161,12 +177,12 @@ impl LinuxReceiver {
     /// A packet of another size than those before: what it takes of the buffer, and what share of that is payload.
     #[cold]
     pub(super) fn measure_memory(&mut self, rcv: &ReceiveState, arrival: &Arrival, len: u64) {
-        self.set_held_factor(len);
+        self.set_held_factor(rcv, len);
         if !self.config.scaling_ratio {
             return;
         }
-        self.scaling = if len >= LARGE {
-            (u64::from(arrival.payload) << 8) / truesize(arrival.frames, u64::from(arrival.payload))
+        self.scaling = if rcv.lent || len >= LARGE {
+            (u64::from(arrival.payload) << 8) / truesize(rcv, arrival.frames, u64::from(arrival.payload))
         } else {
             (len << 8) / SMALL_TRUESIZE
         };
@@ -190,7 +206,15 @@ impl LinuxReceiver {
         if self.rcv_ssthresh >= self.window_clamp {
             return;
         }
-        let limit = self.window_clamp.min(self.free_space(rcv));
+        // A packet behind a hole with which a run begins is counted after this; what is merged with one that waits, before.
+        let begins = rcv.out_of_order.containing(arrival.seq).is_some_and(|(start, _)| start == arrival.seq);
+        let free = if begins && !arrival.in_order {
+            let own = truesize(rcv, arrival.frames, u64::from(arrival.payload));
+            self.window_from(rcv.rcvbuf.saturating_sub(self.held(rcv).saturating_sub(own)))
+        } else {
+            self.free_space(rcv)
+        };
+        let limit = self.window_clamp.min(free);
         if self.rcv_ssthresh >= limit {
             return;
         }
@@ -198,7 +222,7 @@ impl LinuxReceiver {
         let memory = if self.config.scaling_ratio {
             self.memory_of(u64::from(arrival.payload))
         } else {
-            truesize(arrival.frames, u64::from(arrival.payload))
+            truesize(rcv, arrival.frames, u64::from(arrival.payload))
         };
         let increment = if self.window_from(memory) <= u64::from(arrival.payload) {
             2 * self.advmss
@@ -326,7 +350,13 @@ mod tests {
         let mut rcv = ReceiveState::new(200_000, false);
         rcv.payload = payload;
         receiver.advmss = u64::from(payload);
-        let arrival = Arrival {
+        receiver.rcv_mss = u64::from(payload);
+        receiver.measure_memory(&rcv, &arrival(payload), u64::from(payload));
+        (receiver, rcv)
+    }
+
+    fn arrival(payload: u32) -> Arrival {
+        Arrival {
             seq: 0,
             end: u64::from(payload),
             payload,
@@ -337,22 +367,53 @@ mod tests {
             frames: 1,
             push: false,
             fin: false,
-        };
-        receiver.measure_memory(&rcv, &arrival, u64::from(payload));
-        (receiver, rcv)
+        }
     }
 
-    /// 40 packets behind one hole are one packet and 39 buffers; with another hole among them, two packets and 38.
+    /// 40 packets behind one hole are three packets and 37 buffers; one behind another hole keeps its metadata, as does one in order.
     #[test]
     fn packets_of_a_run_share_their_metadata() {
         let (receiver, mut rcv) = receiver(1448);
         rcv.out_of_order.insert(10_000, 10_000 + 40 * 1448, |_, _| {});
         let close = |found: u64, wanted: u64| assert!(found.abs_diff(wanted) <= 1, "{found} for {wanted}");
-        close(receiver.held(&rcv), TRUESIZE + 39 * MERGED_TRUESIZE);
+        close(receiver.held(&rcv), 3 * TRUESIZE + 37 * MERGED_TRUESIZE);
         rcv.out_of_order.insert(100_000, 100_000 + 1448, |_, _| {});
-        close(receiver.held(&rcv), 2 * TRUESIZE + 39 * MERGED_TRUESIZE);
+        close(receiver.held(&rcv), 4 * TRUESIZE + 37 * MERGED_TRUESIZE);
         rcv.readable = 1448;
-        close(receiver.held(&rcv), 3 * TRUESIZE + 39 * MERGED_TRUESIZE);
+        close(receiver.held(&rcv), 5 * TRUESIZE + 37 * MERGED_TRUESIZE);
+    }
+
+    /// Through a veth a packet is its payload and the metadata of the sender's buffer, and a further one behind it its payload alone:
+    /// more of the same buffer is window.
+    #[test]
+    fn lent_packets_count_what_their_senders_took() {
+        let (mut receiver, mut rcv) = receiver(1448);
+        let own = receiver.full_space(&rcv);
+        rcv.lent = true;
+        receiver.measure_memory(&rcv, &arrival(1448), 1448);
+        assert_eq!(receiver.scaling, (1448 << 8) / (1448 + LENT_OVERHEAD));
+        assert!(receiver.full_space(&rcv) > own);
+        rcv.readable = 3 * 1448;
+        assert!(receiver.held(&rcv).abs_diff(3 * 1448 + LENT_OVERHEAD) <= 1);
+        rcv.out_of_order.insert(100_000, 100_000 + 2 * 1448, |_, _| {});
+        assert!(receiver.held(&rcv).abs_diff(5 * 1448 + 2 * LENT_OVERHEAD) <= 1);
+    }
+
+    /// A first packet behind a hole is not yet counted when the window grows by it, so that one at its limit grows, and the packet is
+    /// acknowledged alone. The next is.
+    #[test]
+    fn the_first_packet_behind_a_hole_lets_the_window_grow() {
+        let (mut receiver, mut rcv) = receiver(1448);
+        receiver.window_clamp = receiver.full_space(&rcv);
+        rcv.readable = 1448;
+        receiver.rcv_ssthresh = receiver.free_space(&rcv);
+        rcv.readable = 0;
+        for (seq, quick) in [(10_000, 1), (11_448, 0)] {
+            receiver.quick = 0;
+            rcv.out_of_order.insert(seq, seq + 1448, |_, _| {});
+            receiver.grow_window(&rcv, &Arrival { seq, end: seq + 1448, in_order: false, ..arrival(1448) });
+            assert_eq!(receiver.quick, quick, "{seq}");
+        }
     }
 
     /// However large its packets, a buffer never lets in more payload than it has memory.

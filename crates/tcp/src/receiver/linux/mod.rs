@@ -267,7 +267,7 @@ impl LinuxReceiver {
         cx: &Context<'_>,
     ) {
         let unacked = rcv.nxt - rcv.last_ack;
-        let two_packets = unacked > self.rcv_mss && self.select_window(rcv) >= rcv.offered().max(1);
+        let two_packets = unacked > self.rcv_mss && self.select_window(rcv) >= self.rcv_wnd.max(1);
         if two_packets || (self.quick > 0 && !self.pingpong) || now_please || self.hurries {
             rcv.ack_now = true;
             return;
@@ -505,7 +505,9 @@ impl Receiver for LinuxReceiver {
     }
 
     fn window(&mut self, rcv: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
-        self.rcv_wnd = self.select_window(rcv);
+        let unit = 1u64 << rcv.wscale;
+        let kept = if self.shrinks(rcv) { 0 } else { rcv.offered().div_ceil(unit) * unit };
+        self.rcv_wnd = self.select_window(rcv).max(kept);
         self.rcv_wnd
     }
 
@@ -552,6 +554,37 @@ mod tests {
     use crate::clock::HostClock;
     use crate::event::Events;
     use crate::linux_config::Config;
+
+    /// Two packets that come at once, before the application reads: were the window behind them smaller than the one last
+    /// advertised, the ACK waits until they are read.
+    #[test]
+    fn two_packets_are_acknowledged_where_the_window_does_not_shrink() {
+        for (before, now) in [(4_000, true), (6_000, false)] {
+            let mut receiver = LinuxReceiver::new(&Config::linux_6_12().into());
+            let mut rcv = ReceiveState::new(131_072, false);
+            (receiver.rcv_mss, receiver.advmss) = (1448, 1448);
+            (receiver.rcv_ssthresh, receiver.window_clamp, receiver.rcv_wnd) = (before, 1 << 20, before);
+            rcv.nxt = 2 * 1448;
+            rcv.readable = 60_000;
+            rcv.advertised = before;
+            let arrival = Arrival {
+                seq: 1448,
+                end: 2 * 1448,
+                payload: 1448,
+                previous_nxt: 1448,
+                in_order: true,
+                filled_hole: false,
+                duplicate: false,
+                frames: 1,
+                push: false,
+                fin: false,
+            };
+            let (mut events, clock) = (Events::default(), HostClock::new(1000, 0, 0));
+            let cx = Context { now: 0, clock: &clock, events: &mut events };
+            receiver.check_ack(&mut rcv, &arrival, false, false, &cx);
+            assert_eq!(rcv.ack_now, now, "a window of {before} bytes");
+        }
+    }
 
     /// A twentieth of a round trip up to 6.18, a third in 7.3, a millisecond at most, and the slack of the timer.
     #[test]

@@ -55,7 +55,7 @@ impl LinuxSender {
             }
             return Ok(whole);
         }
-        if self.defers_burst(snd, head, most, cwnd_room.min(window)) {
+        if !self.pushes_one(snd) && self.defers_burst(snd, head, most, cwnd_room.min(window)) {
             if cwnd_room < window {
                 if cwnd_room <= head.len {
                     self.output.cwnd_limited = true;
@@ -79,6 +79,11 @@ impl LinuxSender {
             return Ok(cut - partial);
         }
         Ok(if cut == head.len { whole } else { cut })
+    }
+
+    /// A call of the writer fills the only buffer there is, and sends a burst of it that waits for nothing (tcp_push_one).
+    fn pushes_one(&self, snd: &SendState) -> bool {
+        self.output.pushes_one && snd.end - snd.max >= self.writers_buffer(snd)
     }
 
     /// Segments of one burst: a millisecond at the pacing rate, and up to 64 KB on short paths.

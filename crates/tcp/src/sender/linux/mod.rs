@@ -354,6 +354,7 @@ impl Sender for LinuxSender {
 
     fn on_write_end(&mut self, snd: &SendState) {
         self.output.pushed = snd.end;
+        self.output.call_ended = snd.end;
     }
 
     fn space(&self, snd: &SendState, wanted: u64) -> u64 {

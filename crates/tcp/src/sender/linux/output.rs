@@ -55,8 +55,14 @@ pub(super) struct State {
     pub(super) write_queue: WriteQueue,
     /// End of what a call of the writer pushed last (pushed_seq).
     pub(super) pushed: u64,
+    /// End of what the writer's calls that ended wrote; what comes behind is of another.
+    pub(super) call_ended: u64,
+    /// The call of the writer at hand found at most one buffer that waited.
+    pub(super) pushes_one: bool,
     /// End of what the application had written when the sender last waited.
     pub(super) written_at_wait: u64,
+    /// End of what a blocked writer had written when it was woken; until it has written more it is not blocked (SOCK_NOSPACE).
+    pub(super) woken_at: Option<u64>,
 }
 
 impl State {
@@ -126,6 +132,10 @@ impl LinuxSender {
     fn finish_output(&mut self, limit: Limit, snd: &mut SendState, cx: &mut Context<'_>) -> Poll {
         let sent = std::mem::take(&mut self.output.sent);
         self.begin_burst(1, false);
+        if self.is_modern() && snd.end != self.output.written_at_wait {
+            self.take_in(snd, self.tso_segments(snd));
+            self.output.pushes_one = false;
+        }
         self.output.written_at_wait = snd.end;
         // A call that waits for memory with nothing left to send pushes nothing (tcp_push).
         if snd.end > snd.max || self.until_forced(snd) == 0 {
@@ -158,9 +168,7 @@ impl LinuxSender {
         if limit == Limit::App {
             self.rate_check_app_limited(snd);
         }
-        if snd.app_blocked {
-            self.expand_sndbuf(snd);
-        }
+        self.check_space(snd);
         Poll::Wait(limit)
     }
 
@@ -424,10 +432,15 @@ impl LinuxSender {
         let burst = if within_burst {
             self.output.burst.end - snd.max
         } else {
+            // Between bursts that an ACK lets go; those of a call leave before it waits for room.
+            if self.output.sent > 0 && snd.end == self.output.written_at_wait && self.is_modern() {
+                self.check_space(snd);
+            }
             self.burst_length(snd, payload, one)?
         };
         let len = if snd.tso { burst } else { burst.min(one) };
-        let transmit = self.transmit_new(len, snd, cx);
+        let mut transmit = self.transmit_new(len, snd, cx);
+        transmit.push |= self.output.write_queue.was_pushed(snd.max);
         if !within_burst {
             // A FIN takes no packet of its own behind data.
             self.begin_burst(burst.min(payload).div_ceil(mss).max(1), false);

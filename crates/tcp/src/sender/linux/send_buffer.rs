@@ -30,6 +30,18 @@ impl LinuxSender {
         snd.sndbuf = payload.max(mss);
     }
 
+    /// A burst has left, or an ACK was dealt with: the buffer may grow, and a writer that waits for room is woken
+    /// (tcp_check_space).
+    pub(super) fn check_space(&mut self, snd: &mut SendState) {
+        if !snd.app_blocked || self.output.woken_at == Some(snd.end) {
+            return;
+        }
+        self.expand_sndbuf(snd);
+        if self.wakes_writer(snd) {
+            self.output.woken_at = Some(snd.end);
+        }
+    }
+
     /// Autotuning: twice the window, in memory, when the writer is blocked and cwnd is not full.
     pub(super) fn expand_sndbuf(&mut self, snd: &mut SendState) {
         if !snd.sndbuf_auto || self.core.in_flight() >= self.core.cwnd {

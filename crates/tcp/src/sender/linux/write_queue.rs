@@ -14,6 +14,8 @@ pub(super) struct WriteQueue {
     end: u64,
     /// The buffers behind it, the oldest first.
     behind: VecDeque<Run>,
+    /// What calls of the writer pushed ends there: the last packet of a buffer in which one lies has PSH.
+    pushes: VecDeque<u64>,
 }
 
 /// Buffers of the same length one behind the other; the last may be shorter.
@@ -71,6 +73,31 @@ impl WriteQueue {
         }
     }
 
+    /// The data written so far is pushed (tcp_mark_push).
+    fn push(&mut self) {
+        self.pushes.push_back(self.end);
+    }
+
+    /// Another call adds to the last buffer, if it is shorter than `most`: that is not pushed any more.
+    fn unpush(&mut self, sent: u64, most: u64) {
+        let start =
+            self.behind.back().map_or(sent, |run| run.start + (run.end - run.start - 1) / run.len * run.len);
+        if self.end > sent && self.end - start < most {
+            self.pushes.truncate(self.pushes.partition_point(|&at| at <= start));
+        }
+    }
+
+    /// Whether what ends at `sent` is the end of a buffer that was pushed.
+    #[inline]
+    pub(super) fn was_pushed(&mut self, sent: u64) -> bool {
+        if sent != self.head {
+            return false;
+        }
+        let gone = self.pushes.partition_point(|&at| at <= sent);
+        self.pushes.drain(..gone);
+        gone > 0
+    }
+
     /// The buffers that left whole are gone.
     #[inline]
     fn advance(&mut self, sent: u64) {
@@ -121,16 +148,22 @@ impl LinuxSender {
     /// The buffer that leaves next, where cwnd and the size of a burst, of `segments`, allow `allowed` bytes.
     #[inline]
     pub(super) fn head_buffer(&mut self, snd: &SendState, allowed: u64, segments: u64) -> Head {
-        let queue = &mut self.output.write_queue;
-        queue.advance(snd.max);
-        if snd.end > queue.end.max(snd.max) {
-            self.take_in_written(snd, segments);
-        }
+        self.take_in(snd, segments);
         let queue = &mut self.output.write_queue;
         if self.config.grows_bursts {
             queue.grow(snd.max, allowed);
         }
         queue.head(snd.max)
+    }
+
+    /// The buffers are those of now.
+    #[inline]
+    pub(super) fn take_in(&mut self, snd: &SendState, segments: u64) {
+        let queue = &mut self.output.write_queue;
+        queue.advance(snd.max);
+        if snd.end > queue.end.max(snd.max) {
+            self.take_in_written(snd, segments);
+        }
     }
 
     /// Puts into buffers what was written since the sender last looked.
@@ -140,7 +173,14 @@ impl LinuxSender {
         let alone = self.output.write_queue.behind.is_empty();
         let leaving = if alone { self.may_leave_at_once(snd, segments) } else { 0 };
         let most = self.writers_buffer(snd);
-        self.output.write_queue.take_in(snd.max, snd.end, most, leaving);
+        let call_ended = self.output.call_ended;
+        let queue = &mut self.output.write_queue;
+        if queue.end == call_ended {
+            queue.unpush(snd.max, most);
+        }
+        queue.take_in(snd.max, snd.end, most, leaving);
+        queue.push();
+        self.output.pushes_one = alone;
     }
 }
 
@@ -179,6 +219,35 @@ mod tests {
         assert_eq!(queue.ends(), [20]);
         queue.take_in(5, 200, 45, 0);
         assert_eq!(queue.ends(), [50, 95, 140, 185, 200]);
+    }
+
+    /// What a call pushes when it ends or waits is the end of the last buffer, however much is added to that by the same call; another
+    /// call takes it back, unless the buffer was full.
+    #[test]
+    fn a_buffer_in_which_a_call_waited_is_pushed() {
+        let mut queue = WriteQueue::default();
+        queue.take_in(0, 100, 45, 0);
+        queue.push();
+        queue.take_in(0, 120, 45, 0);
+        queue.push();
+        let pushed = |queue: &mut WriteQueue, sent: u64| {
+            let pushed = queue.was_pushed(sent);
+            queue.advance(sent);
+            pushed
+        };
+        assert!(!pushed(&mut queue, 45));
+        assert!(!pushed(&mut queue, 80));
+        assert!(!pushed(&mut queue, 90));
+        queue.unpush(90, 45);
+        queue.take_in(90, 140, 45, 0);
+        assert!(!pushed(&mut queue, 100), "the middle of a buffer");
+        assert!(!pushed(&mut queue, 135), "another call has added to it");
+        queue.push();
+        assert!(pushed(&mut queue, 140));
+        queue.take_in(140, 185, 45, 0);
+        queue.push();
+        queue.unpush(140, 45);
+        assert!(pushed(&mut queue, 185), "nothing can be added to a full buffer");
     }
 
     /// The window that the peer offers has grown, and with it the buffers that are begun.
