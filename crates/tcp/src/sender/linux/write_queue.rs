@@ -14,7 +14,7 @@ pub(super) struct WriteQueue {
     end: u64,
     /// The buffers behind it, the oldest first.
     behind: VecDeque<Run>,
-    /// What calls of the writer pushed ends there: the last packet of a buffer in which one lies has PSH.
+    /// Ends of what calls of the writer pushed: the last packet of a buffer in which one lies has PSH.
     pushes: VecDeque<u64>,
 }
 
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(queue.ends(), [50, 95, 140, 185, 200]);
     }
 
-    /// What a call pushes when it ends or waits is the end of the last buffer, however much is added to that by the same call; another
+    /// A call that ends or waits pushes the end of the last buffer, however much is added to that by the same call; another
     /// call takes it back, unless the buffer was full.
     #[test]
     fn a_buffer_in_which_a_call_waited_is_pushed() {
