@@ -185,7 +185,7 @@ impl Ack<'_> {
 }
 
 /// How the handshake went.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
     /// Time between our SYN (or SYN-ACK) and its acknowledgement, if it was sent once.
     pub rtt: Option<Nanos>,

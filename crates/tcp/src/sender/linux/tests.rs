@@ -80,13 +80,7 @@ impl Bench {
             random: 12345,
         };
         bench.with(|sender, snd, cx| {
-            let opening = Opening {
-                rtt: Some(DELAY),
-                repeats: 0,
-                original_answered: false,
-                rcv_nxt: 0,
-                carried_end: 0,
-            };
+            let opening = Opening { rtt: Some(DELAY), ..Opening::default() };
             sender.on_established(snd, opening, cx);
         });
         bench
