@@ -66,9 +66,9 @@ pub struct Model {
     blocked: Option<Waiting>,
     returned: Option<(Nanos, Returned)>,
     opened: u32,
-    /// What it remembers of Fast Open.
+    /// Memory of Fast Open.
     fast_open: tcp::fast_open::Host,
-    /// Its address and the peer's, as cookies are made of them.
+    /// Addresses of the host and the peer, as cookies are made of them.
     addresses: [Ipv4Addr; 2],
     broken: Option<String>,
     tunnel: Tunnel,

@@ -89,7 +89,7 @@ pub enum Order {
         /// The state.
         state: String,
     },
-    /// What the system remembers of peers is forgotten (`ip tcp_metrics flush all`).
+    /// Memory of peers is forgotten (`ip tcp_metrics flush all`).
     Forget {
         /// Line of the script.
         line: u32,

@@ -49,7 +49,7 @@ pub enum SystemError {
     /// States of connections are asked of models alone.
     #[error("this system does not tell the states of its connections")]
     States,
-    /// What is remembered of peers cannot be forgotten once a script has begun.
+    /// Memory of peers that cannot be forgotten once a script has begun.
     #[error("this system does not forget what it remembers of peers")]
     Remembers,
     /// The kernel does not tell.

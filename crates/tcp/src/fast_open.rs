@@ -10,7 +10,7 @@ use wire::{Cookie, Segment};
 
 use crate::clock::{Nanos, SECOND};
 
-/// Whose rules a host follows.
+/// System whose rules a host follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// No Fast Open.
@@ -80,7 +80,7 @@ impl Settings {
     }
 }
 
-/// How a client opens a connection.
+/// Way in which a client opens a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// The option of the SYN: a cookie, or the request for one. None: no option.
@@ -91,7 +91,7 @@ pub struct Attempt {
     pub mss: u16,
 }
 
-/// What a server does with a SYN.
+/// Treatment of a SYN by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Welcome {
     /// As without Fast Open, and the SYN-ACK carries the cookie that there is.
@@ -100,18 +100,18 @@ pub enum Welcome {
     Open(Option<Cookie>),
 }
 
-/// What the client's SYN-ACK said.
+/// Content of the SYN-ACK to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The cookie in it.
     pub cookie: Option<Cookie>,
     /// The server's MSS.
     pub mss: u16,
-    /// What the SYN had asked for.
+    /// Demand of the SYN.
     pub attempt: Attempt,
     /// The SYN carried data.
     pub sent_data: bool,
-    /// All of that was acknowledged.
+    /// Acknowledgement of all of that data.
     pub acknowledged: bool,
     /// The SYN was sent again.
     pub repeated: bool,
@@ -128,7 +128,7 @@ pub enum News {
     Works,
 }
 
-/// What is known of a server.
+/// Knowledge of a server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     cookie: Option<Cookie>,
@@ -139,7 +139,7 @@ struct Entry {
     disabled_since: Option<Nanos>,
 }
 
-/// What a host remembers between connections. Servers are known by numbers that the driver gives.
+/// Memory of a host between connections. Servers are known by numbers that the driver gives.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     servers: BTreeMap<u64, Entry>,
@@ -166,7 +166,7 @@ impl Host {
         self.servers.clear();
     }
 
-    /// How a connection to a server opens whose application asks for Fast Open. None: as without.
+    /// Way in which a connection to a server opens whose application asks for Fast Open. None: as without.
     pub fn attempt(&mut self, settings: &Settings, server: u64, now: Nanos) -> Option<Attempt> {
         if !settings.client {
             return None;
@@ -248,7 +248,7 @@ impl Host {
         }
     }
 
-    /// What a SYN is worth at a listener that takes Fast Open. `addresses` are the client's and the server's, in the bytes of
+    /// Worth of a SYN at a listener that takes Fast Open. `addresses` are the client's and the server's, in the bytes of
     /// the wire.
     #[must_use]
     pub fn welcome(&self, settings: &Settings, syn: &Segment, [client, server]: [&[u8]; 2]) -> Welcome {

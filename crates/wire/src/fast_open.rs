@@ -55,7 +55,7 @@ impl Cookie {
         self.experimental
     }
 
-    /// The same cookie in an option of the other kind, or of the same.
+    /// Cookie in an option of the kind that is asked for.
     #[must_use]
     pub fn in_option(self, experimental: bool) -> Cookie {
         Cookie { experimental, ..self }

@@ -21,13 +21,13 @@ pub(super) fn keys(bytes: &[u8]) -> Option<Vec<[u64; 2]>> {
 }
 
 impl Model {
-    /// How a connection opens whose socket asks for Fast Open.
+    /// Way in which a connection opens whose socket asks for Fast Open.
     pub(super) fn fast_open_attempt(&mut self) -> Option<Attempt> {
         let settings = self.profile.spec().fast_open;
         self.fast_open.attempt(&settings, SERVER, self.now)
     }
 
-    /// What the host makes of a SYN to a listener with these options.
+    /// Verdict of the host on a SYN to a listener with these options.
     pub(super) fn welcome(&self, syn: &Segment, listener: &Settings) -> Welcome {
         let asked = listener.fast_open;
         let settings = self.profile.spec().fast_open;

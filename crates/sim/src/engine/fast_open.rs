@@ -8,7 +8,7 @@ use super::Simulation;
 use crate::flow::FlowApp;
 
 impl Simulation {
-    /// How a flow opens its connection. None: without Fast Open, as its receiver takes none (net.ipv4.tcp_fastopen,
+    /// Way in which a flow opens its connection. None: without Fast Open, as its receiver takes none (net.ipv4.tcp_fastopen,
     /// net.inet.tcp.fastopen.server_enable), or as its sender does without.
     pub(super) fn fast_open_attempt(&mut self, flow: FlowId) -> Option<Attempt> {
         let run = &self.flows[flow.index()];
@@ -19,7 +19,7 @@ impl Simulation {
         machine.fast_open.attempt(&settings, u64::from(to.0), self.now)
     }
 
-    /// What the receiver of a flow makes of its SYN.
+    /// Verdict of a flow's receiver on its SYN.
     pub(super) fn welcome(&self, flow: FlowId, syn: &Segment) -> Welcome {
         let run = &self.flows[flow.index()];
         let machine = &self.hosts[run.to.index()];

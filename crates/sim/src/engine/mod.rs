@@ -109,7 +109,7 @@ struct HostRun {
     machine: Option<Box<dyn Machine>>,
     clock: HostClock,
     timestamp_offset: u32,
-    /// What the host remembers of Fast Open.
+    /// Memory of Fast Open of the host.
     fast_open: tcp::fast_open::Host,
     ip: IpVersion,
     mss: u16,

@@ -6,7 +6,7 @@ use crate::milestones::rows;
 use crate::support::{MS, carry_out, dumbbell};
 
 const RTT: u64 = 100 * MS;
-/// What the receiver's system takes Fast Open by.
+/// Sysctl by which each receiving system takes Fast Open.
 const SWITCHES: [(&str, &str, i64); 2] = [
     ("linux-6.18", "net.ipv4.tcp_fastopen", 3),
     ("freebsd-15-current", "net.inet.tcp.fastopen.server_enable", 1),

@@ -21,9 +21,9 @@ const BLACK_HOLE_TIMEOUTS: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FastOpen {
     style: Style,
-    /// How a client opens.
+    /// Attempt of a client.
     attempt: Option<Attempt>,
-    /// What a server makes of the SYN.
+    /// Verdict of a server on the SYN.
     welcome: Welcome,
     /// Payload that the SYN or SYN-ACK carried.
     pub(super) carried: u32,
@@ -182,7 +182,7 @@ impl Endpoint {
         fast_open.carried = segment.len;
     }
 
-    /// What a SYN carried and is not acknowledged with it is to be sent again, at once: it counts as not sent.
+    /// Payload that a SYN carried and is not acknowledged with it is to be sent again, at once: it counts as not sent.
     pub(super) fn settle_carried(&mut self, ack: u64) {
         let (snd, fast_open) = (&mut self.snd, &mut self.handshake.fast_open);
         if fast_open.carried == 0 {

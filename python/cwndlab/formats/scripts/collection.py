@@ -90,10 +90,9 @@ def table(results: Iterable[Result]) -> str:
         lines.append(f"| {name} | {len(own)} | {left_out} | {ran} | {passed} | {ran - passed} |")
     marked = Counter(result.verdict for result in results if result.marked)
     if marked:
-        lines += [
-            "",
-            f"Marked by the collection as failing (.exfail): {marked.total()}, of which {marked['failed']} failed.",
-        ]
+        failed = marked["failed"] + marked["refused"]
+        found = f"{marked.total()}, of which {failed} failed."
+        lines += ["", f"Marked by the collection as failing (.exfail): {found}"]
     missing: Counter[str] = Counter()
     alone: Counter[str] = Counter()
     for result in results:
