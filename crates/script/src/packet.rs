@@ -9,11 +9,8 @@ use wire::codec::{self, Address as _, Ends};
 use wire::{Cookie, Ecn, Flags};
 
 use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption, UdpPorts};
+pub use crate::script::{LOCAL, REMOTE};
 
-/// The address of the system under test.
-pub const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
-/// The address that scripts speak for (TEST-NET-1, RFC 5737).
-pub const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The port that `bind` takes and `connect` goes to.
 pub const PORT: u16 = 8080;
 

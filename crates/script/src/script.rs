@@ -7,8 +7,11 @@ use wire::{Ecn, Flags};
 
 use crate::code::Code;
 use crate::errno::Errno;
-use crate::packet::{LOCAL, REMOTE};
 
+/// The address of the system under test.
+pub const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+/// The address that scripts speak for (TEST-NET-1, RFC 5737).
+pub const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// A script as it was read.
 #[derive(Clone, Debug)]
 pub struct Script {
