@@ -22,10 +22,11 @@ impl Endpoint {
                 self.snd_wl = (first, ack);
             }
         }
-        // The sender of a side that has sent nothing and has nothing to send needs none of the rest.
+        // The sender of a side that has sent nothing and has nothing to send needs none of the rest. Controls that watch marks must not
+        // even see it: in their systems data whose ACK is old do not get so far (tcp_rcv_established, tcp_do_segment).
         let never_sent = self.snd.max == self.snd.iss + 1
             && self.snd.limit() == self.snd.una
-            && !self.snd.no_fast_path
+            && (!self.snd.no_fast_path || self.sender.hears_ecn())
             && self.snd.accecn.is_none();
         if never_sent && segment.len > 0 && segment.flags.0 & (Flags::ECE.0 | Flags::FIN.0) == 0 {
             return;
