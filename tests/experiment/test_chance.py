@@ -124,7 +124,7 @@ def test_all_congestion_controls_of_linux_are_tried():
     ids=" ".join,
 )
 def test_what_differs_between_runs_is_drawn(tmp_path: Path, overrides: list[str]):
-    """Runs with as many drops, and goodput within two packets, differ by clocks; others by what is drawn."""
+    """Clocks make drops differ by up to a tenth, and goodput by two packets; what differs by more is drawn."""
     still = ["start_jitter=0s", "phase_jitter=0s", *overrides]
     results = cwndlab.load(ONE, [*still, "repeat=3"]).run(out=tmp_path / "results")
     summaries = [record.summary for record in results.records() if record.summary]
@@ -132,6 +132,6 @@ def test_what_differs_between_runs_is_drawn(tmp_path: Path, overrides: list[str]
     drops, goodput = (
         [flow[key] for of in summaries for flow in of["flows"]] for key in ("drops", "goodput_bytes")
     )
-    alike = len(set(drops)) == 1 and max(goodput) - min(goodput) < 2 * 1448
+    alike = max(drops) - min(drops) <= max(drops) // 10 and max(goodput) - min(goodput) < 2 * 1448
     scenario = cwndlab.load(ONE, still).plan().runs[0].scenario
     assert alike or chance.drawn(scenario, start=False)

@@ -1,6 +1,7 @@
 //! Runs a script against a system: makes its calls, sends its packets, and compares what the system does.
 
 mod calls;
+mod flow;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -18,6 +19,7 @@ use crate::script::{
     Action, Call, CallEvent, EcnField, Event, Icmp, Options, Order, Packet, Script, TcpOption, UdpPorts, When,
 };
 use crate::system::System;
+use flow::Flow;
 
 /// A script that went as it should.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,53 +121,6 @@ enum Kind {
 impl From<String> for Wrong {
     fn from(message: String) -> Wrong {
         Wrong { message, packets: Vec::new(), kind: Kind::Other }
-    }
-}
-
-/// Connection, as the runner follows it to translate between the script's numbers and those on the wire.
-struct Flow {
-    /// Addresses and ports, from the system to the peer.
-    ends: Ends<Ipv4Addr>,
-    /// Added to the script's numbers of the system's stream.
-    offset: Option<u32>,
-    /// Timestamp values the system has sent: (in the script, on the wire).
-    timestamps: Vec<(u32, u32)>,
-    fin_sent: bool,
-    fin_received: bool,
-    reset: bool,
-    /// UDP that its packets to the system travel in, once one has come or gone.
-    udp: Option<Option<UdpPorts>>,
-    /// The peer's first sequence number. Packets without SYN count from it.
-    peer_isn: Option<u32>,
-    /// The system's first sequence number in the script. Only packets with SYN have it.
-    own_isn: u32,
-    /// A SYN has come for it after it ended: the next one of the system begins a new stream.
-    reopens: bool,
-}
-
-impl Flow {
-    fn new(sport: u16, dport: u16) -> Flow {
-        Flow {
-            ends: Ends { src: LOCAL, dst: REMOTE, sport, dport },
-            offset: None,
-            timestamps: Vec::new(),
-            fin_sent: false,
-            fin_received: false,
-            reset: false,
-            udp: None,
-            peer_isn: None,
-            own_isn: 0,
-            reopens: false,
-        }
-    }
-
-    /// Whether packets of the connection travel to the system in this UDP, or in none; the first one tells.
-    fn travels_in(&mut self, udp: Option<UdpPorts>) -> bool {
-        *self.udp.get_or_insert(udp) == udp
-    }
-
-    fn ended(&self) -> bool {
-        self.reset || (self.fin_sent && self.fin_received)
     }
 }
 

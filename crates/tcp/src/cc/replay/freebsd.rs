@@ -133,7 +133,7 @@ impl Driven for FreeBsd {
         self.ccv.cwnd
     }
 
-    /// What is in flight, and a packet more, which may be sent by now (RFC 6582 section 3.2 step 3).
+    /// Data in flight, and a packet more, which may be sent by now (RFC 6582 section 3.2 step 3).
     fn leads_to(&self, ssthresh: u64, cwnd: u64, flight: u64) -> bool {
         cwnd < ssthresh && cwnd <= flight + 2 * self.ccv.maxseg
     }
