@@ -5,16 +5,14 @@ mod flow;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::net::Ipv4Addr;
 
 use tcp::Nanos;
 use thiserror::Error;
-use wire::codec::Ends;
 use wire::segment::{IPV4_HEADER, IPV6_HEADER, TCP_HEADER};
 use wire::{Ecn, Flags};
 
 use crate::code::{Code, Names};
-use crate::packet::{self, LOCAL, PORT, REMOTE, Seen};
+use crate::packet::{self, PORT, Seen};
 use crate::script::{
     Action, Call, CallEvent, EcnField, Event, Icmp, Options, Order, Packet, Script, TcpOption, UdpPorts, When,
 };
