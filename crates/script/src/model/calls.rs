@@ -423,20 +423,31 @@ impl Model {
         }
         if let Kind::Connected(index) = socket.kind {
             self.connections[index].settings = self.sockets[&fd].settings.clone();
-            self.apply(index);
-            if let Some(mss) = lower_mss {
-                let now = self.now;
-                let lowered = self.connections[index].endpoint.lower_mss(now, mss);
-                return if lowered { Ok(0) } else { Err(Errno::EINVAL) };
-            }
-            if option.is_keep_alive() {
-                self.apply_keep_alive(index);
-            }
-            if option == SocketOption::ReceiveBuffer {
-                let settings = &self.connections[index].settings.socket;
-                let (_, (bytes, _)) = self.profile.buffers(settings);
-                self.connections[index].endpoint.set_receive_buffer(bytes);
-            }
+            return self.apply_option(index, option, lower_mss);
+        }
+        Ok(0)
+    }
+
+    /// Hands an open connection an option that was set on its socket, of TCP_MAXSEG the lower value.
+    fn apply_option(
+        &mut self,
+        index: usize,
+        option: SocketOption,
+        lower_mss: Option<i64>,
+    ) -> Result<i64, Errno> {
+        self.apply(index);
+        if let Some(mss) = lower_mss {
+            let now = self.now;
+            let lowered = self.connections[index].endpoint.lower_mss(now, mss);
+            return if lowered { Ok(0) } else { Err(Errno::EINVAL) };
+        }
+        if option.is_keep_alive() {
+            self.apply_keep_alive(index);
+        }
+        if option == SocketOption::ReceiveBuffer {
+            let settings = &self.connections[index].settings.socket;
+            let (_, (bytes, _)) = self.profile.buffers(settings);
+            self.connections[index].endpoint.set_receive_buffer(bytes);
         }
         Ok(0)
     }
