@@ -187,7 +187,7 @@ def teacup_next(*several: ResultSet) -> list[str]:
         "hosts.a.stack",
         "hosts.a.cc",
         "network.dumbbell.bottleneck.queue",
-        "network.dumbbell.reverse.rate",
+        "network.dumbbell.reverse.shaper.rate",
         "network.dumbbell.reverse.delay",
         "flows.f.count",
     )
