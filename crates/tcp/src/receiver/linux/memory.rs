@@ -120,13 +120,26 @@ impl LinuxReceiver {
 
     /// Memory of data that waits, in order or out of it. Of each run, packets that follow on one another are merged
     /// (tcp_try_coalesce), so that the first of some [`MERGED`] alone keeps its metadata.
+    #[inline(always)]
     fn held(&self, rcv: &ReceiveState) -> u64 {
+        if rcv.out_of_order.is_empty() && rcv.readable <= self.rcv_mss {
+            // Nothing waits but what has just come: most often so.
+            let metadata = if rcv.lent { LENT_OVERHEAD } else { METADATA };
+            let packet = if rcv.readable > 0 { metadata } else { 0 };
+            return ((rcv.readable * self.held_factor) >> FACTOR_BITS) + packet;
+        }
+        self.held_in_runs(rcv)
+    }
+
+    #[inline(never)]
+    fn held_in_runs(&self, rcv: &ReceiveState) -> u64 {
+        let metadata = if rcv.lent { LENT_OVERHEAD } else { METADATA };
         let payload = rcv.readable + rcv.out_of_order.covered();
         let most = self.rcv_mss * if rcv.lent { MERGED } else { MERGED + 1 };
         let runs = rcv.out_of_order.iter().map(|(start, end)| end - start).chain([rcv.readable]);
-        let packets: u64 = runs.map(|bytes| bytes.div_ceil(most)).sum();
-        ((payload * self.held_factor) >> FACTOR_BITS)
-            + packets * if rcv.lent { LENT_OVERHEAD } else { METADATA }
+        let packets: u64 =
+            runs.map(|bytes| if bytes <= most { u64::from(bytes > 0) } else { bytes.div_ceil(most) }).sum();
+        ((payload * self.held_factor) >> FACTOR_BITS) + packets * metadata
     }
 
     fn set_held_factor(&mut self, rcv: &ReceiveState, payload: u64) {
@@ -207,8 +220,9 @@ impl LinuxReceiver {
             return;
         }
         // A packet behind a hole with which a run begins is counted after this; what is merged with one that waits, before.
-        let begins = rcv.out_of_order.containing(arrival.seq).is_some_and(|(start, _)| start == arrival.seq);
-        let free = if begins && !arrival.in_order {
+        let begins =
+            || rcv.out_of_order.containing(arrival.seq).is_some_and(|(start, _)| start == arrival.seq);
+        let free = if !arrival.in_order && begins() {
             let own = truesize(rcv, arrival.frames, u64::from(arrival.payload));
             self.window_from(rcv.rcvbuf.saturating_sub(self.held(rcv).saturating_sub(own)))
         } else {

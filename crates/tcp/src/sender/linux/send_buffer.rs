@@ -134,6 +134,7 @@ impl LinuxSender {
     }
 
     /// A third of the buffer is free (sk_stream_is_writeable).
+    #[inline(always)]
     pub(super) fn wakes_writer(&self, snd: &SendState) -> bool {
         match self.sndbuf_memory.filter(|_| self.is_modern()) {
             // Most often the payload alone is too much.
