@@ -124,7 +124,7 @@ def test_all_congestion_controls_of_linux_are_tried():
     ids=" ".join,
 )
 def test_what_differs_between_runs_is_drawn(tmp_path: Path, overrides: list[str]):
-    """Clocks make drops differ by up to a tenth, and goodput by two packets; what differs by more is drawn."""
+    """Clocks move a tenth of the drops and two packets of goodput at most; what differs by more is drawn."""
     still = ["start_jitter=0s", "phase_jitter=0s", *overrides]
     results = cwndlab.load(ONE, [*still, "repeat=3"]).run(out=tmp_path / "results")
     summaries = [record.summary for record in results.records() if record.summary]
