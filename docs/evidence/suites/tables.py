@@ -497,7 +497,7 @@ def pause_incast(results: ResultSet) -> list[str]:
 
 
 def pause_trunk(results: ResultSet) -> list[str]:
-    """Medians of flows to an overloaded cable, and of one whose own way is free, without and with pause frames."""
+    """Flows to an overloaded cable, and one whose own way is free, with and without pause frames: medians."""
     rows = []
     for (pause,), runs in grouped(runs_of([results], "pause-frames"), "network.switch_of.s1.pause").items():
         ranked = [
