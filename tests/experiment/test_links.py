@@ -274,3 +274,16 @@ def test_media_are_refused_where_only_machines_carry_packets() -> None:
     with pytest.raises(ExperimentError) as refused:
         loader.read(yaml_nodes.parse(text, "x.yaml"), text, (), support)
     assert "app media is not supported by testbed netns yet" in str(refused.value)
+
+
+def test_a_flag_as_it_is_by_default_may_be_written_for_every_testbed() -> None:
+    """Results have defaults written out, and carry them to where they are carried out again."""
+    known = catalogue.of_machines()
+    support = replace(netns.SUPPORT, catalogue=lambda: known, live=None, subset=None)
+    text = BASE.replace("      delay: 20ms\n", "      delay: 20ms\n      icmp: true\n")
+    assert text != BASE
+    loader.read(yaml_nodes.parse(text, "x.yaml"), text, (), support)
+    text = text.replace("icmp: true", "icmp: false")
+    with pytest.raises(ExperimentError) as refused:
+        loader.read(yaml_nodes.parse(text, "x.yaml"), text, (), support)
+    assert "bottleneck.icmp: not supported by testbed netns yet" in str(refused.value)

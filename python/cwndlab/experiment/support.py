@@ -21,7 +21,7 @@ class Support:
     """Keys that a testbed carries out, for each section of the schema (`Section.section`).
 
     A section that is not listed is carried out with all its keys. ``only_off`` has keys, in the same form,
-    that may be written only to say false.
+    that may be written only to say false. A flag may always be written as it is by default.
     """
 
     testbed: str
@@ -67,7 +67,10 @@ class Support:
             if only is not None and key not in only:
                 continue
             off = key in self.only_off.get(spec.section, ()) and value is False
-            if carried is not None and key not in carried and not off:
+            # A flag as it is by default asks for nothing; results have them written out.
+            field = type(spec).model_fields.get(key)
+            usual = isinstance(value, bool) and field is not None and value is field.default
+            if carried is not None and key not in carried and not off and not usual:
                 yield (*path, key)
             else:
                 yield from self._inside(value, (*path, key))
