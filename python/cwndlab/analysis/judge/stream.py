@@ -186,7 +186,19 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str], *, simul
             after.join_asof(windows, on="t_ns", strategy="forward"),
         ]
     )
-    return whole.drop_nulls("cwnd").sort("t_ns", maintain_order=True)
+    return _at_once(whole, windows).drop_nulls("cwnd").sort("t_ns", maintain_order=True)
+
+
+def _at_once(found: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+    """Give the window between two recoveries, one of which begins as the other ends: its threshold."""
+    kinds = pl.col("notice").is_in([LOSS, RECOVERED])
+    pairs = found.filter(kinds).group_by("t_ns").agg(pl.col("notice").n_unique()).filter(pl.col("notice") > 1)
+    if not pairs.height:
+        return found
+    earlier = windows.select(pl.col("t_ns") + 1, pl.col("ssthresh").alias("between")).sort("t_ns")
+    known = pairs.select("t_ns").sort("t_ns").join_asof(earlier, on="t_ns", strategy="backward")
+    cwnd = pl.when(kinds).then(pl.coalesce("between", "cwnd")).otherwise("cwnd")
+    return found.join(known, on="t_ns", how="left").with_columns(cwnd.alias("cwnd")).drop("between")
 
 
 def _founded(found: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
