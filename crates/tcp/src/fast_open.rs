@@ -94,7 +94,7 @@ pub struct Attempt {
 /// Treatment of a SYN by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Welcome {
-    /// As without Fast Open, and the SYN-ACK carries the cookie that there is.
+    /// The handshake goes on without early data; the SYN-ACK carries this cookie, if any.
     Plain(Option<Cookie>),
     /// The connection is open to the application at once, with the data of the SYN.
     Open(Option<Cookie>),

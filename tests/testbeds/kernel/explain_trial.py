@@ -30,7 +30,7 @@ RATES_MBPS, RTTS_MS, BUFFERS = (5, 10, 20, 50, 100, 200), (10, 20, 40, 80, 120),
 
 @dataclass(frozen=True)
 class Case:
-    """What is drawn: a path, a limit, and the keys that make it; and those of the second run."""
+    """Drawn path and limit, with the keys of the experiment that make them, and those of the second run."""
 
     rate_mbps: int
     rtt_ms: int
@@ -114,7 +114,7 @@ def carried_out(case: Case, keys: dict[str, str], told: argparse.Namespace, plac
 
 
 def try_case(case: Case, told: argparse.Namespace, place: Path) -> dict | None:
-    """What was said of a case beside what is true; None where the limit was none."""
+    """Return the explanation of a case beside the truth; None where the limit was none."""
     capture, row = carried_out(case, case.first, told, place / "run")
     said = json.loads(words.as_json(explain.of(capture, None, None, None)))
     _, truly = carried_out(case, {**case.first, **case.second}, told, place / "run")

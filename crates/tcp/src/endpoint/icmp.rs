@@ -208,7 +208,7 @@ impl Endpoint {
         self.soft_error
     }
 
-    /// As [`Endpoint::soft_error`], which is forgotten.
+    /// Takes the last error that did not end the connection, and forgets it (SO_ERROR).
     pub fn take_soft_error(&mut self) -> Option<NetworkError> {
         self.soft_error.take()
     }

@@ -275,7 +275,8 @@ def _of_log(path: Path, found: Recording, flow: str | None) -> Connection:
         raise InputError(f"{path}: {found.format} without a row over time of any connection")
     table = stored.read()
     names = np.array(table["flow"].cast(pa.utf8()).to_pylist(), dtype=object)
-    every, counts = np.unique(names[names != None], return_counts=True)  # noqa: E711
+    known = [name for name in names if name is not None]
+    every, counts = np.unique(np.array(known, dtype=object), return_counts=True)
     if not len(every):
         raise InputError(f"{path}: {found.format} without a connection's name")
     if flow is not None and flow not in every:

@@ -179,18 +179,7 @@ mod tests {
         let mut replay = reference(name, era);
         let (mut now, mut cwnd, mut found) = (0, 10 * MSS, Vec::new());
         let mut tell = |now, notice, bytes, cwnd| {
-            let seen = Seen {
-                now,
-                notice,
-                bytes,
-                rtt: Some(RTT),
-                srtt: None,
-                flight: None,
-                left: None,
-                cwnd,
-                ssthresh: None,
-            };
-            found.extend(replay.step(&seen));
+            found.extend(replay.step(&Seen::with_window(now, notice, bytes, RTT, cwnd)));
         };
         tell(0, Notice::Ack, 0, cwnd);
         for round in 0..4 {

@@ -74,6 +74,24 @@ pub struct Seen {
     pub ssthresh: Option<u64>,
 }
 
+#[cfg(test)]
+impl Seen {
+    /// A notice of which the round trip is known, and the window afterwards.
+    fn with_window(now: Nanos, notice: Notice, bytes: u64, rtt: Nanos, cwnd: u64) -> Seen {
+        Seen {
+            now,
+            notice,
+            bytes,
+            rtt: Some(rtt),
+            srtt: None,
+            flight: None,
+            left: None,
+            cwnd,
+            ssthresh: None,
+        }
+    }
+}
+
 /// Comparison that a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {

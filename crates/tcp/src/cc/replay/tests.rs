@@ -28,18 +28,7 @@ impl Other {
     }
 
     fn tell(&mut self, notice: Notice, bytes: u64) {
-        let (now, cwnd) = (self.now, self.cwnd);
-        let seen = Seen {
-            now,
-            notice,
-            bytes,
-            rtt: Some(RTT),
-            srtt: None,
-            flight: None,
-            left: None,
-            cwnd,
-            ssthresh: None,
-        };
+        let seen = Seen::with_window(self.now, notice, bytes, RTT, self.cwnd);
         self.found.extend(self.replay.step(&seen));
     }
 

@@ -139,19 +139,20 @@ macro_rules! value {
     };
 }
 
-/// A switch that is one of the rules of states.
-macro_rules! rule {
-    ($name:literal, $field:ident, $about:literal) => {
+/// A switch, by the path to its field of the stack's description.
+macro_rules! switch {
+    ($name:literal, $($field:ident).+, $about:literal) => {
         Knob {
             name: $name,
             min: 0,
             max: 1,
             about: $about,
-            get: |p| i64::from(p.spec.rules.$field),
-            set: |p, value| p.spec.rules.$field = value != 0,
+            get: |p| i64::from(p.spec.$($field).+),
+            set: |p, value| p.spec.$($field).+ = value != 0,
         }
     };
 }
+pub(super) use switch;
 
 /// A knob of one congestion control, by the path to its field.
 macro_rules! own {
@@ -251,11 +252,11 @@ pub(super) const KNOBS: &[Knob] = &[
         get: |p| i64::from(p.spec.rules.icmp == IcmpRules::FreeBsd { may_reset: true }),
         set: |p, value| p.spec.rules.icmp = IcmpRules::FreeBsd { may_reset: value != 0 },
     },
-    rule!("net.inet.tcp.insecure_rst", insecure_rst, "any reset in the window counts"),
-    rule!("net.inet.tcp.insecure_syn", insecure_syn, "a SYN in the window resets the connection"),
-    rule!(
+    switch!("net.inet.tcp.insecure_rst", rules.insecure_rst, "any reset in the window counts"),
+    switch!("net.inet.tcp.insecure_syn", rules.insecure_syn, "a SYN in the window resets the connection"),
+    switch!(
         "net.inet.tcp.rexmit_drop_options",
-        rexmit_drop_options,
+        rules.rexmit_drop_options,
         "the fourth SYN has no options but the MSS"
     ),
     Knob {
@@ -266,7 +267,7 @@ pub(super) const KNOBS: &[Knob] = &[
         get: |p| i64::from(p.spec.rules.ecn_syn_retries),
         set: |p, value| p.spec.rules.ecn_syn_retries = value as u8,
     },
-    rule!("net.inet.tcp.drop_synfin", drop_synfin, "a SYN with FIN is dropped"),
+    switch!("net.inet.tcp.drop_synfin", rules.drop_synfin, "a SYN with FIN is dropped"),
     Knob {
         name: "net.inet.tcp.always_keepalive",
         min: 0,
