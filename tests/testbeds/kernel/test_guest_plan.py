@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -213,7 +214,9 @@ def test_a_run_loads_nothing_for_machines_and_namespaces_of_others() -> None:
 
 def test_waiting_for_a_guest_looks_no_more_often_than_it_says(tmp_path: Path) -> None:
     looked: list[float] = []
+    started = time.monotonic()
     with subprocess.Popen(["sleep", "0.6"]) as process:
         guest._wait(process, tmp_path, lambda: looked.append(0), lambda now_ns: None)
         assert process.returncode == 0
-    assert 1 <= len(looked) <= 0.6 / guest.LOOK_S
+    # A busy machine begins and ends the process late: what counts is the time that it really took.
+    assert 1 <= len(looked) <= (time.monotonic() - started) / guest.LOOK_S

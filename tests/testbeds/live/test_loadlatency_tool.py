@@ -142,21 +142,21 @@ def measuring(
 def test_a_deep_fifo_shows_as_bloat_and_fair_queueing_takes_it_away(tmp_path: Path) -> None:
     # Reno fills any queue at once; what it overshoots by takes seconds to repair, and a
     # second in which nothing can be read may come at the end, of which 25 lose less than 5 %.
-    # CUBIC loses less to CoDel.
-    cases = {"fifo": (SECOND_DEEP, "reno", "25"), "fair": ("{kind: fq_codel}", "cubic", "6")}
+    # CUBIC loses less to CoDel; the time that a busy machine holds it up is as small a part of 25 s.
+    cases = {"fifo": (SECOND_DEEP, "reno"), "fair": ("{kind: fq_codel}", "cubic")}
     found: dict[str, dict[str, Any]] = {}
     printed = {}
     with ExitStack() as stack:
         clients = {}
-        for name, (queue, cc, seconds) in cases.items():
+        for name, (queue, cc) in cases.items():
             pair = stack.enter_context(emulated(queue))
             _, port = stack.enter_context(serving(pair, "--once", "--cc", cc))
-            words = ("--scenario", "1,2", "--duration", seconds, "--cc", cc)
+            words = ("--scenario", "1,2", "--duration", "25", "--cc", cc)
             clients[name] = measuring(pair, port, *words, "--json", str(tmp_path / f"{name}.json"))
         for name, client in clients.items():
             printed[name], errors = client.communicate(timeout=PATIENCE)
             assert client.returncode == 0, errors
-    for name, (_, cc, _) in cases.items():
+    for name, (_, cc) in cases.items():
         found[name] = json.loads((tmp_path / f"{name}.json").read_text())
         for scenario in found[name]["observed"]["scenarios"]:
             (flow,) = scenario["transfers"]
