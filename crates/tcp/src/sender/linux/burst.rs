@@ -160,8 +160,7 @@ impl LinuxSender {
     #[inline]
     pub(super) fn end_burst(&mut self, mut transmit: Transmit, last: Id) -> Transmit {
         if self.output.burst.packets == 0 {
-            let marks = if transmit.push { BURST_END | PUSHED } else { BURST_END };
-            self.board.get_mut(last).mark(marks);
+            self.board.end_burst(last, if transmit.push { PUSHED } else { 0 });
             transmit.push |= std::mem::take(&mut self.output.burst.pushes);
         }
         transmit

@@ -87,7 +87,7 @@ impl Packet {
     }
 
     /// Sets `BURST_END`, `PUSHED` or both.
-    pub(super) fn mark(&mut self, marks: u8) {
+    fn mark(&mut self, marks: u8) {
         self.delivered_ce_bytes[2] |= marks;
     }
 
@@ -132,6 +132,8 @@ pub(super) struct Scoreboard {
     last_sent: Id,
     /// Lost packets to send again, lowest first; entries whose packet needs it no more are dropped when met.
     lost: BinaryHeap<Reverse<Id>>,
+    /// Number of packets behind which a socket buffer ends.
+    ends: u32,
     #[cfg(test)]
     visited: std::cell::Cell<u64>,
 }
@@ -148,6 +150,7 @@ impl Scoreboard {
             first_sent: NONE,
             last_sent: NONE,
             lost: BinaryHeap::new(),
+            ends: 0,
             #[cfg(test)]
             visited: std::cell::Cell::new(0),
         }
@@ -217,6 +220,40 @@ impl Scoreboard {
         self.ring[self.tail as usize & mask..].first_chunk()
     }
 
+    /// Number of socket buffers that the packets are in.
+    ///
+    /// A burst leaves in one. A SACK of a part of it cuts it, and what a SACK reports is added to the buffer before that was
+    /// reported as well (tcp_shift_skb_data).
+    pub(super) fn buffers(&self) -> u64 {
+        let unfinished = !self.is_empty() && !self.ends_buffer(self.tail - 1);
+        u64::from(self.ends) + u64::from(unfinished)
+    }
+
+    /// [`Scoreboard::buffers`] by a look at every packet.
+    #[cfg(test)]
+    pub(super) fn buffers_recounted(&self) -> u64 {
+        let ends = (self.head..self.tail).filter(|&id| id + 1 == self.tail || self.ends_buffer(id));
+        ends.count() as u64
+    }
+
+    /// Whether a buffer ends behind `id`.
+    fn ends_buffer(&self, id: Id) -> bool {
+        let packet = self.get(id);
+        match (packet.has(SACKED), id + 1 < self.tail && self.get(id + 1).has(SACKED)) {
+            (true, true) => false,
+            (false, false) => packet.is_marked(BURST_END),
+            _ => true,
+        }
+    }
+
+    /// `id` has left as the last packet of a burst.
+    #[inline]
+    pub(super) fn end_burst(&mut self, id: Id, marks: u8) {
+        let before = self.ends_buffer(id);
+        self.get_mut(id).mark(marks | BURST_END);
+        self.ends += u32::from(!before && self.ends_buffer(id));
+    }
+
     /// Appends a packet just sent for the first time.
     #[inline]
     pub(super) fn push(&mut self, packet: Packet) -> Id {
@@ -281,11 +318,15 @@ impl Scoreboard {
             return None;
         }
         let mut last = first;
+        let mut ends = u32::from(first.is_marked(BURST_END));
         self.head += 1;
         while let Some(packet) = self.front().filter(|packet| plain(packet)) {
             last = *packet;
+            ends += u32::from(last.is_marked(BURST_END));
             self.head += 1;
         }
+        let cut = !last.is_marked(BURST_END) && self.front().is_some_and(|next| next.has(SACKED));
+        self.ends -= ends + u32::from(cut);
         self.first_sent = last.later;
         if last.later == NONE {
             self.last_sent = NONE;
@@ -298,6 +339,7 @@ impl Scoreboard {
     /// Forgets the oldest packet, which has been acknowledged.
     #[inline]
     pub(super) fn pop(&mut self) {
+        self.ends -= u32::from(self.ends_buffer(self.head));
         self.remove_from_send_order(self.head);
         self.head += 1;
     }
@@ -413,6 +455,8 @@ impl Scoreboard {
 
     /// Tags `id` SACKED. A lost packet is not lost any more, nor is its retransmission in flight.
     pub(super) fn mark_sacked(&mut self, core: &mut Core, id: Id) {
+        let around = id.saturating_sub(1).max(self.head)..id + 1;
+        self.ends -= self.count_ends(around.clone());
         let packet = self.get_mut(id);
         debug_assert!(!packet.has(SACKED));
         if packet.has(RETRANS) {
@@ -428,6 +472,11 @@ impl Scoreboard {
         }
         packet.tags |= SACKED;
         core.sacked_out += 1;
+        self.ends += self.count_ends(around);
+    }
+
+    fn count_ends(&self, ids: std::ops::Range<Id>) -> u32 {
+        ids.map(|id| u32::from(self.ends_buffer(id))).sum()
     }
 
     /// The lowest lost packet that has not been sent again, or [`NONE`].
@@ -477,6 +526,7 @@ impl Scoreboard {
         for piece in &pieces {
             self.push(Packet { tags: piece.tags & !LISTED, earlier: NONE, later: NONE, ..*piece });
         }
+        self.ends = self.count_ends(self.head..self.tail);
         let head = self.head;
         for place in order {
             for piece in starts[place]..starts[place + 1] {

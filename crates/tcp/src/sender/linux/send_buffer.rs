@@ -67,7 +67,7 @@ impl LinuxSender {
         }
         let segments = self.tso_segments(snd);
         let (queued, memory, overhead) = if self.is_modern() {
-            (self.queued_memory(snd, segments), memory, BUFFER_OVERHEAD)
+            (self.queued_memory(snd), memory, BUFFER_OVERHEAD)
         } else {
             (snd.end.saturating_sub(snd.una), snd.sndbuf, 0)
         };
@@ -139,20 +139,18 @@ impl LinuxSender {
         match self.sndbuf_memory.filter(|_| self.is_modern()) {
             // Most often the payload alone is too much.
             Some(memory) => {
-                3 * snd.end.saturating_sub(snd.una) <= 2 * memory
-                    && 3 * self.queued_memory(snd, self.tso_segments(snd)) <= 2 * memory
+                3 * snd.end.saturating_sub(snd.una) <= 2 * memory && 3 * self.queued_memory(snd) <= 2 * memory
             }
             None => 3 * snd.space() >= snd.sndbuf,
         }
     }
 
-    /// Memory of what was written and not acknowledged, since 4.17: large buffers, of which those sent were cut to bursts
-    /// of `segments`.
-    fn queued_memory(&self, snd: &SendState, segments: u64) -> u64 {
+    /// Memory of what was written and not acknowledged, since 4.17 (sk_wmem_queued): buffers of bursts that left, and those
+    /// the writer filled.
+    fn queued_memory(&self, snd: &SendState) -> u64 {
+        let waiting = self.output.write_queue.buffers(snd.max, snd.end, self.writers_buffer(snd));
         let payload = snd.end.saturating_sub(snd.una);
-        let sent = u64::from(self.core.packets_out).div_ceil(segments);
-        let waiting = snd.end.saturating_sub(snd.max).div_ceil(self.writers_buffer(snd));
-        payload + (sent + waiting) * BUFFER_OVERHEAD
+        payload + (self.board.buffers() + waiting) * BUFFER_OVERHEAD
     }
 
     /// Payload of a buffer the writer fills: no more than half of the largest window the peer ever offered

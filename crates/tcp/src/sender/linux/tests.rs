@@ -180,6 +180,7 @@ impl Bench {
         assert_eq!(core.sacked_out, count(SACKED), "sacked");
         assert_eq!(core.lost_out, count(LOST), "lost");
         assert_eq!(core.retrans_out, count(RETRANS), "retransmitted");
+        assert_eq!(board.buffers(), board.buffers_recounted(), "buffers");
     }
 }
 
