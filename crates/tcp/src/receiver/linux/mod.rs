@@ -49,6 +49,8 @@ pub struct LinuxReceiver {
     scheduled: bool,
     pushed: bool,
     delayed: Option<Delayed>,
+    /// Jiffy at which the timer of the last delayed ACK runs: an ACK that is sent before does not stop it.
+    stale_timer_runs: u64,
     /// Slow-start threshold of the window we offer.
     rcv_ssthresh: u64,
     window_clamp: u64,
@@ -136,6 +138,7 @@ impl LinuxReceiver {
             scheduled: false,
             pushed: false,
             delayed: None,
+            stale_timer_runs: 0,
             rcv_ssthresh: 0,
             window_clamp: u64::MAX,
             scaling: memory::DEFAULT_SCALING,
@@ -307,7 +310,12 @@ impl LinuxReceiver {
             let share = (self.rtt.rtt8 >> 3) * 10 * u64::from(self.config.comp_sack_rtt_percent);
             let delay = self.config.comp_sack_delay_ns.min(share);
             // The kernel may fire anywhere in the slack; an otherwise idle timer fires at its end.
-            self.compression.until = Some(cx.now + delay + self.config.comp_sack_slack_ns);
+            let mut until = cx.now + delay + self.config.comp_sack_slack_ns;
+            // The timer of delayed ACKs sends them as well (tcp_delack_timer_handler).
+            if self.stale_timer_runs > self.jiffies {
+                until = until.min(cx.clock.time_of_tick(self.stale_timer_runs));
+            }
+            self.compression.until = Some(until);
         }
     }
 
@@ -530,7 +538,9 @@ impl Receiver for LinuxReceiver {
         self.scheduled = false;
         self.hurries = false;
         self.pushed = false;
-        self.delayed = None;
+        if let Some(delayed) = self.delayed.take() {
+            self.stale_timer_runs = delayed.runs;
+        }
         self.compression.held = 0;
         self.compression.until = None;
         if std::mem::take(&mut self.compression.renewed) {
