@@ -1,5 +1,6 @@
 //! The clock of one host: how true time appears to a system as ticks, timestamps and microseconds.
 
+use units::linux_wheel;
 pub use units::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 
 /// The earlier of two times, None being never.
@@ -10,24 +11,6 @@ pub(crate) fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
         (a, b) => a.or(b),
     }
 }
-
-/// The tick in which Linux (4.8 and later) runs a timer that was set in tick `now` to `wait` ticks from then.
-///
-/// Timers wait in slots of a wheel, 64 on each of its levels, and a level's slots are eight times as long as those of the
-/// level below. A timer goes to the lowest level that reaches so far, and into the slot behind its own, as the tick in which
-/// it is set is partly over (kernel/time/timer.c, calc_wheel_index). So it runs one tick late, of waits from 63 ticks on up
-/// to 8, from 504 up to 64, and so on.
-#[inline]
-pub(crate) fn linux_wheel(now: u64, wait: u64) -> u64 {
-    let mut slot = 0;
-    while wait >= 63 << slot && slot < WHEEL_TOP {
-        slot += 3;
-    }
-    (((now + wait) >> slot) + 1) << slot
-}
-
-/// Ticks in a slot of the wheel's highest level, as a power of two.
-const WHEEL_TOP: u32 = 24;
 
 /// Maps true time to a host's local clock: `local = phase + now + now * skew`. Everything is integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,26 +131,6 @@ mod tests {
                 assert_eq!(clock.ticks(at - 1), tick - 1, "tick {tick} skew {skew}");
             }
         }
-    }
-
-    /// LVL_START and LVL_GRAN of kernel/time/timer.c: 63 and 8 ticks, 504 and 64, 4032 and 512.
-    #[test]
-    fn a_linux_timer_runs_in_the_slot_behind_its_own() {
-        for (now, wait, runs) in [
-            (1000, 1, 1002),
-            (1000, 62, 1063),
-            (1000, 63, 1064),
-            (1000, 64, 1072),
-            (1001, 200, 1208),
-            (1007, 503, 1512),
-            (1000, 504, 1536),
-            (1000, 4031, 5056),
-            (1000, 4032, 5120),
-        ] {
-            assert_eq!(linux_wheel(now, wait), runs, "{wait} from {now}");
-        }
-        let most = (1 << 32) - 1;
-        assert!(linux_wheel(0, most) > most);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::clock::linux_wheel;
+use units::linux_wheel;
 
 /// Unit that congestion window growth counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,24 @@ pub const MILLISECOND: Nanos = 1_000_000;
 /// Microsecond in nanoseconds.
 pub const MICROSECOND: Nanos = 1_000;
 
+/// The tick in which Linux (4.8 and later) runs a timer that was set in tick `now` to `wait` ticks from then.
+///
+/// Timers wait in slots of a wheel, 64 on each of its levels, and a level's slots are eight times as long as those of the
+/// level below. A timer goes to the lowest level that reaches so far, and into the slot behind its own, as the tick in which
+/// it is set is partly over (kernel/time/timer.c, calc_wheel_index). So it runs one tick late, of waits from 63 ticks on up
+/// to 8, from 504 up to 64, and so on.
+#[inline]
+pub const fn linux_wheel(now: u64, wait: u64) -> u64 {
+    let mut slot = 0;
+    while wait >= 63 << slot && slot < WHEEL_TOP {
+        slot += 3;
+    }
+    (((now + wait) >> slot) + 1) << slot
+}
+
+/// Ticks in a slot of the wheel's highest level, as a power of two.
+const WHEEL_TOP: u32 = 24;
+
 /// Declares an enum whose variants are words of a table's column, and the list of them in their order.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident in $column:literal { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
@@ -70,5 +88,30 @@ words! {
         Reduction = "reduction",
         /// The connection's state changed; value = number of the state (`tcp::State`).
         State = "state",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LVL_START and LVL_GRAN of kernel/time/timer.c: 63 and 8 ticks, 504 and 64, 4032 and 512.
+    #[test]
+    fn a_linux_timer_runs_in_the_slot_behind_its_own() {
+        for (now, wait, runs) in [
+            (1000, 1, 1002),
+            (1000, 62, 1063),
+            (1000, 63, 1064),
+            (1000, 64, 1072),
+            (1001, 200, 1208),
+            (1007, 503, 1512),
+            (1000, 504, 1536),
+            (1000, 4031, 5056),
+            (1000, 4032, 5120),
+        ] {
+            assert_eq!(linux_wheel(now, wait), runs, "{wait} from {now}");
+        }
+        let most = (1 << 32) - 1;
+        assert!(linux_wheel(0, most) > most);
     }
 }

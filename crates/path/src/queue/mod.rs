@@ -3,6 +3,7 @@
 use params::{Kind, ParamError, Table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::{MILLISECOND, linux_wheel};
 
 use crate::Xoshiro256PlusPlus;
 use crate::packet::{DropReason, Ecn, Nanos, Packet};
@@ -86,6 +87,12 @@ pub struct LinkContext {
     pub mtu: u32,
     /// The discipline's random stream.
     pub random: Xoshiro256PlusPlus,
+}
+
+/// Time between two runs of a timer that a discipline of Linux sets anew, to `wanted` later, each time it runs, in a kernel of
+/// 1,000 ticks a second.
+const fn timer_period(wanted: Nanos) -> Nanos {
+    linux_wheel(0, wanted.div_ceil(MILLISECOND)) * MILLISECOND
 }
 
 /// Marks a packet CE if it is ECN-capable (RFC 3168 section 5); false: it is not. A packet that was marked before counts as marked
@@ -226,6 +233,13 @@ mod tests {
 
     fn queue(json: &str) -> QueueConfig {
         serde_json::from_str(json).expect("a queue")
+    }
+
+    #[test]
+    fn timers_run_later_than_asked() {
+        for (wanted_us, period_ms) in [(1, 2), (15_000, 16), (14_999, 16), (100_000, 104), (500_000, 504)] {
+            assert_eq!(timer_period(wanted_us * 1000), period_ms * MILLISECOND, "{wanted_us} us");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ macro_rules! pie_parameters {
             fn controller(&self, mtu: u32) -> Params {
                 Params {
                     target: self.target_ns,
-                    tupdate: $crate::queue::pie::timer_period(self.tupdate_ns),
+                    tupdate: super::timer_period(self.tupdate_ns),
                     alpha: self.alpha,
                     beta: self.beta,
                     bytemode: self.bytemode,
@@ -62,13 +62,6 @@ pie_parameters! {
         /// Mark ECN-capable packets instead of dropping them while the probability is at most 10 %.
         ecn: bool = Param::flag("ecn").default(0),
     }
-}
-
-/// Time between two runs of a timer of Linux that is set anew for `wanted` later each time it runs: whole ticks, of a kernel with
-/// 1,000 in a second, and one more, since it must never run early (calc_index in kernel/time/timer.c).
-pub(super) fn timer_period(wanted: Nanos) -> Nanos {
-    const TICK: Nanos = 1_000_000;
-    (wanted.div_ceil(TICK) + 1) * TICK
 }
 
 pub(super) struct Pie {
@@ -364,13 +357,6 @@ mod tests {
         // 0.125 Hz times the distance from the target, and 1.25 Hz times the change.
         let expected = (1.04 - 0.125 * 0.015 - 1.25 * 0.6) * ONE as f64;
         assert!((state.probability as f64 / expected - 1.0).abs() < 1e-3);
-    }
-
-    #[test]
-    fn the_timer_runs_a_tick_later_than_asked() {
-        assert_eq!(timer_period(15_000_000), 16_000_000);
-        assert_eq!(timer_period(14_999_999), 16_000_000);
-        assert_eq!(timer_period(1), 2_000_000);
     }
 
     #[test]

@@ -51,8 +51,8 @@ fn thresholds(red: &RedConfig) -> Result<(), ParamError> {
     Ok(())
 }
 
-/// Time between adaptations (Linux red_adaptative_timer; section 4 of the paper: 0.5 s).
-const ADAPT: Nanos = 500_000_000;
+/// Time between adaptations, of 0.5 s by the paper (section 4) and by Linux's timer (red_adaptative_timer).
+const ADAPT: Nanos = super::timer_period(500_000_000);
 
 /// A billion: probabilities are parts of it.
 const ONE: u64 = 1_000_000_000;

@@ -141,7 +141,8 @@ impl WriteQueue {
     /// Number of buffers in which data from `sent` on wait, where new ones take `most` bytes.
     pub(super) fn buffers(&self, sent: u64, end: u64, most: u64) -> u64 {
         let head = u64::from(self.head > sent);
-        let behind = self.behind.iter().map(|run| (run.end - run.start.max(sent).min(run.end)).div_ceil(run.len));
+        let behind =
+            self.behind.iter().map(|run| (run.end - run.start.max(sent).min(run.end)).div_ceil(run.len));
         head + behind.sum::<u64>() + end.saturating_sub(self.end.max(sent)).div_ceil(most)
     }
 
