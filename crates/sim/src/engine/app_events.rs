@@ -80,9 +80,10 @@ impl Simulation {
         let Some((ends, talk)) = run.app.ends_mut() else { return false };
         let side = connection.side() as usize;
         if matches!(state, State::Established | State::CloseWait) || endpoint.takes_early_data() {
+            let flows = endpoint.data_may_flow();
             let mut socket = Talking { plain: Plain { endpoint, now: self.now }, talk, side };
             if ends[side].turn(&mut socket, self.now, &mut run.metrics) {
-                return !is_load || side == 1 || endpoint.data_may_flow();
+                return !is_load || side == 1 || flows;
             }
         }
         if side == 1 && endpoint.at_eof() && run.completed.is_none() {

@@ -208,10 +208,13 @@ impl Simulation {
             let FlowApp::Bulk(bulk) = &mut flow.app else { return false };
             let state = endpoint.state();
             flow.needs_report |= state == State::Closed;
-            return (matches!(state, State::Established | State::CloseWait) || endpoint.takes_early_data())
-                && endpoint.writable()
-                && bulk.on_writable(&mut Plain { endpoint, now })
-                && endpoint.data_may_flow();
+            if !(matches!(state, State::Established | State::CloseWait) || endpoint.takes_early_data())
+                || !endpoint.writable()
+            {
+                return false;
+            }
+            let flows = endpoint.data_may_flow();
+            return bulk.on_writable(&mut Plain { endpoint, now }) && flows;
         }
         let read = Plain { endpoint, now }.read(u64::MAX);
         if read > 0 {

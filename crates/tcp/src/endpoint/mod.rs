@@ -459,11 +459,12 @@ impl Endpoint {
             || self.snd.no_fast_path
     }
 
-    /// Whether data just written could be sent: not while a window is what the sender waits for.
+    /// Whether data that is written now could be sent: not behind data for which the sender waits for a window.
     #[inline]
     pub fn data_may_flow(&self) -> bool {
         // A sender that grows its own buffer does so when it is polled.
         self.snd.sndbuf_auto
+            || self.snd.limit() <= self.snd.max
             || !matches!(self.limits.limit, Limit::Cwnd | Limit::Rwnd)
             || self.state != State::Established
     }

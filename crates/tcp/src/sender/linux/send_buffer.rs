@@ -47,6 +47,7 @@ impl LinuxSender {
         if !snd.sndbuf_auto || self.core.in_flight() >= self.core.cwnd {
             return;
         }
+        self.cwnd_stamp = self.core.jiffies;
         let packets = self.core.cwnd.max(INIT_CWND).max(self.reordering + 1);
         let wanted = u64::from(self.cc.sndbuf_expand(&self.core)) * u64::from(packets) * TRUESIZE;
         let wanted = wanted.min(self.config.wmem.max);
