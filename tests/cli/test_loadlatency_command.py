@@ -72,13 +72,12 @@ def start(*words: str, cwd: Path) -> "subprocess.Popen[bytes]":
 
 
 def printed(file: Path, wanted: str) -> str:
-    """What a file holds once `wanted` is there; a minute is for machines that have much else to do."""
-    for _ in range(600):
-        text = file.read_text()
-        if wanted in text:
-            return text
+    """What a file holds once `wanted` is there."""
+    deadline = time.monotonic() + PATIENCE
+    while wanted not in (text := file.read_text()):
+        assert time.monotonic() < deadline, f"{file}: {text!r}"
         time.sleep(0.1)
-    raise AssertionError(f"{file}: {text!r}")
+    return text
 
 
 def test_an_interrupt_of_either_end_keeps_what_was_measured(
