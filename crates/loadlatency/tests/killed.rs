@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// Limit by which a hang is told; far beyond the seconds that an end takes.
 const HANG: Duration = Duration::from_secs(40);
 
-/// Time that flows are left to carry something, once they are known to have begun.
-const FLOWS: Duration = Duration::from_secs(2);
+/// Time that flows are left, once their scenario is announced, to be connected and to carry what the server tells of once a second.
+const FLOWS: Duration = Duration::from_secs(6);
 
 struct Process(Child);
 
