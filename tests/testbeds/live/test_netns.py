@@ -279,19 +279,8 @@ def test_the_kernels_own_queues_carry_a_path_without_delay(dumbbell: Path, cwndl
     text = DUMBBELL.replace("delay: 5ms, ", "").replace("seed: 1", f"{call}seed: 1") + "emulator: kernel\n"
     dumbbell.write_text(text, encoding="utf-8")
     out = dumbbell.parent / "out"
-    ran = cwndlab(
-        "run",
-        dumbbell,
-        "--testbed",
-        "netns",
-        "-o",
-        out,
-        "--no-report",
-        "--set",
-        "duration=2s",
-        "--set",
-        "repeat=1",
-    )
+    short = ("--set", "duration=2s", "--set", "repeat=1")
+    ran = cwndlab("run", dumbbell, "--testbed", "netns", "-o", out, "--no-report", *short)
     assert ran.returncode == 0, ran.stderr
     results = api.open(out)
     row, *streams = results.summary.to_dicts()
