@@ -9,6 +9,8 @@ from typing import Any, Literal, Self
 
 from playwright.sync_api import ConsoleMessage, sync_playwright
 
+from patience import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -29,6 +31,7 @@ class Browser:
         self.page = self._browser.new_page()
         self._complaints: list[str] = []
         self._requests: list[str] = []
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self._complaints.append(str(error)))
         self.page.on("request", lambda request: self._requests.append(request.url))
@@ -52,10 +55,10 @@ class Browser:
         """The value of a JavaScript expression; a promise is awaited."""
         return self.page.evaluate(expression)
 
-    def wait(self, expression: str, seconds: float = 10) -> None:
-        """Wait until an expression is true; raises Playwright's TimeoutError when it takes longer."""
+    def wait(self, expression: str) -> None:
+        """Wait until an expression is true; raises Playwright's TimeoutError when that never happens."""
         # A function, as the policy of our pages forbids that text is run.
-        self.page.wait_for_function(f"() => {expression}", timeout=1000 * seconds)
+        self.page.wait_for_function(f"() => {expression}")
 
     def size(self, width: int, height: int, *, phone: bool = False) -> None:
         """Set the size of the window in CSS pixels; a phone has three device pixels for one."""

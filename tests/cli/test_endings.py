@@ -132,7 +132,9 @@ def test_a_sweep_under_nohup_goes_on(cwndlab):
     cwndlab.file("small.yaml")
     words = [sys.executable, "-m", "cwndlab", "run", "small.yaml", "-o", "out", "-q", "--no-report"]
     process = subprocess.Popen(["nohup", *words], cwd=cwndlab.directory, start_new_session=True)
-    time.sleep(0.1)  # until nohup has taken the signal out of play
+    shown = ["ps", "-o", "args=", "-p", str(process.pid)]
+    while subprocess.run(shown, capture_output=True, text=True, check=False).stdout.startswith("nohup"):
+        time.sleep(0.02)  # until it has taken the signal out of play, and is the command
     while process.poll() is None:
         os.killpg(process.pid, signal.SIGHUP)
         time.sleep(0.05)

@@ -184,7 +184,9 @@ def test_a_directory_has_one_writer(cwndlab, sweep):
     cwndlab.file("sweep.yaml", SWEEP)
     process = cwndlab.start("run", "sweep.yaml", "-o", "out", "--jobs", "1", "-q", "--no-report")
     wait_for_a_part(process, cwndlab.directory / "out", most=len(whole_parts(sweep)))
+    os.killpg(process.pid, signal.SIGSTOP)  # so that it is there, however late the second one comes
     second = cwndlab("run", "sweep.yaml", "-o", "out", "--resume")
+    os.killpg(process.pid, signal.SIGCONT)
     assert (second.code, second.err) == (2, "error: out: another cwndlab is writing there\n")
     process.terminate()
     process.communicate(timeout=PATIENCE)

@@ -104,8 +104,8 @@ def test_capsules_nobody_takes_are_freed(scenario: dict[str, Any]) -> None:
 
 
 def test_other_threads_run_while_the_engine_does(scenario: dict[str, Any]) -> None:
-    """The GIL is free during advance(): a second thread counts on during one long step."""
-    simulation = _native.Simulation(json.dumps(scenario | {"duration_ns": 200 * 10**9}), 0)
+    """The GIL is free during advance(): a second thread counts on during one step of more than a second."""
+    simulation = _native.Simulation(json.dumps(scenario | {"duration_ns": 500 * 10**9}), 0)
     counted = 0
     stop = threading.Event()
 

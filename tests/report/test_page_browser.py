@@ -57,7 +57,7 @@ def shown(browser: Browser, site: str, address: str) -> Browser:
     browser.size(1400, 900)
     browser.open("about:blank")
     browser.open(f"{site}#{address}")
-    browser.wait(f"{RESULT} !== undefined", 30)
+    browser.wait(f"{RESULT} !== undefined")
     return browser
 
 
@@ -79,7 +79,7 @@ def yaml_of(settings: Settings) -> str:
 
 
 def another(page: Browser, before: str) -> str:
-    page.wait(f"{RESULT} !== {json.dumps(before)}", 20)
+    page.wait(f"{RESULT} !== {json.dumps(before)}")
     found: str = page.evaluate(RESULT)
     return found
 
@@ -307,7 +307,7 @@ def test_a_preset_has_what_was_published_beside_what_is_seen(page: Browser) -> N
     page.evaluate("""[...document.querySelectorAll('#presets button')]
         .find((button) => button.textContent.includes('patch')).click()""")
     page.wait(
-        "/Seen here: [0-9]+ Mbit.*pinned: [0-9]+/.test(document.getElementById('published').textContent)", 60
+        "/Seen here: [0-9]+ Mbit.*pinned: [0-9]+/.test(document.getElementById('published').textContent)"
     )
     said = page.evaluate("document.getElementById('published').textContent")
     assert "693 Mbit/s with the patch, 715 before it" in said

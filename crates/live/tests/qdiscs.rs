@@ -33,6 +33,8 @@ const MS: u64 = 1_000_000;
 /// pace, of a later burst, and of the kernel's own timer add up, and have to stay below half the time of a
 /// datagram.
 const PUNCTUAL: u64 = 10 * MS;
+/// Time of a datagram of [`BYTES`], within which the backlog is to be read, or the whole train is tried again.
+const DEPARTURE: Duration = Duration::from_millis(80);
 /// A machine with other things to do may be late that often.
 const ATTEMPTS: usize = 10;
 /// No shaper lets a packet go earlier than its model, but for the ticks of 64 ns that `tc` counts in.
@@ -61,7 +63,7 @@ struct Fate {
     /// Drops at the end, and packets waiting when the last datagram had been sent.
     drops: u64,
     backlog: u64,
-    /// Every datagram was sent when it should be.
+    /// Every datagram was sent, and the backlog read, when it should be.
     punctual: bool,
 }
 
@@ -295,8 +297,10 @@ fn send(case: &Case) -> Fate {
             socket.send(&datagram).expect("the kernel takes it");
             fate.punctual &= (now - due).as_nanos() as u64 <= PUNCTUAL;
         }
+        let asked = began.elapsed();
         let (_, backlog) = Device::state(case.handle);
         fate.backlog = backlog;
+        fate.punctual &= began.elapsed() - asked < DEPARTURE;
         // Until everything has left, and a little longer.
         while Device::state(case.handle).1 > 0 {
             thread::sleep(Duration::from_millis(20));

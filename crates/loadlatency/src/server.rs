@@ -33,6 +33,9 @@ const MAX_PENDING: usize = 64;
 /// The longest that a connection may take to authenticate, ns.
 const GREETING_NS: u64 = 5_000_000_000;
 
+/// Time that the threads of a server that ends have to end, in ns; a busy machine takes its time.
+const LAST_WORDS_NS: u64 = 3_000_000_000;
+
 /// Most flows of a session at a time: the largest scenario has 32.
 const MAX_FLOWS: usize = 64;
 
@@ -114,8 +117,10 @@ pub fn serve(options: &Options, cancel: &AtomicBool, say: &mut dyn FnMut(&str)) 
         }
     }
     server.end();
-    // The message with which the server ends the session.
-    while let Ok(line) = said.recv_timeout(Duration::from_millis(300)) {
+    drop(server);
+    // The threads that carry out the session tell the client why it ends, and say so; with the last thread the lines are over.
+    let deadline = sys::now_ns() + LAST_WORDS_NS;
+    while let Ok(line) = said.recv_timeout(Duration::from_nanos(deadline.saturating_sub(sys::now_ns()))) {
         say(&line);
     }
     Ok(())
@@ -414,6 +419,10 @@ impl Server {
         self.over.store(true, Ordering::Relaxed);
         if let Some(session) = self.current() {
             session.end();
+        }
+        for (_, stream) in locked(&self.pending).drain(..) {
+            // An error means that it is closed already.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
 

@@ -99,17 +99,20 @@ fn those_who_do_not_know_the_secret_are_refused() {
 #[test]
 fn one_client_at_a_time() {
     let server = TestServer::start("127.0.0.1", server::Options::default());
-    let options = server.client("127.0.0.1", &[1], 1.5);
-    let first = {
-        let options = options.clone();
-        thread::spawn(move || measured(&options))
-    };
-    let begun = server.said.recv_timeout(Duration::from_secs(20)).expect("says so");
-    assert!(begun.contains("begins"), "{begun}");
-    let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("the server is busy").to_string();
-    assert!(why.contains("another client"), "{why}");
-    let (document, _) = first.join().expect("is not disturbed");
-    assert_eq!(document.conditions.status, "complete");
+    // So long that it is not over, however late the second comes.
+    let endless = server.client("127.0.0.1", &[1], 600.0);
+    let options = client::Options { duration_s: Some(1.5), ..endless.clone() };
+    let cancel = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| client::run(&endless, &cancel, &mut |_| ()).expect("what there is"));
+        let begun = server.said.recv_timeout(Duration::from_secs(20)).expect("says so");
+        assert!(begun.contains("begins"), "{begun}");
+        let why = client::run(&options, &NEVER, &mut |_| ()).expect_err("the server is busy").to_string();
+        cancel.store(true, Ordering::Relaxed);
+        assert!(why.contains("another client"), "{why}");
+        let outcome = first.join().expect("is not disturbed");
+        assert_eq!(outcome.error.as_deref(), Some("interrupted"));
+    });
     assert_eq!(measured(&options).0.conditions.status, "complete", "and the next is served");
 }
 
@@ -121,7 +124,7 @@ fn delaying(server_port: u16) -> u16 {
         for near in listener.incoming() {
             let Ok(near) = near else { return };
             let far = TcpStream::connect(("127.0.0.1", server_port)).expect("the server");
-            join(&near, &far, Duration::from_millis(50));
+            join(&near, &far, Duration::from_millis(50), u64::MAX);
         }
     });
     port
@@ -160,11 +163,17 @@ fn an_interrupt_ends_a_run_with_the_results_so_far() {
     let cancel = AtomicBool::new(false);
     let mut pieces = 0;
     let outcome = thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(2_500));
-            cancel.store(true, Ordering::Relaxed);
-        });
-        client::run(&options, &cancel, &mut |_| pieces += 1).expect("what there is")
+        client::run(&options, &cancel, &mut |piece| {
+            pieces += 1;
+            // Two seconds into the flows, whenever they begin.
+            if piece.contains("Scenario 1: ") {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_secs(2));
+                    cancel.store(true, Ordering::Relaxed);
+                });
+            }
+        })
+        .expect("what there is")
     });
     assert_eq!(outcome.error.as_deref(), Some("interrupted"));
     assert_eq!(outcome.document.conditions.status, "interrupted");
@@ -189,12 +198,15 @@ fn a_scenario_ends_when_it_is_stable_or_is_forced_to() {
     let options = client::Options { at_most_s: 8.0, ..options };
     let (document, _) = measured(&options);
     let ended = &document.observed.scenarios[0];
-    // On a machine that others use it may never be.
-    assert_eq!(ended.forced, ended.duration_ns >= 8_000_000_000);
+    // On a machine that others use it may never be; there, what ends by itself in the last second may end after it.
+    assert!(!ended.forced || ended.duration_ns >= 8_000_000_000);
     assert!(ended.duration_ns >= 6_000_000_000, "six whole seconds are looked at");
 }
 
-/// Passes connections on to a server, and resets the first download after a while; its port.
+/// Bytes of a download after which it is cut.
+const CUT_AFTER: u64 = 16 << 20;
+
+/// Passes connections on to a server, and cuts the first download in its midst; its port.
 fn cutting(server_port: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -216,32 +228,37 @@ fn cutting(server_port: u16) -> u16 {
             let direction = wire::Opening::read(&opening).map(|flow| flow.direction);
             if is_flow && !cut && direction == Some(Direction::Down) {
                 cut = true;
-                let (near, far) = (near.try_clone().expect("cloned"), far.try_clone().expect("cloned"));
-                thread::spawn(move || {
-                    thread::sleep(Duration::from_millis(800));
-                    near.shutdown(Shutdown::Both).and(far.shutdown(Shutdown::Both)).expect("both were there");
-                });
+                join(&near, &far, Duration::ZERO, CUT_AFTER);
+            } else {
+                join(&near, &far, Duration::ZERO, u64::MAX);
             }
-            join(&near, &far, Duration::ZERO);
         }
     });
     port
 }
 
-/// Passes on what either end says to the other, what comes from `near` so much later.
-fn join(near: &TcpStream, far: &TcpStream, later: Duration) {
-    for (from, to, later) in [(near, far, later), (far, near, Duration::ZERO)] {
+/// Passes on what either end says to the other, what comes from `near` so much later; cuts the connection after so many
+/// bytes from `far`.
+fn join(near: &TcpStream, far: &TcpStream, later: Duration, cut_after: u64) {
+    for (from, to, later, most) in [(near, far, later, u64::MAX), (far, near, Duration::ZERO, cut_after)] {
         let [mut from, mut to] = [from, to].map(|stream| stream.try_clone().expect("cloned"));
         thread::spawn(move || {
-            let mut some = [0; 16 << 10];
-            while let Ok(count @ 1..) = from.read(&mut some) {
+            let (mut some, mut passed) = ([0; 16 << 10], 0);
+            while passed < most
+                && let Ok(count @ 1..) = from.read(&mut some)
+            {
                 thread::sleep(later);
                 if to.write_all(&some[..count]).is_err() {
                     break;
                 }
+                passed += count as u64;
             }
             // However it ended, the other side is told, if it is still there.
-            let _ = to.shutdown(Shutdown::Write);
+            let how = if passed < most { Shutdown::Write } else { Shutdown::Both };
+            let _ = to.shutdown(how);
+            if passed >= most {
+                let _ = from.shutdown(how);
+            }
         });
     }
 }
@@ -265,11 +282,11 @@ fn a_connection_that_dies_counts_as_zero_and_the_run_goes_on() {
 
 #[test]
 fn a_session_has_an_end() {
-    let options = server::Options { session_timeout_s: 2, ..server::Options::default() };
+    let options = server::Options { session_timeout_s: 4, ..server::Options::default() };
     let server = TestServer::start("127.0.0.1", options);
     let outcome =
         client::run(&server.client("127.0.0.1", &[4], 60.0), &NEVER, &mut |_| ()).expect("what there is");
-    assert_eq!(outcome.error.as_deref(), Some("the server ended the run: it took longer than 2 s"));
+    assert_eq!(outcome.error.as_deref(), Some("the server ended the run: it took longer than 4 s"));
     assert_eq!(outcome.document.conditions.status, "failed");
     let [scenario] = outcome.document.observed.scenarios.as_slice() else { panic!("one was begun") };
     assert!(scenario.interrupted);
@@ -279,14 +296,14 @@ fn a_session_has_an_end() {
 #[test]
 fn a_silent_client_is_given_up() {
     let server =
-        TestServer::start("127.0.0.1", server::Options { idle_timeout_s: 1, ..server::Options::default() });
+        TestServer::start("127.0.0.1", server::Options { idle_timeout_s: 3, ..server::Options::default() });
     let mut silent = TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
     silent
         .write_all(&[&wire::greeting(wire::Role::Pinger)[..], &[0; wire::NONCE + wire::PROOF]].concat())
         .expect("sent");
     let lines: Vec<String> =
         (0..2).map(|_| server.said.recv_timeout(Duration::from_secs(20)).expect("says so")).collect();
-    assert!(lines[1].contains("nothing was heard for 1 s"), "{lines:?}");
+    assert!(lines[1].contains("nothing was heard for 3 s"), "{lines:?}");
     let (document, _) = measured(&server.client("127.0.0.1", &[1], 0.5));
     assert_eq!(document.conditions.status, "complete");
 }

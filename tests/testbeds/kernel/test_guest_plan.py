@@ -220,3 +220,24 @@ def test_waiting_for_a_guest_looks_no_more_often_than_it_says(tmp_path: Path) ->
         assert process.returncode == 0
     # A busy machine begins and ends the process late: what counts is the time that it really took.
     assert 1 <= len(looked) <= (time.monotonic() - started) / guest.LOOK_S
+
+
+def test_a_guest_that_works_without_end_is_given_up_and_one_that_gets_no_processor_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "SILENCE_S", 0.5)
+    monkeypatch.setattr(guest, "STUCK", 600)
+
+    def given_up(script: str) -> bool:
+        with subprocess.Popen(["sh", "-c", script], start_new_session=True) as process:
+            try:
+                guest._wait(process, tmp_path, lambda: None, lambda now_ns: None)
+            except RunError as error:
+                assert "works without end" in str(error)
+                return True
+            finally:
+                guest._end(process)
+        return False
+
+    assert given_up("while :; do :; done")
+    assert not given_up("sleep 2"), "a machine that is busy elsewhere"

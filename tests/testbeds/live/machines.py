@@ -147,7 +147,7 @@ class Machines:
 
     def wait_for_sshd(self) -> None:
         """Wait until every machine lets us in."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         for machine in MACHINES:
             while "LISTEN" not in self.run(machine, "ss", "-ltnH", "sport = :22"):
                 assert time.monotonic() < deadline, (self.directory / f"{machine}.log").read_text()

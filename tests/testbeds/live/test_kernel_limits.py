@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from dumbbell import Command
+from lateness import late_s
 
 import cwndlab as api
 
@@ -49,7 +50,9 @@ A small send buffer alone does not: a call fills the buffer it has begun beyond 
 counts cwnd as what holds the rest."""
 
 WITHIN = 15
-"""Points of a percentage that model and kernel may differ by: a busy machine delays the writer."""
+"""Points of a percentage that model and kernel may differ by, besides the time that the machine was late."""
+MEASURED_S = 4
+"""Length of the measured part of a run, in s."""
 
 
 def shares(row: dict[str, Any]) -> dict[str, float]:
@@ -62,25 +65,28 @@ def test_kernel_and_model_name_the_same_limit(case: str, tmp_path: Path, cwndlab
     for key, value in CASES[case].items():
         text = text.replace(key, value)
     (tmp_path / "x.yaml").write_text(text, encoding="utf-8")
-    found = {}
+    found, late = {}, 0.0
     for testbed in ("netns", "sim"):
         out = tmp_path / testbed
         ran = cwndlab("run", tmp_path / "x.yaml", "--testbed", testbed, "-o", out, "--no-report")
         assert ran.returncode == 0, ran.stderr
-        (row,) = api.open(out).summary.to_dicts()
+        results = api.open(out)
+        (row,) = results.summary.to_dicts()
         found[testbed] = shares(row) | {"goodput": row["goodput_mbps"]}
+        late += late_s(results) / MEASURED_S if testbed == "netns" else 0.0
+    within = WITHIN + 100 * late
     kernel, model = found["netns"], found["sim"]
     if case != "cwnd":
         # HyStart ends slow start at two thirds of the path in one run of the kernel's in six, at all of it in
         # the others: what CUBIC makes of that is for `validate` to compare, over many runs.
-        assert model["goodput"] == pytest.approx(kernel["goodput"], rel=0.15), found
+        assert model["goodput"] == pytest.approx(kernel["goodput"], rel=0.15 + late), found
     assert model["cwnd" if case == "small-buffer" else case] > 80, found
     if case == "app":
         # The kernel counts the time in which the last bytes are on their way as busy.
-        assert model["rwnd"] + model["sndbuf"] + kernel["rwnd"] + kernel["sndbuf"] < WITHIN, found
+        assert model["rwnd"] + model["sndbuf"] + kernel["rwnd"] + kernel["sndbuf"] < within, found
         return
     for name in ("rwnd", "sndbuf", "cwnd"):
-        assert kernel[name] == pytest.approx(model[name], abs=WITHIN), found
+        assert kernel[name] == pytest.approx(model[name], abs=within), found
 
 
 def test_the_kernels_windows_and_buffers_have_the_models_names(tmp_path: Path, cwndlab: Command) -> None:

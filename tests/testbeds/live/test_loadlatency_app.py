@@ -12,7 +12,7 @@ from cwndlab.results import loadlatency
 from cwndlab.results.resultset import ResultSet
 from experiments import dumbbell
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 # Reno's slow start fills a queue whatever its depth; CUBIC's HyStart leaves before. A second of 10 Mbit/s
 # is 825 packets of 1514 bytes. Of those that are lost then, some are lost again: the load has to last until
@@ -31,7 +31,7 @@ sweep:
       network.dumbbell.bottleneck.queue:
         [{kind: pfifo, limit: 825p}, {kind: pfifo, limit: 60p}, {kind: fq_codel}]
       flows.ll.app.scenario: [2, 1, 4]
-      duration: [27s, 7s, 7s]
+      duration: [27s, 27s, 7s]
 pause: 0s
 seed: 1
 repeat: 1
@@ -95,16 +95,18 @@ def test_a_deep_queue_shows_and_fq_codel_cures_it(on_kernel: ResultSet) -> None:
 
 def test_model_and_kernel_agree(on_kernel: ResultSet, on_model: ResultSet) -> None:
     kernel, model = rows(on_kernel), rows(on_model)
+    late = fell_behind(on_kernel)
     assert list(kernel) == list(model) == ["2", "1", "4"]
     for number, row in kernel.items():
         for name in ("upload_kib_s", "download_kib_s"):
             ours = model[number][name]
             assert row[name] == (ours if ours is None else pytest.approx(ours, rel=0.15)), (number, name)
-        assert 0.5 < row["smoothness_hz"] / model[number]["smoothness_hz"] < 2, number
+        # The longest gap is of the machine where that was late.
+        if not late:
+            assert 0.5 < row["smoothness_hz"] / model[number]["smoothness_hz"] < 2, number
         # Both lose pings to the full queue. How often one is lost again, so how long it takes, is chance.
         bloated = number == "2"
         assert (row["responsiveness_hz"] < 1) == (model[number]["responsiveness_hz"] < 1) == bloated
-    late = fell_behind(on_kernel)
     trips = [longest_trips(results, late) for results in (on_kernel, on_model)]
     for number in kernel:
         assert 0.5 < trips[0][number] / trips[1][number] < 2, number

@@ -2,6 +2,7 @@
 
 import polars as pl
 import pytest
+from lateness import late_s
 
 import cwndlab as api
 from cwndlab.results.resultset import ResultSet
@@ -80,21 +81,26 @@ def test_who_is_stopped_closes_on_both(both: tuple[ResultSet, ResultSet]) -> Non
         assert samples(results, "stopped", "completion").height == 1
         counts.append(samples(results, "stopped", "response").height)
         assert goodput(results, "stopped") == 1000 * counts[-1]
-    assert counts[0] == pytest.approx(counts[1], abs=1)
+    assert counts[0] == pytest.approx(counts[1], abs=1 + late_s(both[1]) / 0.1)
 
 
 def test_as_many_bytes_are_read(both: tuple[ResultSet, ResultSet]) -> None:
     for flow in ("fixed", "asked", "large", "many.1", "many.2"):
         assert goodput(both[0], flow) == goodput(both[1], flow), flow
-    # Something may be under way at the end.
+    # Something may be under way at the end, and what was to be sent while the machine was late.
+    rates = {"paced": 125_000, "turns": 125_000, "film": 100_000, "call": 10_000, "game": 6_000}
     for flow, least in {"paced": 6_000, "turns": 6_000, "film": 40_000, "call": 400, "game": 800}.items():
-        assert goodput(both[0], flow) == pytest.approx(goodput(both[1], flow), abs=least), flow
+        margin = least + late_s(both[1]) * rates[flow]
+        assert goodput(both[0], flow) == pytest.approx(goodput(both[1], flow), abs=margin), flow
 
 
 def test_a_player_fetches_as_many_chunks(both: tuple[ResultSet, ResultSet]) -> None:
     chunks = [samples(results, "film", "response").height for results in both]
-    assert chunks[0] == pytest.approx(chunks[1], abs=1)
-    assert [samples(results, "film", "stall").height for results in both] == [0, 0]
+    late = late_s(both[1])
+    assert chunks[0] == pytest.approx(chunks[1], abs=1 + late / 0.2)
+    stalls = [samples(results, "film", "stall").height for results in both]
+    # A buffer of 600 ms bridges what is less than a third of that.
+    assert stalls[0] == 0 and (stalls[1] == 0 or late > 0.2)
 
 
 def test_transfers_arrive_at_the_same_times(both: tuple[ResultSet, ResultSet]) -> None:
@@ -103,5 +109,5 @@ def test_transfers_arrive_at_the_same_times(both: tuple[ResultSet, ResultSet]) -
         for rows in (samples(results, "cross", "completion") for results in both)
     ]
     # One that came late may still be under way.
-    assert len(arrivals[0] ^ arrivals[1]) <= 2
+    assert len(arrivals[0] ^ arrivals[1]) <= 2 + 12.5 * late_s(both[1]), "12.5 a second"
     assert len(arrivals[0] & arrivals[1]) > 10

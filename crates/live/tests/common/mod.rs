@@ -20,6 +20,11 @@ pub(crate) const B: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
 /// Names of everything begin so, followed by the process's number.
 const PREFIX: &str = "cwndlabtest";
 
+/// Limit for what must come; a busy machine takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Silence after which nothing more is taken to come: an emulator that is half a second late has not said its last.
+const QUIET: Duration = Duration::from_millis(1000);
+
 /// Lets one test run at a time: they share two processors.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -103,7 +108,6 @@ impl Net {
         };
         let (a, b) = (open("a", A), open("b", B));
         a.connect(SocketAddrV4::new(B, 5201)).expect("connected");
-        b.set_read_timeout(Some(Duration::from_millis(400))).expect("a time-out");
         for socket in [&a, &b] {
             for (level, option) in
                 [(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), (libc::IPPROTO_IP, libc::IP_RECVTOS)]
@@ -288,12 +292,22 @@ pub(crate) struct Received {
     pub tos: u8,
 }
 
-/// Reads datagrams until none comes for a while.
-pub(crate) fn receive(socket: &UdpSocket) -> Vec<Received> {
+/// Reads datagrams until at least so many have come, however late the machine, and then none for a while.
+pub(crate) fn receive(socket: &UdpSocket, least: usize) -> Vec<Received> {
     let mut all = Vec::new();
-    while let Some(received) = receive_one(socket) {
-        all.push(received);
+    let mut wait = |limit| {
+        socket.set_read_timeout(Some(limit)).expect("a time-out");
+        while let Some(received) = receive_one(socket) {
+            all.push(received);
+            if limit == PATIENCE && all.len() >= least {
+                break;
+            }
+        }
+    };
+    if least > 0 {
+        wait(PATIENCE);
     }
+    wait(QUIET);
     all
 }
 

@@ -32,7 +32,10 @@ kernel makes tables by it."""
 START_NS = 1_000_000_000 * 10**9
 """Time that the guest's clock shows when it starts, in ns since 1970."""
 SILENCE_S = 120.0
-"""Seconds of real time within which a guest says how far it is: one that does not spins in virtual time."""
+"""Seconds of real time within which a guest says how far it is. One that does not, and used a processor for
+half of them, spins in virtual time."""
+STUCK = 10
+"""Number of times `SILENCE_S` of real time after which a guest is given up that got none."""
 LOOK_S = 0.05
 """Seconds between two looks at how far a guest is."""
 CONSOLE, ROOT = "console.txt", "root"
@@ -159,7 +162,7 @@ def cheaper(program: Path) -> tuple[str, ...]:
 def _wait(
     process: subprocess.Popen[bytes], root: Path, look: Callable[[], None], progress: Callable[[int], None]
 ) -> None:
-    told, heard, ended = 0, time.monotonic(), threading.Event()
+    told, heard, spent, ended = 0, time.monotonic(), -1.0, threading.Event()
 
     def wait() -> None:
         process.wait()
@@ -172,14 +175,30 @@ def _wait(
         said = root / "progress"
         size = said.stat().st_size if said.is_file() else 0
         if size > told:
-            told, heard = size, time.monotonic()
+            told, heard, spent = size, time.monotonic(), -1.0
             lines = said.read_bytes().split()
             progress(int(lines[-1]) if lines and lines[-1].isdigit() else 0)
-        elif time.monotonic() - heard > SILENCE_S:
+            continue
+        silent = time.monotonic() - heard
+        if silent > SILENCE_S / 100 and spent < 0:
+            spent = _processor_s(process.pid)
+        if silent > SILENCE_S and (
+            silent > STUCK * SILENCE_S or _processor_s(process.pid) - spent > SILENCE_S / 2
+        ):
             raise RunError(
-                f"the guest has not gone on for {SILENCE_S:.0f} s: something in it works without end, which"
+                f"the guest has not gone on for {silent:.0f} s: something in it works without end, which"
                 " stops virtual time"
             )
+
+
+def _processor_s(group: int) -> float:
+    """Return the processor time, in s, of the processes of a group that are there."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # one that has ended meanwhile
+            fields = process.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:13])) if int(fields[2]) == group else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
