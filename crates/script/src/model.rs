@@ -1,9 +1,12 @@
 //! A modelled stack as a system under test: sockets with Linux's semantics around [`tcp::Endpoint`]s, in virtual time.
 
 mod calls;
+mod epoll;
 mod fast_open;
 mod info;
 mod keep_alive;
+mod options;
+mod reports;
 mod tunnel;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,8 +25,10 @@ use crate::packet::{self, LOCAL, REMOTE, Seen};
 use crate::parse::int;
 use crate::script::{Call, Options, UdpPorts};
 use crate::system::{Returned, System, SystemError};
+use epoll::{Epoll, Look};
 use info::tcp_info;
 use keep_alive::KeepAliveOptions;
+use reports::Reports;
 use tunnel::Tunnel;
 
 /// Time that the modelled host has been up when a script begins, in ns.
@@ -61,6 +66,7 @@ pub struct Model {
     mss: u16,
     now: Nanos,
     sockets: BTreeMap<i32, Socket>,
+    epolls: BTreeMap<i32, Epoll>,
     connections: Vec<Connection>,
     sent: VecDeque<(Nanos, Seen)>,
     blocked: Option<Waiting>,
@@ -79,7 +85,7 @@ struct Waiting {
     call: Call,
     /// Bytes a write has handed over so far.
     written: u64,
-    /// Time when poll gives up.
+    /// Time when poll or epoll_wait gives up.
     deadline: Option<Nanos>,
 }
 
@@ -104,6 +110,18 @@ struct Settings {
     fast_open_keys: Option<Vec<[u64; 2]>>,
     /// TCP_SYNCNT.
     syn_retries: Option<usize>,
+    /// TCP_CORK.
+    cork: bool,
+    /// TCP_NOTSENT_LOWAT; 0: the host's.
+    notsent_lowat: u32,
+    /// TCP_USER_TIMEOUT, ms; 0: none.
+    user_timeout_ms: u32,
+    /// SO_ZEROCOPY.
+    zero_copy: bool,
+    /// SO_TIMESTAMPING.
+    timestamping: i64,
+    /// TCP_INQ.
+    tells_unread: bool,
 }
 
 struct Socket {
@@ -135,6 +153,10 @@ struct Connection {
     /// Whether the administrator has dropped the connection: nothing reaches it any more.
     dropped: bool,
     times: Times,
+    reports: Reports,
+    /// A writer or a poll found no room in the send buffer (SOCK_NOSPACE).
+    no_space: bool,
+    look: Look,
 }
 
 /// Times that TCP_INFO tells and the endpoint does not keep.
@@ -247,6 +269,7 @@ impl Model {
             mss: options.mtu.saturating_sub((ip_header + TCP_HEADER) as u16),
             now: UPTIME,
             sockets: BTreeMap::new(),
+            epolls: BTreeMap::new(),
             connections: Vec::new(),
             sent: VecDeque::new(),
             blocked: None,
@@ -308,7 +331,7 @@ impl System for Model {
 
     fn call(&mut self, call: &Call, _may_block: bool) -> Option<Returned> {
         let deadline = match call {
-            Call::Poll { timeout_ms, .. } if *timeout_ms >= 0 => {
+            Call::Poll { timeout_ms, .. } | Call::EpollWait { timeout_ms, .. } if *timeout_ms >= 0 => {
                 Some(self.now + *timeout_ms as u64 * 1_000_000)
             }
             _ => None,
@@ -472,13 +495,18 @@ impl Model {
         self.learn_fast_open();
         for connection in &mut self.connections {
             connection.times.note(connection.endpoint.unacknowledged() > 0, self.now);
+            let acknowledged = connection.acknowledged();
+            connection.reports.note_acknowledged(self.now - UPTIME, acknowledged);
         }
+        self.wake_epolls();
     }
 
     fn transmit(&mut self, index: usize) {
         let mut packets = 0;
         while let Some(segment) = self.connections[index].endpoint.poll_transmit(self.now) {
-            let Connection { ends, settings, .. } = &self.connections[index];
+            let Connection { ends, settings, reports, .. } = &mut self.connections[index];
+            let start = segment.offset;
+            reports.note_sent(self.now - UPTIME, start, start + u64::from(segment.len));
             let (ends, udp) = (*ends, self.tunnel.ports(settings.udp_port));
             self.send(&ends, udp, &segment);
             // The interface is infinitely fast.
@@ -551,6 +579,9 @@ impl Model {
                         told: false,
                         dropped: false,
                         times: Times { data_received: self.now, ..Times::default() },
+                        reports: Reports::default(),
+                        no_space: false,
+                        look: Look::FIRST,
                     });
                     self.apply_keep_alive(self.connections.len() - 1);
                     return;

@@ -10,6 +10,7 @@ use tcp::stack::ProfileError;
 use thiserror::Error;
 
 use crate::errno::Errno;
+use crate::message::{EpollEvent, Message};
 use crate::packet::Seen;
 use crate::script::{Call, OptionValue, UdpPorts};
 
@@ -32,6 +33,10 @@ pub enum Output {
     Value(OptionValue),
     /// The returned events of poll, in order.
     Events(Vec<i16>),
+    /// What came with a message.
+    Message(Message),
+    /// The events that epoll reports, in order.
+    Epoll(Vec<EpollEvent>),
 }
 
 impl From<Result<i64, Errno>> for Returned {
