@@ -55,8 +55,10 @@ const FEATURES: &[Feature] = &[
     nowhere("splice and sendfile", &["splice", "sendfile"], &[" pipe("]),
     models_only("TCP_INQ", &["TCP_INQ", "TCP_CM_INQ"], &[]),
     nowhere("urgent data", &["urg", "MSG_OOB", "SO_OOBINLINE"], &[]),
-    nowhere("a queue at the interface", &[], &["tc qdisc"]),
-    nowhere("settings of the interface", &["ethtool"], &["ip route", "--mss"]),
+    nowhere("a queue at the interface", &[], &["root pfifo"]),
+    nowhere("settings of the interface", &[], &["ip route", "--mss"]),
+    models_only("a queue or offloads of the interface", &["ethtool"], &["tc qdisc"]),
+    models_only("reading counters", &["nstat"], &[]),
     nowhere("reading /proc", &[], &["/proc/net/"]),
     nowhere("TTL and type of service in packets", &["IP_TTL", "ttl", "tos"], &[]),
     models_only("choosing a TCP stack by socket", &["TCP_FUNCTION_BLK"], &[]),
@@ -150,7 +152,7 @@ mod tests {
             found("+0 setsockopt(3, SOL_IPV6, 1, [0], 4) = 0\n+0 splice(3, NULL, 6, NULL, 1, 0) = 1"),
             ["settings of IPv6", "splice and sendfile"]
         );
-        assert_eq!(found("`tc  qdisc\treplace dev tun0 root fq`"), ["a queue at the interface"]);
+        assert_eq!(found("`tc  qdisc\treplace dev tun0 root  pfifo limit 0`"), ["a queue at the interface"]);
         assert_eq!(found("// ipv6\n/* splice\n */ +0 close(3) = 0 // urg"), [""; 0]);
         assert_eq!(found("+0 setsockopt(3, SOL_SOCKET, SO_KEEPALIVE, [1], 4) = 0"), [""; 0]);
     }

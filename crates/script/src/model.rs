@@ -4,6 +4,7 @@ mod calls;
 mod epoll;
 mod fast_open;
 mod info;
+mod interface;
 mod keep_alive;
 mod options;
 mod reports;
@@ -27,6 +28,7 @@ use crate::script::{Call, Options, UdpPorts};
 use crate::system::{Returned, System, SystemError};
 use epoll::{Epoll, Look};
 use info::tcp_info;
+use interface::Interface;
 use keep_alive::KeepAliveOptions;
 use reports::Reports;
 use tunnel::Tunnel;
@@ -69,6 +71,9 @@ pub struct Model {
     epolls: BTreeMap<i32, Epoll>,
     connections: Vec<Connection>,
     sent: VecDeque<(Nanos, Seen)>,
+    interface: Interface,
+    /// Number of ICMP messages since the script last asked that were not about what is under way.
+    stray_icmps: u32,
     blocked: Option<Waiting>,
     returned: Option<(Nanos, Returned)>,
     opened: u32,
@@ -272,6 +277,8 @@ impl Model {
             epolls: BTreeMap::new(),
             connections: Vec::new(),
             sent: VecDeque::new(),
+            interface: Interface::default(),
+            stray_icmps: 0,
             blocked: None,
             returned: None,
             opened: 0,
@@ -323,7 +330,8 @@ impl System for Model {
             // What UDP takes of a packet is not TCP's.
             let less = tunnel.overhead_of(connection.settings.udp_port);
             let mtu = message.mtu.saturating_sub(less);
-            connection.endpoint.on_icmp(self.now, &Icmp { mtu, ..*message });
+            let stray = !connection.endpoint.on_icmp(self.now, &Icmp { mtu, ..*message });
+            self.stray_icmps += u32::from(stray);
             self.path_mtu = connection.endpoint.path_mtu();
         }
         self.send_and_retry();
@@ -425,6 +433,24 @@ impl System for Model {
         }
     }
 
+    fn counted(&mut self, name: Option<&str>) -> Result<bool, SystemError> {
+        let found = std::mem::take(&mut self.stray_icmps);
+        match name {
+            None => Ok(true),
+            Some("TcpExtOutOfWindowIcmps") => Ok(found > 0),
+            Some(name) => Err(SystemError::Counter(name.into())),
+        }
+    }
+
+    fn queue(&mut self, paces: bool) -> Result<(), SystemError> {
+        self.set_queue(paces)
+    }
+
+    fn offload(&mut self, on: bool) -> Result<(), SystemError> {
+        self.interface.cuts = !on;
+        Ok(())
+    }
+
     fn forget(&mut self) -> Result<(), SystemError> {
         self.fast_open.forget();
         Ok(())
@@ -461,8 +487,10 @@ impl Model {
         }
         let timers = self.connections.iter().filter_map(|connection| connection.endpoint.next_timer());
         let waiting = self.blocked.as_ref().and_then(|waiting| waiting.deadline);
-        let Some(at) = timers.chain(waiting).min().filter(|&at| at <= limit) else { return false };
+        let held = self.interface.next();
+        let Some(at) = timers.chain(waiting).chain(held).min().filter(|&at| at <= limit) else { return false };
         self.now = self.now.max(at);
+        self.release();
         let mut rounds = 0;
         for index in 0..self.connections.len() {
             while self.connections[index].endpoint.next_timer().is_some_and(|at| at <= self.now) {
@@ -504,14 +532,11 @@ impl Model {
     fn transmit(&mut self, index: usize) {
         let mut packets = 0;
         while let Some(segment) = self.connections[index].endpoint.poll_transmit(self.now) {
-            let Connection { ends, settings, reports, .. } = &mut self.connections[index];
-            let start = segment.offset;
-            reports.note_sent(self.now - UPTIME, start, start + u64::from(segment.len));
-            let (ends, udp) = (*ends, self.tunnel.ports(settings.udp_port));
-            self.send(&ends, udp, &segment);
-            // The interface is infinitely fast.
-            if segment.len > 0 {
-                self.connections[index].endpoint.on_tx_complete(self.now, segment.len);
+            let due = self.connections[index].endpoint.due(&segment);
+            if self.interface.paces && due > self.now {
+                self.interface.hold(due, index, segment);
+            } else {
+                self.leave(index, &segment);
             }
             packets += 1;
             if packets > MAX_ROUNDS {
@@ -604,7 +629,7 @@ impl Model {
             mss: self.mss_of(settings),
             ecn: spec.ecn,
             // Linux builds super-packets whatever the interface can do; the others only if it can.
-            tso: spec.family == Family::Linux,
+            tso: spec.family == Family::Linux && !self.interface.cuts,
             socket: settings.socket,
             cc: settings.cc.as_deref().unwrap_or(&self.cc),
             iss: ISS,

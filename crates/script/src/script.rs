@@ -93,6 +93,27 @@ pub enum Order {
         /// The state.
         state: String,
     },
+    /// The system must have counted something since it was last asked (`nstat | grep NAME`).
+    Counted {
+        /// Line of the script.
+        line: u32,
+        /// Name of the counter. None: what was counted so far is not asked for (`nstat`).
+        name: Option<String>,
+    },
+    /// The interface gets another queue (`tc qdisc replace dev tun0 root fq`).
+    Queue {
+        /// Line of the script.
+        line: u32,
+        /// Packets leave when they are due (fq); else at once.
+        paces: bool,
+    },
+    /// The interface takes segments of one packet only (`ethtool -K tun0 tso off gso off`), or longer ones.
+    Offload {
+        /// Line of the script.
+        line: u32,
+        /// Longer ones.
+        on: bool,
+    },
     /// Memory of peers is forgotten (`ip tcp_metrics flush all`).
     Forget {
         /// Line of the script.
@@ -108,6 +129,9 @@ impl Order {
             Order::Set(Setting { line, .. })
             | Order::CountStates { line, .. }
             | Order::Drop { line, .. }
+            | Order::Counted { line, .. }
+            | Order::Queue { line, .. }
+            | Order::Offload { line, .. }
             | Order::Forget { line } => *line,
         }
     }

@@ -116,6 +116,11 @@ impl Model {
             self.apply_keep_alive(index);
         }
         let connection = &mut self.connections[index];
+        if option == SocketOption::SynCount
+            && let Some(retries) = connection.settings.syn_retries
+        {
+            connection.endpoint.set_syn_retries(retries);
+        }
         if option == SocketOption::NoDelay && connection.settings.no_delay && self.profile.spec().family == Family::Linux {
             connection.endpoint.push_now();
         }
@@ -137,9 +142,6 @@ impl Model {
         let Connection { endpoint, settings, .. } = connection;
         endpoint.set_no_delay(settings.no_delay);
         settings.apply_of_linux(endpoint);
-        if let Some(retries) = connection.settings.syn_retries {
-            connection.endpoint.set_syn_retries(retries);
-        }
         if connection.settings.socket.sndbuf.is_some() {
             let ((bytes, _), _) = self.profile.buffers(&connection.settings.socket);
             connection.endpoint.set_send_buffer(bytes);

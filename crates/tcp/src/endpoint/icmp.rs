@@ -96,15 +96,21 @@ fn freebsd_error(v6: bool, kind: u8, code: u8) -> Option<NetworkError> {
 }
 
 impl Endpoint {
-    /// An ICMP error about one of our packets has come.
-    pub fn on_icmp(&mut self, now: Nanos, icmp: &Icmp) {
+    /// An ICMP error about one of our packets has come; false if a system that looks at that finds the packet was not under way.
+    pub fn on_icmp(&mut self, now: Nanos, icmp: &Icmp) -> bool {
         let seq = seq::extend(self.snd.una, icmp.seq);
         let v6 = self.handshake.ip_header == IPV6_HEADER;
         match self.rules.icmp {
             IcmpRules::Ignored => {}
-            IcmpRules::Linux => self.on_icmp_of_linux(now, v6, seq, icmp),
+            IcmpRules::Linux => {
+                let first = if self.opened_early() { self.snd.iss } else { self.snd.una };
+                let under_way = (first..=self.snd.max).contains(&seq);
+                self.on_icmp_of_linux(now, v6, seq, icmp);
+                return under_way;
+            }
             IcmpRules::FreeBsd { may_reset } => self.on_icmp_of_freebsd(now, v6, seq, icmp, may_reset),
         }
+        true
     }
 
     /// tcp_v4_err and tcp_v6_err.

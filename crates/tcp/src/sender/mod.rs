@@ -307,6 +307,8 @@ pub struct Metrics {
 /// Segments by what has become of them, as Linux's tcp_info counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentCounts {
+    /// Sent and not acknowledged, whatever became of them.
+    pub out: u32,
     /// SACKed (without SACK: duplicate ACKs).
     pub sacked: u32,
     /// Deemed lost.

@@ -401,6 +401,7 @@ impl Sender for LinuxSender {
     fn segment_counts(&self) -> Option<SegmentCounts> {
         let core = &self.core;
         Some(SegmentCounts {
+            out: core.packets_out,
             sacked: core.sacked_out,
             lost: core.lost_out,
             retransmitted: core.retrans_out,
