@@ -200,7 +200,9 @@ impl Kernel {
             }
             Call::Read { fd, len, flags } => self.on(fd, move |socket| plain(socket.read(len, flags)))?,
             Call::Write { fd, len, flags } => self.on(fd, move |socket| plain(socket.write(len, flags)))?,
-            Call::SendTo { fd, len, flags } => self.on(fd, move |socket| plain(socket.send_to(len, flags)))?,
+            Call::SendTo { fd, len, flags } => {
+                self.on(fd, move |socket| plain(socket.send_to(len, flags)))?
+            }
             // Scripts that need these are not run (`script::features`).
             Call::ReadMessage { .. }
             | Call::EpollCreate

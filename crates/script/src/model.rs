@@ -488,7 +488,9 @@ impl Model {
         let timers = self.connections.iter().filter_map(|connection| connection.endpoint.next_timer());
         let waiting = self.blocked.as_ref().and_then(|waiting| waiting.deadline);
         let held = self.interface.next();
-        let Some(at) = timers.chain(waiting).chain(held).min().filter(|&at| at <= limit) else { return false };
+        let Some(at) = timers.chain(waiting).chain(held).min().filter(|&at| at <= limit) else {
+            return false;
+        };
         self.now = self.now.max(at);
         self.release();
         let mut rounds = 0;

@@ -245,9 +245,7 @@ impl<'a> Runner<'a> {
             Order::Queue { paces, .. } => {
                 self.system.queue(*paces).map_err(|why| Wrong::from(why.to_string()))
             }
-            Order::Offload { on, .. } => {
-                self.system.offload(*on).map_err(|why| Wrong::from(why.to_string()))
-            }
+            Order::Offload { on, .. } => self.system.offload(*on).map_err(|why| Wrong::from(why.to_string())),
             Order::Forget { .. } => self.system.forget().map_err(|why| Wrong::from(why.to_string())),
             Order::Drop { state, .. } => {
                 self.system.drop_connections(state).map_err(|why| Wrong::from(why.to_string()))

@@ -233,8 +233,6 @@ pub struct StateRules {
     pub rexmit_drop_options: bool,
     /// The timestamp of a segment that acknowledges what was never sent is not echoed (tcp_ack).
     pub ack_before_timestamp: bool,
-    /// A segment of an open connection that acknowledges what was never sent is dropped without an answer (tcp_ack).
-    pub unsent_ack_is_dropped: bool,
     /// Keep-alive ends after so many probes; else after the time that they take. Its timer is not set again when something comes.
     pub keep_alive_counts_probes: bool,
     /// TCP may travel in UDP (net.inet.tcp.udp_tunneling_port).
@@ -262,7 +260,6 @@ impl StateRules {
         window_edge_unscaled: false,
         rexmit_drop_options: false,
         ack_before_timestamp: true,
-        unsent_ack_is_dropped: true,
         keep_alive_counts_probes: true,
         udp_encapsulation: false,
         icmp: IcmpRules::Linux,
@@ -285,7 +282,6 @@ impl StateRules {
         window_edge_unscaled: true,
         rexmit_drop_options: false,
         ack_before_timestamp: false,
-        unsent_ack_is_dropped: false,
         keep_alive_counts_probes: false,
         udp_encapsulation: false,
         icmp: IcmpRules::FreeBsd { may_reset: true },

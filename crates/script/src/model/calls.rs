@@ -7,8 +7,8 @@ use wire::codec::Ends;
 
 use super::{Connection, Kind, Look, Model, Reports, Settings, Socket, Times, Waiting};
 use crate::errno::Errno;
-use crate::packet::{LOCAL, PORT, REMOTE};
 use crate::message::{ReceiveFlags, SendFlags};
+use crate::packet::{LOCAL, PORT, REMOTE};
 use crate::script::{Call, O_NONBLOCK, O_RDWR, OptionValue, POLL_BITS, PollFd};
 use crate::system::{Output, Returned};
 

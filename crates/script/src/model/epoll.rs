@@ -145,7 +145,8 @@ impl Model {
                 break;
             }
             let found = u32::from(self.polled(fd) as u16) & (event.events & !PRIVATE | always);
-            let Some(watch) = self.epolls.get_mut(&epoll).and_then(|instance| instance.watched.get_mut(&fd)) else {
+            let Some(watch) = self.epolls.get_mut(&epoll).and_then(|instance| instance.watched.get_mut(&fd))
+            else {
                 continue;
             };
             if found == 0 || event.events & (EPOLLET | EPOLLONESHOT) != 0 {

@@ -46,7 +46,8 @@ pub(super) fn tcp_info(
         if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
     let opening = matches!(info.state, State::SynSent | State::SynReceived);
     let counted = info.segments.filter(|_| !opening);
-    let unacknowledged = counted.map_or(info.outstanding.div_ceil(mss) as i64, |segments| i64::from(segments.out));
+    let unacknowledged =
+        counted.map_or(info.outstanding.div_ceil(mss) as i64, |segments| i64::from(segments.out));
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;
     let mut fields = vec![
         ("tcpi_state", state),

@@ -13,7 +13,12 @@ use crate::script::{OptionValue, SocketOption, bytes_of};
 const MOST: i64 = 0xffff_ffff;
 
 impl Model {
-    pub(super) fn set_option(&mut self, fd: i32, option: SocketOption, value: OptionValue) -> Result<i64, Errno> {
+    pub(super) fn set_option(
+        &mut self,
+        fd: i32,
+        option: SocketOption,
+        value: OptionValue,
+    ) -> Result<i64, Errno> {
         if option == SocketOption::FastOpenKey {
             let OptionValue::Text(key) = &value else { return Err(Errno::EINVAL) };
             let keys = super::fast_open::keys(&bytes_of(key)).ok_or(Errno::EINVAL)?;
@@ -121,7 +126,10 @@ impl Model {
         {
             connection.endpoint.set_syn_retries(retries);
         }
-        if option == SocketOption::NoDelay && connection.settings.no_delay && self.profile.spec().family == Family::Linux {
+        if option == SocketOption::NoDelay
+            && connection.settings.no_delay
+            && self.profile.spec().family == Family::Linux
+        {
             connection.endpoint.push_now();
         }
         if option == SocketOption::Timestamping && connection.settings.timestamping & OPT_ID != 0 {

@@ -9,8 +9,8 @@ use super::{Connection, Model};
 use crate::errno::Errno;
 use crate::message::{
     CODE_ZEROCOPY_COPIED, Control, ErrorReport, MSG_ERRQUEUE, MSG_TRUNC, Message, OPT_ID, OPT_TSONLY,
-    ORIGIN_TIMESTAMPING, ORIGIN_ZEROCOPY, REPORTS_SOFTWARE, ReceiveFlags, STAMP_ACKNOWLEDGED, STAMP_SCHEDULED,
-    STAMP_SENT, SendFlags, TX_ACK, TX_SCHED, TX_SOFTWARE,
+    ORIGIN_TIMESTAMPING, ORIGIN_ZEROCOPY, REPORTS_SOFTWARE, ReceiveFlags, STAMP_ACKNOWLEDGED,
+    STAMP_SCHEDULED, STAMP_SENT, SendFlags, TX_ACK, TX_SCHED, TX_SOFTWARE,
 };
 use crate::system::{Output, Returned};
 

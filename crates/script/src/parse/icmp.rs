@@ -57,7 +57,8 @@ impl Parser<'_> {
         let mut code = 0;
         self.blanks();
         // Without a name the code is 0.
-        let named = self.rest().starts_with(|c: char| c.is_ascii_alphabetic()) && !self.rest().starts_with("mtu");
+        let named =
+            self.rest().starts_with(|c: char| c.is_ascii_alphabetic()) && !self.rest().starts_with("mtu");
         if named {
             let word = self.word()?;
             let word = self.defines.get(&word).unwrap_or(&word);

@@ -74,7 +74,10 @@ impl Arguments<'_> {
     fn members(&self) -> Parsed<&[(String, Argument)]> {
         match self.list.get(1) {
             Some(Argument::Struct(members)) => Ok(members),
-            _ => Err(self.wrong(1, ": expected {msg_name(...)=..., msg_iov(1)=[{..., N}], msg_flags=0}".into())),
+            _ => {
+                Err(self
+                    .wrong(1, ": expected {msg_name(...)=..., msg_iov(1)=[{..., N}], msg_flags=0}".into()))
+            }
         }
     }
 
@@ -84,7 +87,9 @@ impl Arguments<'_> {
         let iov = self.members()?.iter().find(|(name, _)| name == "msg_iov");
         let Some((_, Argument::List(parts))) = iov else { return Err(wrong()) };
         let len = |part: &Argument| match part {
-            Argument::Struct(members) => number_of(&members.get(1)?.1).and_then(|len| u64::try_from(len).ok()),
+            Argument::Struct(members) => {
+                number_of(&members.get(1)?.1).and_then(|len| u64::try_from(len).ok())
+            }
             _ => None,
         };
         let lengths: Option<Vec<u64>> = parts.iter().map(len).collect();
@@ -134,9 +139,7 @@ fn bits_of<T: Copy + Into<i64>>(what: &str, value: &Argument, known: &[(&str, T)
         let found = known.iter().find(|(name, _)| *name == word).map(|&(_, bit)| bit.into());
         let zero = (word == "0").then_some(0);
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        found
-            .or(zero)
-            .ok_or_else(|| Problem::value(what, word, format!("0 or some of {}", names.join("|"))))
+        found.or(zero).ok_or_else(|| Problem::value(what, word, format!("0 or some of {}", names.join("|"))))
     };
     words_of(value).into_iter().map(bit).try_fold(0, |sum, bit| Ok(sum | bit?))
 }
@@ -151,7 +154,8 @@ fn epoll_event(call: &str, argument: &Argument) -> Parsed<EpollEvent> {
             "events" => event.events = bits_of(call, value, &EPOLL_BITS)? as u32,
             "fd" | "ptr" | "u32" | "u64" => {
                 let datum = number_of(value);
-                event.datum = datum.ok_or_else(|| Problem::refused(call, "the datum of an event is a number"))?;
+                event.datum =
+                    datum.ok_or_else(|| Problem::refused(call, "the datum of an event is a number"))?;
             }
             _ => return Err(Problem::value(call, format!("`{name}`"), "events, fd, ptr, u32 or u64")),
         }
@@ -168,7 +172,9 @@ fn control(argument: &Argument) -> Parsed<Control> {
     let kind = member("cmsg_type").map(words_of).unwrap_or_default().concat();
     let data = member("cmsg_data").ok_or_else(|| wrong(&kind))?;
     let field = |name: &str| match data {
-        Argument::Struct(fields) => fields.iter().find(|(known, _)| known == name).and_then(|(_, v)| number_of(v)),
+        Argument::Struct(fields) => {
+            fields.iter().find(|(known, _)| known == name).and_then(|(_, v)| number_of(v))
+        }
         _ => None,
     };
     let all = |names: &[&str]| names.iter().map(|name| field(name)).collect::<Option<Vec<i64>>>();

@@ -97,7 +97,9 @@ fn module_parameter(value: &str, file: &str, line: u32) -> Option<Setting> {
 fn about_interface(words: &[String], line: u32) -> Option<Order> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["tc", "qdisc", "add" | "replace", "dev", _, "root", "fq"] => Some(Order::Queue { line, paces: true }),
+        ["tc", "qdisc", "add" | "replace", "dev", _, "root", "fq"] => {
+            Some(Order::Queue { line, paces: true })
+        }
         ["tc", "qdisc", "del" | "delete", "dev", _, "root"] => Some(Order::Queue { line, paces: false }),
         ["ethtool", "-K", _, "tso", tso @ ("on" | "off"), "gso", gso] if tso == gso => {
             Some(Order::Offload { line, on: *tso == "on" })

@@ -119,8 +119,9 @@ fn compare(event: &CallEvent, returned: &Returned, tolerance: Nanos) -> Result<(
         {
             Err(call_error(event, &format!("Expected value {expected} but got {found}")))
         }
-        (Call::ReadMessage { message, .. }, Output::Message(found)) => compare_messages(message, found, tolerance)
-            .map_err(|text| call_error(event, &text)),
+        (Call::ReadMessage { message, .. }, Output::Message(found)) => {
+            compare_messages(message, found, tolerance).map_err(|text| call_error(event, &text))
+        }
         (Call::EpollWait { event: expected, .. }, Output::Epoll(events)) => match events.first() {
             Some(found) if found != expected => {
                 let text = format!(

@@ -100,8 +100,7 @@ impl Endpoint {
         self.snd.last_received = now;
         if ack > self.snd.max {
             // Acknowledges what was never sent (RFC 9293 section 3.10.7.4, fifth).
-            let told = !self.rules.unsent_ack_is_dropped || self.state != State::Established;
-            self.rcv.ack_now |= told && self.may_send_challenge_ack(now);
+            self.rcv.ack_now |= self.may_send_challenge_ack(now);
             return;
         }
         if self.snd.ecn {

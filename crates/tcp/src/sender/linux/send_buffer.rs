@@ -206,7 +206,8 @@ impl Call {
                 if self.leaving == 0 {
                     let whole = self.buffer + self.overhead;
                     let buffers = (self.memory - self.queued).div_ceil(whole);
-                    return taken + buffers.min((self.notsent - self.unsent).div_ceil(self.buffer)) * self.buffer;
+                    return taken
+                        + buffers.min((self.notsent - self.unsent).div_ceil(self.buffer)) * self.buffer;
                 }
                 self.queued += self.overhead;
                 last = 0;
