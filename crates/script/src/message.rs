@@ -34,7 +34,7 @@ pub struct ReceiveFlags {
     pub no_buffer: bool,
 }
 
-/// What a call of recvmsg brings besides data.
+/// Flags and control messages that a call of recvmsg brings besides data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// Flags: bits of [`MESSAGE_BITS`].
@@ -103,7 +103,7 @@ pub(crate) const TX_SCHED: i64 = 1 << 8;
 pub(crate) const TX_ACK: i64 = 1 << 9;
 pub(crate) const OPT_TSONLY: i64 = 1 << 11;
 
-/// What epoll_ctl does.
+/// Operation of epoll_ctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the operation of that name")]
 pub enum EpollOperation {

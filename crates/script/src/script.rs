@@ -390,7 +390,7 @@ pub enum Call {
         len: u64,
         /// Way of reading.
         flags: ReceiveFlags,
-        /// What must come with it.
+        /// Flags and control messages that must come with the data.
         message: Message,
     },
     /// Writes.

@@ -33,7 +33,7 @@ pub enum Output {
     Value(OptionValue),
     /// The returned events of poll, in order.
     Events(Vec<i16>),
-    /// What came with a message.
+    /// Flags and control messages of a message.
     Message(Message),
     /// The events that epoll reports, in order.
     Epoll(Vec<EpollEvent>),

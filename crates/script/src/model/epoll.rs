@@ -60,7 +60,7 @@ impl Epoll {
 }
 
 impl Connection {
-    /// What has happened to the connection since the last call that wakes who waits for it.
+    /// Bits of poll for events of the connection since the last call that wakes who waits for it.
     fn take_wakes(&mut self) -> u32 {
         let (_, into, out) = bits();
         let now = Look { readable: self.endpoint.readable(), state: self.endpoint.state() };

@@ -48,7 +48,7 @@ impl Endpoint {
         self.snd.cork.on = on;
     }
 
-    /// What is written leaves without waiting for more, cork or not (TCP_NODELAY of Linux, each time it is set).
+    /// Lets written data leave without waiting for more, cork or not (TCP_NODELAY of Linux, each time it is set).
     pub fn push_now(&mut self) {
         self.snd.cork.pushed = self.snd.end;
     }

@@ -404,7 +404,7 @@ pub trait Sender: Send {
     /// A call of the writer has handed over all it had.
     fn on_write_end(&mut self, _s: &SendState) {}
 
-    /// What was written so far ends a record: nothing more goes into its last buffer (MSG_EOR).
+    /// Ends a record with the data written so far: nothing more goes into its last buffer (MSG_EOR).
     fn end_record(&mut self, _s: &SendState) {}
 
     /// Unsent payload from which on a writer waits (TCP_NOTSENT_LOWAT), bytes; 0: what the host says.

@@ -5,7 +5,7 @@ use super::LinuxSender;
 use crate::clock::{MILLISECOND, Nanos};
 use crate::context::Context;
 
-/// What a socket with the option has asked for, and what has passed of it.
+/// Limit of a socket with the option, and since when a closed window is probed.
 #[derive(Debug)]
 pub(super) struct UserTimeout {
     limit: Nanos,
