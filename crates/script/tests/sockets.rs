@@ -298,11 +298,11 @@ fn epoll_tells_of_levels_edges_or_once() {
         watch("|EPOLLONESHOT")
     ));
     // A call that waits is woken by what comes.
-    passes(&format!(
-        "+0 epoll_create1(0) = 5\n+0 epoll_ctl(5, EPOLL_CTL_ADD, 4, {{events=EPOLLIN, fd=7}}) = 0
-+0...0.2 epoll_wait(5, {{events=EPOLLIN, fd=7}}, 1, -1) = 1\n+.2 < P. 1:101(100) ack 1 win 1000\n+0 > . 1:1(0) ack 101
-+0...0.05 epoll_wait(5, {{events=EPOLLIN|EPOLLHUP, fd=7}}, 0, 50) = 0\n"
-    ));
+    passes(
+        "+0 epoll_create1(0) = 5\n+0 epoll_ctl(5, EPOLL_CTL_ADD, 4, {events=EPOLLIN, fd=7}) = 0
++0...0.2 epoll_wait(5, {events=EPOLLIN, fd=7}, 1, -1) = 1\n+.2 < P. 1:101(100) ack 1 win 1000\n+0 > . 1:1(0) ack 101
++0...0.05 epoll_wait(5, {events=EPOLLIN|EPOLLHUP, fd=7}, 0, 50) = 0\n"
+    );
     fails(
         &format!("{}+0 epoll_wait(5, {{events=EPOLLIN, fd=4}}, 1, 0) = 1\n", watch("")),
         "runtime error in epoll_wait call: Expected events EPOLLIN of 4 but got EPOLLOUT of 4",

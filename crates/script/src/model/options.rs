@@ -54,14 +54,7 @@ impl Model {
             }
             (SocketOption::UseMinMtu, OptionValue::Number(on)) => settings.min_mtu = on != 0,
             (SocketOption::FunctionBlock, OptionValue::Text(name)) => {
-                let stack = match self.profile.spec().family {
-                    Family::FreeBsd => "freebsd",
-                    Family::FreeBsdRack => "rack",
-                    _ => return Err(Errno::ENOPROTOOPT),
-                };
-                if name != stack {
-                    return Err(Errno::ENOENT);
-                }
+                has_stack(self.profile.spec().family, &name)?;
             }
             (SocketOption::MaxSegment, OptionValue::Number(mss)) if !fresh => lower_mss = Some(mss),
             (SocketOption::Linger, OptionValue::Linger(on, seconds)) => settings.linger = Some((on, seconds)),
@@ -217,6 +210,16 @@ impl Model {
         };
         Ok(OptionValue::Number(number))
     }
+}
+
+/// Whether the system has the stack that a socket of FreeBSD asks for (TCP_FUNCTION_BLK).
+fn has_stack(family: Family, name: &str) -> Result<(), Errno> {
+    let stack = match family {
+        Family::FreeBsd => "freebsd",
+        Family::FreeBsdRack => "rack",
+        _ => return Err(Errno::ENOPROTOOPT),
+    };
+    if name == stack { Ok(()) } else { Err(Errno::ENOENT) }
 }
 
 impl super::Settings {

@@ -93,7 +93,8 @@ impl Reports {
 
     /// So much payload is acknowledged by now.
     pub(super) fn note_acknowledged(&mut self, now: Nanos, acknowledged: u64) {
-        while let Some((_, call)) = self.lent.pop_front_if(|(end, _)| *end <= acknowledged) {
+        while let Some(&(_, call)) = self.lent.front().filter(|(end, _)| *end <= acknowledged) {
+            self.lent.pop_front();
             self.news = true;
             match self.queue.back_mut() {
                 // Calls that follow each other share a report (skb_zerocopy_notify_extend).
