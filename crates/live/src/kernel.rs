@@ -198,15 +198,16 @@ impl Kernel {
             Call::SetFlags { fd, nonblocking } => {
                 self.on(fd, move |socket| plain(socket.set_flags(nonblocking)))?
             }
-            Call::Read { fd, len, dont_wait, peek } => {
-                self.on(fd, move |socket| plain(socket.read(len, dont_wait, peek)))?
+            Call::Read { fd, len, flags } => self.on(fd, move |socket| plain(socket.read(len, flags)))?,
+            Call::Write { fd, len, flags } => self.on(fd, move |socket| plain(socket.write(len, flags)))?,
+            Call::SendTo { fd, len, flags } => {
+                self.on(fd, move |socket| plain(socket.send_to(len, flags)))?
             }
-            Call::Write { fd, len, dont_wait, more } => {
-                self.on(fd, move |socket| plain(socket.write(len, dont_wait, more)))?
-            }
-            Call::SendTo { fd, len, dont_wait, fast_open } => {
-                self.on(fd, move |socket| plain(socket.send_to(len, dont_wait, fast_open)))?
-            }
+            // Scripts that need these are not run (`script::features`).
+            Call::ReadMessage { .. }
+            | Call::EpollCreate
+            | Call::EpollControl { .. }
+            | Call::EpollWait { .. } => return Err(Errno::ENOSYS),
             Call::Shutdown { fd, read, write } => {
                 self.on(fd, move |socket| plain(socket.shutdown(read, write)))?
             }

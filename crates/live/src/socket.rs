@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use script::errno::Errno;
+use script::message::{ReceiveFlags, SendFlags};
 use script::packet::{LOCAL, PORT, REMOTE};
 use script::script::{OptionValue, SocketOption, bytes_of};
 
@@ -42,6 +43,20 @@ fn address(ip: Ipv4Addr) -> libc::sockaddr_in {
     address.sin_port = PORT.to_be();
     address.sin_addr.s_addr = u32::from(ip).to_be();
     address
+}
+
+fn place_of(buffer: &[u8], flags: SendFlags) -> *const libc::c_void {
+    if flags.no_buffer { std::ptr::null() } else { buffer.as_ptr().cast() }
+}
+
+fn bits_of(flags: SendFlags) -> libc::c_int {
+    let asked = [
+        (flags.dont_wait, libc::MSG_DONTWAIT),
+        (flags.more, libc::MSG_MORE),
+        (flags.end_of_record, libc::MSG_EOR),
+        (flags.fast_open, libc::MSG_FASTOPEN),
+    ];
+    asked.iter().filter(|(on, _)| *on).fold(libc::MSG_NOSIGNAL, |bits, (_, bit)| bits | bit)
 }
 
 const ADDRESS_LENGTH: libc::socklen_t = mem::size_of::<libc::sockaddr_in>() as libc::socklen_t;
@@ -106,34 +121,35 @@ impl Socket {
     }
 
     /// recv(2).
-    pub(crate) fn read(&self, len: u64, dont_wait: bool, peek: bool) -> Result<i64> {
+    pub(crate) fn read(&self, len: u64, asked: ReceiveFlags) -> Result<i64> {
         let mut buffer = vec![0u8; len as usize];
-        let flags = if dont_wait { libc::MSG_DONTWAIT } else { 0 } | if peek { libc::MSG_PEEK } else { 0 };
-        // SAFETY: the buffer has the length given.
-        number(unsafe { libc::recv(self.fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) })
+        let flags = if asked.dont_wait { libc::MSG_DONTWAIT } else { 0 }
+            | if asked.peek { libc::MSG_PEEK } else { 0 };
+        let place = if asked.no_buffer { std::ptr::null_mut() } else { buffer.as_mut_ptr() };
+        // SAFETY: the buffer has the length given; the kernel refuses to write to NULL.
+        number(unsafe { libc::recv(self.fd(), place.cast(), buffer.len(), flags) })
     }
 
     /// send(2), without a signal for a broken pipe.
-    pub(crate) fn write(&self, len: u64, dont_wait: bool, more: bool) -> Result<i64> {
+    pub(crate) fn write(&self, len: u64, flags: SendFlags) -> Result<i64> {
         let buffer = vec![0u8; len as usize];
-        let flags = libc::MSG_NOSIGNAL
-            | if dont_wait { libc::MSG_DONTWAIT } else { 0 }
-            | if more { libc::MSG_MORE } else { 0 };
-        // SAFETY: the buffer has the length given.
-        number(unsafe { libc::send(self.fd(), buffer.as_ptr().cast(), buffer.len(), flags) })
+        let place = place_of(&buffer, flags);
+        // SAFETY: the buffer has the length given; the kernel refuses to read from NULL.
+        number(unsafe { libc::send(self.fd(), place, buffer.len(), bits_of(flags)) })
     }
 
     /// sendto(2) to the script's remote address, likewise.
-    pub(crate) fn send_to(&self, len: u64, dont_wait: bool, fast_open: bool) -> Result<i64> {
+    pub(crate) fn send_to(&self, len: u64, flags: SendFlags) -> Result<i64> {
         let buffer = vec![0u8; len as usize];
-        let remote = address(REMOTE);
-        let flags = libc::MSG_NOSIGNAL
-            | if dont_wait { libc::MSG_DONTWAIT } else { 0 }
-            | if fast_open { libc::MSG_FASTOPEN } else { 0 };
-        // SAFETY: buffer and address live through the call and have the lengths given.
+        let place = place_of(&buffer, flags);
+        let mut remote = address(REMOTE);
+        if flags.no_family {
+            remote.sin_family = libc::AF_UNSPEC as libc::sa_family_t;
+        }
+        // SAFETY: buffer and address live through the call and have the lengths given; the kernel refuses to read from NULL.
         number(unsafe {
-            let (data, remote) = (buffer.as_ptr().cast(), (&raw const remote).cast());
-            libc::sendto(self.fd(), data, buffer.len(), flags, remote, ADDRESS_LENGTH)
+            let remote = (&raw const remote).cast();
+            libc::sendto(self.fd(), place, buffer.len(), bits_of(flags), remote, ADDRESS_LENGTH)
         })
     }
 
@@ -255,6 +271,10 @@ fn numbers(option: SocketOption) -> (libc::c_int, libc::c_int) {
         SocketOption::FastOpenKey => tcp(TCP_FASTOPEN_KEY),
         SocketOption::MtuDiscovery => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
         SocketOption::TypeOfService => (libc::IPPROTO_IP, libc::IP_TOS),
+        SocketOption::ZeroCopy => socket(libc::SO_ZEROCOPY),
+        SocketOption::Mark => socket(libc::SO_MARK),
+        SocketOption::Timestamping => socket(libc::SO_TIMESTAMPING),
+        SocketOption::Unread => tcp(libc::TCP_INQ),
         SocketOption::Info => tcp(libc::TCP_INFO),
     }
 }

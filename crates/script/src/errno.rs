@@ -10,8 +10,11 @@ const ERRORS: &[(&str, i32, &str)] = &[
     ("ENOMEM", 12, "Cannot allocate memory"),
     ("EACCES", 13, "Permission denied"),
     ("EFAULT", 14, "Bad address"),
+    ("EEXIST", 17, "File exists"),
     ("EINVAL", 22, "Invalid argument"),
     ("EPIPE", 32, "Broken pipe"),
+    ("ENOSYS", 38, "Function not implemented"),
+    ("ENOMSG", 42, "No message of desired type"),
     ("ENONET", 64, "Machine is not on the network"),
     ("EPROTO", 71, "Protocol error"),
     ("EMSGSIZE", 90, "Message too long"),
@@ -45,6 +48,14 @@ impl Errno {
     pub const EOPNOTSUPP: Errno = Errno(95);
     /// Socket option that the system does not have.
     pub const ENOPROTOOPT: Errno = Errno(92);
+    /// A descriptor is watched already.
+    pub const EEXIST: Errno = Errno(17);
+    /// A pointer to no memory.
+    pub const EFAULT: Errno = Errno(14);
+    /// A call that is not carried out here.
+    pub const ENOSYS: Errno = Errno(38);
+    /// Not an error: what the queue of errors tells is none.
+    pub const ENOMSG: Errno = Errno(42);
     /// Bad file descriptor.
     pub const EBADF: Errno = Errno(9);
     /// The network forbids it.

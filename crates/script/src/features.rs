@@ -10,7 +10,6 @@ use crate::script::SOCKET_OPTIONS;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HadBy {
     None,
-    Kernel,
     Models,
 }
 
@@ -33,14 +32,6 @@ const fn nowhere(
     Feature { name, had_by: HadBy::None, words, phrases }
 }
 
-const fn kernel_only(
-    name: &'static str,
-    words: &'static [&'static str],
-    phrases: &'static [&'static str],
-) -> Feature {
-    Feature { name, had_by: HadBy::Kernel, words, phrases }
-}
-
 const fn models_only(
     name: &'static str,
     words: &'static [&'static str],
@@ -51,30 +42,27 @@ const fn models_only(
 
 const FEATURES: &[Feature] = &[
     nowhere("settings of IPv6", &["IPV6_UNICAST_HOPS", "IPV6_TCLASS", "SOL_IPV6"], &["ip -6 "]),
-    nowhere("MSG_EOR", &["MSG_EOR"], &[]),
-    nowhere("epoll", &["epoll_create", "epoll_ctl", "epoll_wait"], &[]),
-    nowhere("zero-copy", &["SO_ZEROCOPY", "MSG_ZEROCOPY", "TCP_ZEROCOPY_RECEIVE"], &[]),
-    nowhere("timestamping calls", &["SO_TIMESTAMPING", "SO_TIMESTAMP", "SCM_TIMESTAMPING"], &[]),
+    models_only("epoll", &["epoll_create", "epoll_ctl", "epoll_wait"], &[]),
+    models_only("zero-copy", &["SO_ZEROCOPY", "MSG_ZEROCOPY"], &[]),
+    models_only("timestamping calls", &["SO_TIMESTAMPING", "SCM_TIMESTAMPING"], &[]),
     models_only(
         "UDP encapsulation",
         &["udp", "udp_encapsulation", "TCP_REMOTE_UDP_ENCAPS_PORT", "udp_tunneling_port"],
         &[],
     ),
     nowhere("MD5 signatures", &["md5", "TCP_MD5SIG", "tcp_md5_secret", "setkey"], &[]),
-    nowhere("messages with headers", &["sendmsg", "recvmsg", "readv", "writev"], &[]),
+    models_only("messages with headers", &["sendmsg", "recvmsg"], &[]),
     nowhere("splice and sendfile", &["splice", "sendfile"], &[" pipe("]),
-    nowhere("TCP_INQ", &["TCP_INQ", "TCP_CM_INQ"], &[]),
+    models_only("TCP_INQ", &["TCP_INQ", "TCP_CM_INQ"], &[]),
     nowhere("urgent data", &["urg", "MSG_OOB", "SO_OOBINLINE"], &[]),
-    nowhere("a queue at the interface", &[], &["tc qdisc"]),
-    nowhere("settings of the interface", &["ethtool"], &["ip route", "--mss"]),
-    nowhere("invalid pointers", &["EFAULT"], &[]),
+    nowhere("a queue at the interface", &[], &["root pfifo"]),
+    nowhere("settings of the interface", &[], &["ip route", "--mss"]),
+    models_only("a queue or offloads of the interface", &["ethtool"], &["tc qdisc"]),
+    models_only("reading counters", &["nstat"], &[]),
     nowhere("reading /proc", &[], &["/proc/net/"]),
     nowhere("TTL and type of service in packets", &["IP_TTL", "ttl", "tos"], &[]),
     models_only("choosing a TCP stack by socket", &["TCP_FUNCTION_BLK"], &[]),
     nowhere("TCP_NOOPT", &["TCP_NOOPT"], &[]),
-    kernel_only("MSG_MORE and TCP_CORK", &["MSG_MORE", "TCP_CORK"], &[]),
-    kernel_only("TCP_NOTSENT_LOWAT", &["TCP_NOTSENT_LOWAT", "tcp_notsent_lowat"], &[]),
-    kernel_only("TCP_USER_TIMEOUT", &["TCP_USER_TIMEOUT"], &[]),
 ];
 
 /// Names of what `text` needs and the system lacks; `kernel` says whether that is this host's kernel, else a model.
@@ -89,7 +77,7 @@ pub fn missing(text: &str, kernel: bool) -> Vec<String> {
         .collect();
     let mut found: Vec<String> = FEATURES
         .iter()
-        .filter(|feature| feature.had_by != if kernel { HadBy::Kernel } else { HadBy::Models })
+        .filter(|feature| kernel || feature.had_by != HadBy::Models)
         .filter(|feature| {
             feature.words.iter().any(|word| words.contains(word))
                 || feature.phrases.iter().any(|phrase| flat.contains(phrase))
@@ -161,19 +149,19 @@ mod tests {
         let found = |text: &str| missing(text, false);
         assert_eq!(found("0 < S 0:0(0) win 1 <FO 1234,nop,nop>"), [""; 0]);
         assert_eq!(
-            found("+0 setsockopt(3, SOL_IPV6, 1, [0], 4) = 0\n+0 send(3, ..., 1, MSG_EOR) = 1"),
-            ["settings of IPv6", "MSG_EOR"]
+            found("+0 setsockopt(3, SOL_IPV6, 1, [0], 4) = 0\n+0 splice(3, NULL, 6, NULL, 1, 0) = 1"),
+            ["settings of IPv6", "splice and sendfile"]
         );
-        assert_eq!(found("`tc  qdisc\treplace dev tun0 root fq`"), ["a queue at the interface"]);
-        assert_eq!(found("// ipv6\n/* epoll_wait\n */ +0 close(3) = 0 // MSG_EOR"), [""; 0]);
+        assert_eq!(found("`tc  qdisc\treplace dev tun0 root  pfifo limit 0`"), ["a queue at the interface"]);
+        assert_eq!(found("// ipv6\n/* splice\n */ +0 close(3) = 0 // urg"), [""; 0]);
         assert_eq!(found("+0 setsockopt(3, SOL_SOCKET, SO_KEEPALIVE, [1], 4) = 0"), [""; 0]);
     }
 
     #[test]
-    fn a_kernel_has_what_models_lack() {
-        let text = "+0 setsockopt(4, SOL_TCP, TCP_CORK, [1], 4) = 0";
-        assert_eq!(missing(text, false), ["MSG_MORE and TCP_CORK"]);
-        assert_eq!(missing(text, true), [""; 0]);
+    fn models_have_what_is_not_asked_of_a_kernel() {
+        let text = "+0 recvmsg(4, {msg_name(...)=..., msg_iov(1)=[{...,0}], msg_flags=0}, 0) = 0";
+        assert_eq!(missing(text, false), [""; 0]);
+        assert_eq!(missing(text, true), ["messages with headers"]);
     }
 
     #[test]

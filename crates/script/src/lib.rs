@@ -15,6 +15,7 @@
 mod code;
 pub mod errno;
 pub mod features;
+pub mod message;
 mod model;
 pub mod packet;
 mod parse;

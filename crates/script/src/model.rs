@@ -1,9 +1,13 @@
 //! A modelled stack as a system under test: sockets with Linux's semantics around [`tcp::Endpoint`]s, in virtual time.
 
 mod calls;
+mod epoll;
 mod fast_open;
 mod info;
+mod interface;
 mod keep_alive;
+mod options;
+mod reports;
 mod tunnel;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,8 +26,11 @@ use crate::packet::{self, LOCAL, REMOTE, Seen};
 use crate::parse::int;
 use crate::script::{Call, Options, UdpPorts};
 use crate::system::{Returned, System, SystemError};
+use epoll::{Epoll, Look};
 use info::tcp_info;
+use interface::Interface;
 use keep_alive::KeepAliveOptions;
+use reports::Reports;
 use tunnel::Tunnel;
 
 /// Time that the modelled host has been up when a script begins, in ns.
@@ -61,8 +68,12 @@ pub struct Model {
     mss: u16,
     now: Nanos,
     sockets: BTreeMap<i32, Socket>,
+    epolls: BTreeMap<i32, Epoll>,
     connections: Vec<Connection>,
     sent: VecDeque<(Nanos, Seen)>,
+    interface: Interface,
+    /// Number of ICMP messages since the script last asked that were not about what is under way.
+    stray_icmps: u32,
     blocked: Option<Waiting>,
     returned: Option<(Nanos, Returned)>,
     opened: u32,
@@ -79,7 +90,7 @@ struct Waiting {
     call: Call,
     /// Bytes a write has handed over so far.
     written: u64,
-    /// Time when poll gives up.
+    /// Time when poll or epoll_wait gives up.
     deadline: Option<Nanos>,
 }
 
@@ -104,6 +115,18 @@ struct Settings {
     fast_open_keys: Option<Vec<[u64; 2]>>,
     /// TCP_SYNCNT.
     syn_retries: Option<usize>,
+    /// TCP_CORK.
+    cork: bool,
+    /// TCP_NOTSENT_LOWAT; 0: the host's.
+    notsent_lowat: u32,
+    /// TCP_USER_TIMEOUT, ms; 0: none.
+    user_timeout_ms: u32,
+    /// SO_ZEROCOPY.
+    zero_copy: bool,
+    /// SO_TIMESTAMPING.
+    timestamping: i64,
+    /// TCP_INQ.
+    tells_unread: bool,
 }
 
 struct Socket {
@@ -135,6 +158,10 @@ struct Connection {
     /// Whether the administrator has dropped the connection: nothing reaches it any more.
     dropped: bool,
     times: Times,
+    reports: Reports,
+    /// A writer or a poll found no room in the send buffer (SOCK_NOSPACE).
+    no_space: bool,
+    look: Look,
 }
 
 /// Times that TCP_INFO tells and the endpoint does not keep.
@@ -247,8 +274,11 @@ impl Model {
             mss: options.mtu.saturating_sub((ip_header + TCP_HEADER) as u16),
             now: UPTIME,
             sockets: BTreeMap::new(),
+            epolls: BTreeMap::new(),
             connections: Vec::new(),
             sent: VecDeque::new(),
+            interface: Interface::default(),
+            stray_icmps: 0,
             blocked: None,
             returned: None,
             opened: 0,
@@ -300,7 +330,8 @@ impl System for Model {
             // What UDP takes of a packet is not TCP's.
             let less = tunnel.overhead_of(connection.settings.udp_port);
             let mtu = message.mtu.saturating_sub(less);
-            connection.endpoint.on_icmp(self.now, &Icmp { mtu, ..*message });
+            let stray = !connection.endpoint.on_icmp(self.now, &Icmp { mtu, ..*message });
+            self.stray_icmps += u32::from(stray);
             self.path_mtu = connection.endpoint.path_mtu();
         }
         self.send_and_retry();
@@ -308,7 +339,7 @@ impl System for Model {
 
     fn call(&mut self, call: &Call, _may_block: bool) -> Option<Returned> {
         let deadline = match call {
-            Call::Poll { timeout_ms, .. } if *timeout_ms >= 0 => {
+            Call::Poll { timeout_ms, .. } | Call::EpollWait { timeout_ms, .. } if *timeout_ms >= 0 => {
                 Some(self.now + *timeout_ms as u64 * 1_000_000)
             }
             _ => None,
@@ -402,6 +433,24 @@ impl System for Model {
         }
     }
 
+    fn counted(&mut self, name: Option<&str>) -> Result<bool, SystemError> {
+        let found = std::mem::take(&mut self.stray_icmps);
+        match name {
+            None => Ok(true),
+            Some("TcpExtOutOfWindowIcmps") => Ok(found > 0),
+            Some(name) => Err(SystemError::Counter(name.into())),
+        }
+    }
+
+    fn queue(&mut self, paces: bool) -> Result<(), SystemError> {
+        self.set_queue(paces)
+    }
+
+    fn offload(&mut self, on: bool) -> Result<(), SystemError> {
+        self.interface.cuts = !on;
+        Ok(())
+    }
+
     fn forget(&mut self) -> Result<(), SystemError> {
         self.fast_open.forget();
         Ok(())
@@ -438,8 +487,12 @@ impl Model {
         }
         let timers = self.connections.iter().filter_map(|connection| connection.endpoint.next_timer());
         let waiting = self.blocked.as_ref().and_then(|waiting| waiting.deadline);
-        let Some(at) = timers.chain(waiting).min().filter(|&at| at <= limit) else { return false };
+        let held = self.interface.next();
+        let Some(at) = timers.chain(waiting).chain(held).min().filter(|&at| at <= limit) else {
+            return false;
+        };
         self.now = self.now.max(at);
+        self.release();
         let mut rounds = 0;
         for index in 0..self.connections.len() {
             while self.connections[index].endpoint.next_timer().is_some_and(|at| at <= self.now) {
@@ -472,18 +525,20 @@ impl Model {
         self.learn_fast_open();
         for connection in &mut self.connections {
             connection.times.note(connection.endpoint.unacknowledged() > 0, self.now);
+            let acknowledged = connection.acknowledged();
+            connection.reports.note_acknowledged(self.now - UPTIME, acknowledged);
         }
+        self.wake_epolls();
     }
 
     fn transmit(&mut self, index: usize) {
         let mut packets = 0;
         while let Some(segment) = self.connections[index].endpoint.poll_transmit(self.now) {
-            let Connection { ends, settings, .. } = &self.connections[index];
-            let (ends, udp) = (*ends, self.tunnel.ports(settings.udp_port));
-            self.send(&ends, udp, &segment);
-            // The interface is infinitely fast.
-            if segment.len > 0 {
-                self.connections[index].endpoint.on_tx_complete(self.now, segment.len);
+            let due = self.connections[index].endpoint.due(&segment);
+            if self.interface.paces && due > self.now {
+                self.interface.hold(due, index, segment);
+            } else {
+                self.leave(index, &segment);
             }
             packets += 1;
             if packets > MAX_ROUNDS {
@@ -551,6 +606,9 @@ impl Model {
                         told: false,
                         dropped: false,
                         times: Times { data_received: self.now, ..Times::default() },
+                        reports: Reports::default(),
+                        no_space: false,
+                        look: Look::FIRST,
                     });
                     self.apply_keep_alive(self.connections.len() - 1);
                     return;
@@ -573,7 +631,7 @@ impl Model {
             mss: self.mss_of(settings),
             ecn: spec.ecn,
             // Linux builds super-packets whatever the interface can do; the others only if it can.
-            tso: spec.family == Family::Linux,
+            tso: spec.family == Family::Linux && !self.interface.cuts,
             socket: settings.socket,
             cc: settings.cc.as_deref().unwrap_or(&self.cc),
             iss: ISS,

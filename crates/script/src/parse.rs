@@ -1,6 +1,6 @@
 //! Reads a script: packetdrill's public language, as far as it speaks of TCP over IPv4.
 //!
-//! What is not supported (other protocols, commands, epoll, messages with headers) is refused with the line and the reason;
+//! What is not supported (other protocols, commands) is refused with the line and the reason;
 //! nothing is skipped silently.
 
 mod argument;
@@ -8,6 +8,7 @@ mod call;
 mod conditional;
 mod cursor;
 mod icmp;
+mod message;
 mod option;
 mod orders;
 mod packet;
@@ -24,6 +25,15 @@ pub(crate) use cursor::int;
 use cursor::word_length;
 use orders::orders;
 pub use problem::Problem;
+
+/// Symbols that the runner of Google's collection defines for scripts of IPv4. The cookie is what hosts give with the key of
+/// `defaults.sh`.
+const USUAL_SYMBOLS: &[(&str, &str)] = &[
+    ("TFO_COOKIE", "3021b9d889017eeb"),
+    ("CODE", "host_unreachable"),
+    ("CMSG_LEVEL_IP", "SOL_IP"),
+    ("CMSG_TYPE_RECVERR", "IP_RECVERR"),
+];
 
 /// Problem of a script, and its place. One line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,9 +57,12 @@ fn one_line(problem: &Problem) -> String {
 /// # Errors
 /// The first thing that is wrong.
 pub fn parse(text: &str, name: &str, defines: &[(String, String)]) -> Result<Script, SyntaxError> {
-    let defines: BTreeMap<String, String> = defines.iter().cloned().collect();
+    let mut defines: BTreeMap<String, String> = defines.iter().cloned().collect();
     let wrong = |line, problem| SyntaxError { name: name.to_string(), line, problem };
     let text = conditional::chosen(text, &defines).map_err(|(line, problem)| wrong(line, problem))?;
+    for (name, value) in USUAL_SYMBOLS {
+        defines.entry((*name).to_string()).or_insert_with(|| (*value).to_string());
+    }
     let mut parser = Parser { text: &text, at: 0, line: 1, defines, depth: 0, ipv6: false };
     let read = parser.script(name);
     read.map_err(|problem| wrong(parser.line, problem))

@@ -234,6 +234,18 @@ impl<'a> Runner<'a> {
                     found.join(", ")
                 )))
             }
+            Order::Counted { name, .. } => match self.system.counted(name.as_deref()) {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    let name = name.as_deref().unwrap_or_default();
+                    Err(Wrong::from(format!("the system has not counted {name}")))
+                }
+                Err(why) => Err(Wrong::from(why.to_string())),
+            },
+            Order::Queue { paces, .. } => {
+                self.system.queue(*paces).map_err(|why| Wrong::from(why.to_string()))
+            }
+            Order::Offload { on, .. } => self.system.offload(*on).map_err(|why| Wrong::from(why.to_string())),
             Order::Forget { .. } => self.system.forget().map_err(|why| Wrong::from(why.to_string())),
             Order::Drop { state, .. } => {
                 self.system.drop_connections(state).map_err(|why| Wrong::from(why.to_string()))

@@ -7,6 +7,7 @@ use wire::{Ecn, Flags};
 
 use crate::code::Code;
 use crate::errno::Errno;
+use crate::message::{EpollEvent, EpollOperation, Message, ReceiveFlags, SendFlags};
 
 /// The address of the system under test.
 pub const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
@@ -92,6 +93,27 @@ pub enum Order {
         /// The state.
         state: String,
     },
+    /// The system must have counted something since it was last asked (`nstat | grep NAME`).
+    Counted {
+        /// Line of the script.
+        line: u32,
+        /// Name of the counter. None: what was counted so far is not asked for (`nstat`).
+        name: Option<String>,
+    },
+    /// The interface gets another queue (`tc qdisc replace dev tun0 root fq`).
+    Queue {
+        /// Line of the script.
+        line: u32,
+        /// Packets leave when they are due (fq); else at once.
+        paces: bool,
+    },
+    /// The interface takes segments of one packet only (`ethtool -K tun0 tso off gso off`), or longer ones.
+    Offload {
+        /// Line of the script.
+        line: u32,
+        /// Longer ones.
+        on: bool,
+    },
     /// Memory of peers is forgotten (`ip tcp_metrics flush all`).
     Forget {
         /// Line of the script.
@@ -107,6 +129,9 @@ impl Order {
             Order::Set(Setting { line, .. })
             | Order::CountStates { line, .. }
             | Order::Drop { line, .. }
+            | Order::Counted { line, .. }
+            | Order::Queue { line, .. }
+            | Order::Offload { line, .. }
             | Order::Forget { line } => *line,
         }
     }
@@ -354,10 +379,19 @@ pub enum Call {
         fd: i32,
         /// Largest number of bytes to read.
         len: u64,
-        /// MSG_DONTWAIT.
-        dont_wait: bool,
-        /// MSG_PEEK: what is read stays.
-        peek: bool,
+        /// Way of reading.
+        flags: ReceiveFlags,
+    },
+    /// Reads a message and what comes with it.
+    ReadMessage {
+        /// The socket.
+        fd: i32,
+        /// Largest number of bytes to read.
+        len: u64,
+        /// Way of reading.
+        flags: ReceiveFlags,
+        /// Flags and control messages that must come with the data.
+        message: Message,
     },
     /// Writes.
     Write {
@@ -365,10 +399,8 @@ pub enum Call {
         fd: i32,
         /// Bytes.
         len: u64,
-        /// MSG_DONTWAIT.
-        dont_wait: bool,
-        /// MSG_MORE.
-        more: bool,
+        /// Way of writing.
+        flags: SendFlags,
     },
     /// Writes to an address, which opens a connection where the socket has none.
     SendTo {
@@ -376,10 +408,8 @@ pub enum Call {
         fd: i32,
         /// Bytes.
         len: u64,
-        /// MSG_DONTWAIT.
-        dont_wait: bool,
-        /// MSG_FASTOPEN.
-        fast_open: bool,
+        /// Way of writing.
+        flags: SendFlags,
     },
     /// Shuts down a direction.
     Shutdown {
@@ -426,13 +456,38 @@ pub enum Call {
         /// Milliseconds; negative: for ever.
         timeout_ms: i32,
     },
+    /// Makes an instance of epoll.
+    EpollCreate,
+    /// Changes what an instance of epoll watches.
+    EpollControl {
+        /// The instance.
+        epoll: i32,
+        /// Change.
+        operation: EpollOperation,
+        /// The socket.
+        fd: i32,
+        /// Events to watch for, and the datum to report them with.
+        event: EpollEvent,
+    },
+    /// Waits for a watched event.
+    EpollWait {
+        /// The instance.
+        epoll: i32,
+        /// Event that it must report first.
+        event: EpollEvent,
+        /// Largest number of events.
+        most: i32,
+        /// Milliseconds; negative: for ever.
+        timeout_ms: i32,
+    },
 }
 
 impl Call {
     /// Descriptors that the call names.
     pub(crate) fn descriptors(&mut self) -> Vec<&mut i32> {
         match self {
-            Call::Socket { .. } => Vec::new(),
+            Call::Socket { .. } | Call::EpollCreate => Vec::new(),
+            Call::EpollControl { epoll, fd, .. } => vec![epoll, fd],
             Call::Poll { fds, .. } => fds.iter_mut().map(|entry| &mut entry.fd).collect(),
             Call::Bind(fd)
             | Call::Listen(fd)
@@ -441,7 +496,9 @@ impl Call {
             | Call::Close(fd)
             | Call::Accept { fd, .. }
             | Call::SetFlags { fd, .. }
+            | Call::EpollWait { epoll: fd, .. }
             | Call::Read { fd, .. }
+            | Call::ReadMessage { fd, .. }
             | Call::Write { fd, .. }
             | Call::SendTo { fd, .. }
             | Call::Shutdown { fd, .. }
@@ -453,7 +510,7 @@ impl Call {
 
     /// Whether the call makes a descriptor.
     pub(crate) fn opens(&self) -> bool {
-        matches!(self, Call::Socket { .. } | Call::Accept { .. })
+        matches!(self, Call::Socket { .. } | Call::Accept { .. } | Call::EpollCreate)
     }
 }
 
@@ -510,6 +567,10 @@ pub enum SocketOption {
     UseMinMtu,
     MtuDiscovery,
     TypeOfService,
+    ZeroCopy,
+    Mark,
+    Timestamping,
+    Unread,
     Info,
 }
 
@@ -560,6 +621,10 @@ pub const SOCKET_OPTIONS: &[(&str, &str, SocketOption)] = &[
     ("SOL_TCP", "TCP_INFO", SocketOption::Info),
     ("SOL_IP", "IP_MTU_DISCOVER", SocketOption::MtuDiscovery),
     ("SOL_IP", "IP_TOS", SocketOption::TypeOfService),
+    ("SOL_SOCKET", "SO_ZEROCOPY", SocketOption::ZeroCopy),
+    ("SOL_SOCKET", "SO_MARK", SocketOption::Mark),
+    ("SOL_SOCKET", "SO_TIMESTAMPING", SocketOption::Timestamping),
+    ("SOL_TCP", "TCP_INQ", SocketOption::Unread),
 ];
 
 /// The bytes of a text that may have some written as `\x0f`.

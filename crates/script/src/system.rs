@@ -10,6 +10,7 @@ use tcp::stack::ProfileError;
 use thiserror::Error;
 
 use crate::errno::Errno;
+use crate::message::{EpollEvent, Message};
 use crate::packet::Seen;
 use crate::script::{Call, OptionValue, UdpPorts};
 
@@ -32,6 +33,10 @@ pub enum Output {
     Value(OptionValue),
     /// The returned events of poll, in order.
     Events(Vec<i16>),
+    /// Flags and control messages of a message.
+    Message(Message),
+    /// The events that epoll reports, in order.
+    Epoll(Vec<EpollEvent>),
 }
 
 impl From<Result<i64, Errno>> for Returned {
@@ -49,6 +54,12 @@ pub enum SystemError {
     /// States of connections are asked of models alone.
     #[error("this system does not tell the states of its connections")]
     States,
+    /// A counter that the system does not have, or does not tell.
+    #[error("this system does not count {0}")]
+    Counter(String),
+    /// An interface that stays as it is.
+    #[error("the interface of this system cannot be changed")]
+    Interface,
     /// Memory of peers that cannot be forgotten once a script has begun.
     #[error("this system does not forget what it remembers of peers")]
     Remembers,
@@ -154,6 +165,30 @@ pub trait System {
     /// The system cannot do that.
     fn drop_connections(&mut self, _state: &str) -> Result<(), SystemError> {
         Err(SystemError::States)
+    }
+
+    /// Whether the system has counted something by that name since it was last asked; no name: true.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    fn counted(&mut self, name: Option<&str>) -> Result<bool, SystemError> {
+        Err(SystemError::Counter(name.unwrap_or("anything").into()))
+    }
+
+    /// Has packets leave when they are due, or at once.
+    ///
+    /// # Errors
+    /// The system cannot do that.
+    fn queue(&mut self, _paces: bool) -> Result<(), SystemError> {
+        Err(SystemError::Interface)
+    }
+
+    /// Has the interface take segments of more than one packet, or not.
+    ///
+    /// # Errors
+    /// The system cannot do that.
+    fn offload(&mut self, _on: bool) -> Result<(), SystemError> {
+        Err(SystemError::Interface)
     }
 
     /// Forgets what is remembered of peers.

@@ -161,7 +161,7 @@ fn what_is_not_supported_is_refused_with_its_line() {
     refused("2~1 > . 1:1(0) ack 1", "t.pkt:1: time range is backwards");
     refused("0 > icmp unreachable", "t.pkt:1: icmp: only TCP packets are supported, and ICMP to the system");
     refused("0 > udp (100)", "t.pkt:1: udp: only TCP packets are supported, and ICMP to the system");
-    refused("0 epoll_create(1) = 5", "t.pkt:1: epoll_create: this call is not supported");
+    refused("0 mmap(1) = 5", "t.pkt:1: mmap: this call is not supported");
     refused("0 close(3) = -1 EWHAT", "t.pkt:1: EWHAT: no such error");
     refused(
         "0 < . 1:65536(65535) ack 1 win 1",

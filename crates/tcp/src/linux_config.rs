@@ -236,6 +236,8 @@ pub struct Config {
     pub mtu_probe_floor: u32,
     /// net.ipv4.tcp_probe_threshold: range of sizes that is not searched further, bytes.
     pub mtu_probe_threshold: u32,
+    /// net.ipv4.tcp_notsent_lowat: unsent payload from which on a writer waits, bytes.
+    pub notsent_lowat: u64,
     /// net.ipv4.tcp_retries2: timeouts in a row before the connection fails.
     pub retries2: u32,
     /// net.ipv4.tcp_comp_sack_delay_ns.
@@ -359,6 +361,7 @@ impl Config {
             base_mss: 512,
             mtu_probe_floor: 48,
             mtu_probe_threshold: 8,
+            notsent_lowat: 0xffff_ffff,
             retries2: 15,
             comp_sack_delay_ns: 0,
             comp_sack_slack_ns: 0,

@@ -44,6 +44,10 @@ pub(super) fn tcp_info(
     let options = options | i64::from(connection.endpoint.syn_data_taken()) << 5;
     let infinite =
         if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
+    let opening = matches!(info.state, State::SynSent | State::SynReceived);
+    let counted = info.segments.filter(|_| !opening);
+    let unacknowledged =
+        counted.map_or(info.outstanding.div_ceil(mss) as i64, |segments| i64::from(segments.out));
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;
     let mut fields = vec![
         ("tcpi_state", state),
@@ -51,7 +55,7 @@ pub(super) fn tcp_info(
         ("tcpi_options", options),
         ("tcpi_rto", micros(Some(sender.rto))),
         ("tcpi_snd_mss", mss as i64),
-        ("tcpi_unacked", info.outstanding.div_ceil(mss) as i64),
+        ("tcpi_unacked", unacknowledged),
         ("tcpi_rtt", micros(sender.srtt)),
         ("tcpi_rttvar", micros(sender.rttvar)),
         ("tcpi_snd_ssthresh", sender.ssthresh.map_or(infinite, |bytes| (bytes / unit) as i64)),

@@ -3,6 +3,7 @@
 use super::cursor::{int, word_length};
 use super::{Parsed, Parser, Problem};
 use crate::errno::Errno;
+use crate::message;
 use crate::script::{O_NONBLOCK, O_RDWR};
 
 /// Greatest depth of nested lists and structures.
@@ -22,8 +23,8 @@ pub(super) enum Argument {
     List(Vec<Argument>),
     /// `{a=1, b=2}`; members without a name have an empty one.
     Struct(Vec<(String, Argument)>),
-    /// `htons(8080)`, by what is in the parentheses.
-    Applied(String),
+    /// `htons(8080)`: the word, and what is in the parentheses.
+    Applied(String, String),
 }
 
 impl Parser<'_> {
@@ -103,7 +104,7 @@ impl Parser<'_> {
                     let end = self.rest().find(')').ok_or(Problem::Rule("a ( has no )"))?;
                     let inside = self.rest()[..end].trim_matches('"').to_string();
                     self.at += end + 1;
-                    return Ok(Argument::Applied(inside));
+                    return Ok(Argument::Applied(word, inside));
                 }
                 Ok(Argument::Word(word))
             }
@@ -118,7 +119,7 @@ impl Parser<'_> {
             self.space()?;
             let member = match first {
                 Argument::Word(name) if self.take('=') => (name, self.argument()?),
-                Argument::Applied(_) if self.take('=') => (String::new(), self.argument()?),
+                Argument::Applied(name, _) if self.take('=') => (name, self.argument()?),
                 value => (String::new(), value),
             };
             members.push(member);
@@ -153,15 +154,23 @@ fn constant(word: &str) -> Option<i64> {
         "IP_PMTUDISC_DONT" => Some(0),
         "IP_PMTUDISC_WANT" => Some(1),
         "IP_PMTUDISC_DO" => Some(2),
-        _ => Errno::named(word).map(|errno| i64::from(errno.0)).or_else(|| int(word)),
+        _ => {
+            let known = message::CONSTANTS.iter().find(|(name, _)| *name == word);
+            known.map(|&(_, value)| value).or_else(|| named(word))
+        }
     }
+}
+
+/// The number of an error, or one that is written as such.
+fn named(word: &str) -> Option<i64> {
+    Errno::named(word).map(|errno| i64::from(errno.0)).or_else(|| int(word))
 }
 
 /// The words of `A|B`; numbers as they stand.
 pub(super) fn words_of(argument: &Argument) -> Vec<String> {
     match argument {
         Argument::Or(all) => all.iter().flat_map(words_of).collect(),
-        Argument::Word(word) | Argument::Applied(word) | Argument::Text(word) => vec![word.clone()],
+        Argument::Word(word) | Argument::Applied(_, word) | Argument::Text(word) => vec![word.clone()],
         Argument::Int(number) => vec![number.to_string()],
         _ => vec![String::new()],
     }

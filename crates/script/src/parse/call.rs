@@ -6,6 +6,7 @@ use super::argument::{Argument, number_of, words_of};
 use super::cursor::int;
 use super::{Parsed, Parser, Problem};
 use crate::errno::Errno;
+use crate::message::SendFlags;
 use crate::script::{Call, CallEvent, OptionValue, POLL_BITS, PollFd, SOCKET_OPTIONS, SocketOption};
 
 /// Calls that the language has.
@@ -29,10 +30,16 @@ pub(crate) const CALLS: &[&str] = &[
     "getsockopt",
     "ioctl",
     "poll",
+    "sendmsg",
+    "recvmsg",
+    "epoll_create",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
 ];
 
 /// Bytes that one call may read or write: a live system takes memory for them.
-const MAX_CALL_BYTES: i64 = 1 << 30;
+const MAX_CALL_BYTES: u64 = 1 << 30;
 
 impl Parser<'_> {
     pub(super) fn call(&mut self, until: Option<Nanos>) -> Parsed<CallEvent> {
@@ -79,9 +86,9 @@ impl Parser<'_> {
 
 /// The name of a call and its arguments as they are written.
 #[derive(Clone, Copy)]
-struct Arguments<'a> {
-    name: &'a str,
-    list: &'a [Argument],
+pub(super) struct Arguments<'a> {
+    pub(super) name: &'a str,
+    pub(super) list: &'a [Argument],
 }
 
 impl Arguments<'_> {
@@ -102,6 +109,11 @@ impl Arguments<'_> {
             "setsockopt" | "getsockopt" => self.option(),
             "ioctl" => self.ioctl(),
             "poll" => self.poll(),
+            "sendmsg" => self.send_message(),
+            "recvmsg" => self.receive_message(),
+            "epoll_create" | "epoll_create1" => self.count(1).map(|()| Call::EpollCreate),
+            "epoll_ctl" => self.epoll_control(),
+            "epoll_wait" => self.epoll_wait(),
             name => Err(Problem::refused(name, "this call is not supported")),
         }
     }
@@ -145,27 +157,23 @@ impl Arguments<'_> {
             "recv" => 4,
             _ => 6,
         })?;
-        let MessageFlags { dont_wait, peek, .. } = self.flags()?;
-        Ok(Call::Read { fd: self.fd()?, len: self.len()?, dont_wait, peek })
+        Ok(Call::Read { fd: self.fd()?, len: self.len()?, flags: self.receive_flags(3)? })
     }
 
     fn write(self) -> Parsed<Call> {
         self.count(if self.name == "write" { 3 } else { 4 })?;
-        let MessageFlags { dont_wait, more, fast_open, .. } = self.flags()?;
-        if fast_open {
+        let flags = self.send_flags(3)?;
+        if flags.fast_open {
             return Err(Problem::Rule("MSG_FASTOPEN needs an address: sendto"));
         }
-        Ok(Call::Write { fd: self.fd()?, len: self.len()?, dont_wait, more })
+        Ok(Call::Write { fd: self.fd()?, len: self.len()?, flags })
     }
 
     fn send_to(self) -> Parsed<Call> {
         self.count(6)?;
-        let MessageFlags { dont_wait, more, fast_open, .. } = self.flags()?;
-        let (fd, len) = (self.fd()?, self.len()?);
-        if more {
-            return Ok(Call::Write { fd, len, dont_wait, more });
-        }
-        Ok(Call::SendTo { fd, len, dont_wait, fast_open })
+        let no_family = words_of(&self.list[4]).concat() == "AF_UNSPEC";
+        let flags = SendFlags { no_family, ..self.send_flags(3)? };
+        Ok(Call::SendTo { fd: self.fd()?, len: self.len()?, flags })
     }
 
     fn shutdown(self) -> Parsed<Call> {
@@ -209,7 +217,7 @@ impl Arguments<'_> {
         Ok(Call::Poll { fds: fds?, timeout_ms: self.small(2)? })
     }
 
-    fn count(self, expected: usize) -> Parsed<()> {
+    pub(super) fn count(self, expected: usize) -> Parsed<()> {
         let Arguments { name, list } = self;
         if list.len() == expected {
             Ok(())
@@ -218,7 +226,7 @@ impl Arguments<'_> {
         }
     }
 
-    fn wrong(self, index: usize, why: String) -> Problem {
+    pub(super) fn wrong(self, index: usize, why: String) -> Problem {
         Problem::Argument { call: self.name.to_string(), number: index + 1, why }
     }
 
@@ -227,52 +235,29 @@ impl Arguments<'_> {
         found.ok_or_else(|| self.wrong(index, " is not a number".into()))
     }
 
-    fn small(self, index: usize) -> Parsed<i32> {
+    pub(super) fn small(self, index: usize) -> Parsed<i32> {
         let found = self.int(index)?;
         let too_large = |_| self.wrong(index, format!(": {found} is too large"));
         i32::try_from(found).map_err(too_large)
     }
 
-    fn fd(self) -> Parsed<i32> {
+    pub(super) fn fd(self) -> Parsed<i32> {
         self.small(0)
     }
 
     /// The number of bytes to read or write.
     fn len(self) -> Parsed<u64> {
-        let found = self.int(2)?;
+        self.checked_len(self.int(2)?.max(0) as u64)
+    }
+
+    /// A number of bytes, if a call may have so many.
+    pub(super) fn checked_len(self, found: u64) -> Parsed<u64> {
         if found > MAX_CALL_BYTES {
             let most = format!("at most {MAX_CALL_BYTES}");
             return Err(Problem::value(self.name, format!("{found} bytes"), most));
         }
-        Ok(found.max(0) as u64)
-    }
-
-    /// The flags of `recv` and `send`; calls without that argument have none.
-    fn flags(self) -> Parsed<MessageFlags> {
-        let mut found = MessageFlags::default();
-        for word in self.list.get(3).map(words_of).unwrap_or_default() {
-            match word.as_str() {
-                "MSG_DONTWAIT" => found.dont_wait = true,
-                "MSG_MORE" => found.more = true,
-                "MSG_PEEK" => found.peek = true,
-                "MSG_FASTOPEN" | MSG_FASTOPEN => found.fast_open = true,
-                "MSG_NOSIGNAL" | "0" | "0x0" => {}
-                _ => return Err(Problem::NotSupported(format!("{}: {word}", self.name))),
-            }
-        }
         Ok(found)
     }
-}
-
-/// MSG_FASTOPEN as Linux has it, which some scripts write as a number.
-const MSG_FASTOPEN: &str = "536870912";
-
-#[derive(Clone, Copy, Default)]
-struct MessageFlags {
-    dont_wait: bool,
-    more: bool,
-    peek: bool,
-    fast_open: bool,
 }
 
 fn socket_option(call: &str, level: &Argument, option: &Argument) -> Parsed<SocketOption> {

@@ -55,15 +55,23 @@ impl Parser<'_> {
         let &(_, kind, codes) =
             found.ok_or_else(|| unknown("icmp", &word, types.iter().map(|known| known.0)))?;
         let mut code = 0;
-        if !codes.is_empty() {
-            self.space()?;
+        self.blanks();
+        // Without a name the code is 0.
+        let named =
+            self.rest().starts_with(|c: char| c.is_ascii_alphabetic()) && !self.rest().starts_with("mtu");
+        if named {
             let word = self.word()?;
-            let place = codes.iter().position(|name| *name == word);
-            code = place.ok_or_else(|| unknown("icmp", &word, codes.iter().copied()))? as u8;
+            let word = self.defines.get(&word).unwrap_or(&word);
+            let place = codes.iter().position(|name| name == word);
+            code = place.ok_or_else(|| unknown("icmp", word, codes.iter().copied()))? as u8;
         }
-        self.space()?;
+        self.blanks();
         let mtu = if self.take_word("mtu") { self.number("mtu", u64::from(u32::MAX))? as u32 } else { 0 };
-        self.need('[')?;
+        self.blanks();
+        // What quotes no packet is of the first one.
+        if !self.take('[') {
+            return Ok(Icmp { kind, code, mtu, seq: 0, len: 0, udp: None });
+        }
         let (seq, len) = self.sequence()?;
         let udp = self.udp()?;
         self.need(']')?;

@@ -19,7 +19,7 @@ pub(super) fn orders(command: &str, line: u32) -> Parsed<Vec<Order>> {
         }
         let heard = QUIET.iter().fold(part.to_string(), |part, quiet| part.replace(quiet, ""));
         let words = words(&heard).ok_or_else(|| refused(part))?;
-        if let Some(order) = about_states(&words, line) {
+        if let Some(order) = about_states(&words, line).or_else(|| about_interface(&words, line)) {
             found.push(order);
             continue;
         }
@@ -82,7 +82,7 @@ const QUIET: &[&str] = &["2>&1", "&> /dev/null", "2> /dev/null", "2>/dev/null", 
 
 /// Whether a command changes nothing here: each script runs on a system of its own, with nothing to restore.
 fn without_effect(program: &str, arguments: &[String]) -> bool {
-    (program.starts_with("sysctl_restore_") || program == "nstat") && arguments.is_empty()
+    program.starts_with("sysctl_restore_") && arguments.is_empty()
 }
 
 /// `echo VALUE > /sys/module/MODULE/parameters/NAME`, as a setting of that file's name.
@@ -93,10 +93,27 @@ fn module_parameter(value: &str, file: &str, line: u32) -> Option<Setting> {
     whole.then(|| Setting { line, name: format!("{module}.{name}"), value: value.into(), optional: false })
 }
 
-/// `sockstat … | grep -c STATE | grep N` and `tcpdrop -s STATE`.
+/// `tc qdisc replace dev DEVICE root fq`, `tc qdisc delete dev DEVICE root`, `ethtool -K DEVICE tso off gso off`.
+fn about_interface(words: &[String], line: u32) -> Option<Order> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["tc", "qdisc", "add" | "replace", "dev", _, "root", "fq"] => {
+            Some(Order::Queue { line, paces: true })
+        }
+        ["tc", "qdisc", "del" | "delete", "dev", _, "root"] => Some(Order::Queue { line, paces: false }),
+        ["ethtool", "-K", _, "tso", tso @ ("on" | "off"), "gso", gso] if tso == gso => {
+            Some(Order::Offload { line, on: *tso == "on" })
+        }
+        _ => None,
+    }
+}
+
+/// `sockstat … | grep -c STATE | grep N`, `tcpdrop -s STATE` and `nstat | grep NAME`.
 fn about_states(words: &[String], line: u32) -> Option<Order> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["nstat"] => Some(Order::Counted { line, name: None }),
+        ["nstat", "|", "grep", name] => Some(Order::Counted { line, name: Some((*name).into()) }),
         ["tcpdrop", "-s", state] => Some(Order::Drop { line, state: (*state).into() }),
         ["sockstat", .., "|", "grep", "-c", state, "|", "grep", count] => {
             Some(Order::CountStates { line, state: (*state).into(), count: count.parse().ok()? })

@@ -9,9 +9,6 @@ use crate::script::{AccEcnOrder, EcnField, Packet, TcpOption, UdpPorts};
 /// Bytes of options that a TCP header has room for (RFC 9293 section 3.1).
 const MAX_OPTION_BYTES: usize = 40;
 
-/// Symbol of Google's collection for the cookie that `defaults.sh` makes its hosts give, with the key it sets.
-const USUAL_COOKIE: (&str, &str) = ("TFO_COOKIE", "3021b9d889017eeb");
-
 /// Flags AE, CWR and ECE of a number from 0 to 7.
 fn ace(number: u16) -> Flags {
     Flags((number & 4) << 6 | (number & 3) << 6)
@@ -194,8 +191,7 @@ impl Parser<'_> {
             return Ok(Vec::new());
         }
         let word = self.word()?;
-        let usual = || (word == USUAL_COOKIE.0).then(|| USUAL_COOKIE.1.to_string());
-        let digits = self.defines.get(&word).cloned().or_else(usual).unwrap_or(word.clone());
+        let digits = self.defines.get(&word).cloned().unwrap_or(word.clone());
         let digits = digits.trim_matches('"');
         let pairs = digits.as_bytes().chunks(2).map(|pair| {
             let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;

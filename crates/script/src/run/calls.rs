@@ -4,6 +4,7 @@ use tcp::Nanos;
 
 use super::{Blocked, Kind, Runner, Wrong, seconds};
 use crate::errno::Errno;
+use crate::message::{Control, EPOLL_BITS, MESSAGE_BITS, Message};
 use crate::script::{Call, CallEvent, OptionValue, POLL_BITS};
 use crate::system::{Output, Returned};
 
@@ -74,7 +75,7 @@ impl<'a> Runner<'a> {
         if let (Call::Close(fd), Ok(_)) = (&event.call, returned.result) {
             self.descriptors.remove(fd);
         }
-        compare(event, &returned)
+        compare(event, &returned, self.tolerance(self.last))
     }
 }
 
@@ -87,7 +88,7 @@ fn call_error(event: &CallEvent, what: &str) -> Wrong {
 }
 
 /// Compares what a call returned with what the script says.
-fn compare(event: &CallEvent, returned: &Returned) -> Result<(), Wrong> {
+fn compare(event: &CallEvent, returned: &Returned, tolerance: Nanos) -> Result<(), Wrong> {
     let found = match returned.result {
         Ok(value) => (value, None),
         Err(errno) => (-1, Some(errno)),
@@ -118,6 +119,22 @@ fn compare(event: &CallEvent, returned: &Returned) -> Result<(), Wrong> {
         {
             Err(call_error(event, &format!("Expected value {expected} but got {found}")))
         }
+        (Call::ReadMessage { message, .. }, Output::Message(found)) => {
+            compare_messages(message, found, tolerance).map_err(|text| call_error(event, &text))
+        }
+        (Call::EpollWait { event: expected, .. }, Output::Epoll(events)) => match events.first() {
+            Some(found) if found != expected => {
+                let text = format!(
+                    "Expected events {} of {} but got {} of {}",
+                    names(expected.events, &EPOLL_BITS),
+                    expected.datum,
+                    names(found.events, &EPOLL_BITS),
+                    found.datum
+                );
+                Err(call_error(event, &text))
+            }
+            _ => Ok(()),
+        },
         (Call::Poll { fds, .. }, Output::Events(events)) => {
             for (entry, &found) in fds.iter().zip(events) {
                 if entry.revents != found {
@@ -144,8 +161,45 @@ fn shown(value: &OptionValue) -> String {
     }
 }
 
+/// Compares what came with a message.
+fn compare_messages(expected: &Message, found: &Message, tolerance: Nanos) -> Result<(), String> {
+    if expected.flags != found.flags {
+        return Err(format!(
+            "Expected msg_flags {} but got {}",
+            names(expected.flags, &MESSAGE_BITS),
+            names(found.flags, &MESSAGE_BITS)
+        ));
+    }
+    let alike = |pair: (&Control, &Control)| match pair {
+        (Control::Timestamp(expected), Control::Timestamp(found)) => expected.abs_diff(*found) <= tolerance,
+        (expected, found) => expected == found,
+    };
+    let (wanted, control) = (&expected.control, &found.control);
+    if wanted.len() == control.len() && wanted.iter().zip(control).all(alike) {
+        return Ok(());
+    }
+    Err(format!("Expected msg_control {} but got {}", listed(wanted), listed(control)))
+}
+
+fn listed(control: &[Control]) -> String {
+    let shown = |message: &Control| match message {
+        Control::Unread(bytes) => format!("TCP_CM_INQ {bytes}"),
+        Control::Timestamp(at) => format!("SCM_TIMESTAMPING {}", seconds(*at)),
+        Control::Error(error) => format!(
+            "IP_RECVERR {{ee_errno={}, ee_origin={}, ee_type={}, ee_code={}, ee_info={}, ee_data={}}}",
+            error.errno, error.origin, error.kind, error.code, error.info, error.data
+        ),
+    };
+    format!("[{}]", control.iter().map(shown).collect::<Vec<_>>().join(", "))
+}
+
 fn bits(events: i16) -> String {
-    let names: Vec<&str> =
-        POLL_BITS.iter().filter(|(_, bit)| events & bit != 0).map(|&(name, _)| name).collect();
-    if names.is_empty() { "0".into() } else { names.join("|") }
+    names(events, &POLL_BITS)
+}
+
+/// Names of the bits of `value`.
+fn names<T: Copy + Into<i64>>(value: T, known: &[(&str, T)]) -> String {
+    let found: Vec<&str> =
+        known.iter().filter(|(_, bit)| value.into() & (*bit).into() != 0).map(|&(name, _)| name).collect();
+    if found.is_empty() { "0".into() } else { found.join("|") }
 }

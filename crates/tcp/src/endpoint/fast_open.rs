@@ -1,7 +1,8 @@
 //! TCP Fast Open (RFC 7413) of one connection: data on the SYN and the SYN-ACK, and a connection that is open to its application
 //! before the handshake is over.
 
-use wire::Segment;
+use wire::segment::DEFAULT_MSS;
+use wire::{Options, Segment};
 
 use super::{Config, Endpoint, State};
 use crate::clock::{MILLISECOND, Nanos};
@@ -51,6 +52,21 @@ impl FastOpen {
     pub(super) fn opens_early(&self) -> bool {
         matches!(self.welcome, Welcome::Open(_))
     }
+}
+
+/// Leaves out the transmissions of a SYN that would leave `limit` after the first, or later.
+///
+/// Linux gives up by time as well as by number: by the time that doubling gaps take without those that are alike
+/// (retransmits_timed_out, tcp_model_timeout).
+pub(crate) fn end_by(timeouts: &mut Vec<Nanos>, limit: Nanos) {
+    let mut passed = 0;
+    let before = |gap: &&Nanos| {
+        let leaves = passed < limit;
+        passed += **gap;
+        leaves
+    };
+    let kept = timeouts.iter().take_while(before).count();
+    timeouts.truncate(kept);
 }
 
 impl Endpoint {
@@ -119,6 +135,8 @@ impl Endpoint {
         let timeouts = &mut self.handshake.timeouts;
         let alike = timeouts.iter().take_while(|gap| Some(*gap) == timeouts.first()).count();
         timeouts.truncate(alike + retries);
+        let doubling: Nanos = timeouts.iter().skip(alike.saturating_sub(1)).sum();
+        end_by(timeouts, doubling);
     }
 
     /// The application waits in a call that writes: the ACK of a SYN-ACK waits for its data (tcp_rcv_synsent_state_process).
@@ -211,7 +229,9 @@ impl Endpoint {
 
     /// The SYN-ACK of a client.
     pub(super) fn note_answer(&mut self, syn_ack: &Segment) {
-        let mss = self.snd.mss as u16;
+        // What the peer takes, whatever the application has asked for (tcp_rcv_fastopen_synack).
+        let told = syn_ack.options.has(Options::MSS) && syn_ack.mss > 0;
+        let mss = if told { syn_ack.mss } else { DEFAULT_MSS };
         let h = &mut self.handshake;
         let Some(attempt) = h.fast_open.attempt else { return };
         h.fast_open.news = Some(News::Answered(Answer {

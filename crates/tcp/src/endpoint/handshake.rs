@@ -53,6 +53,10 @@ pub(super) struct Handshake {
     /// A SYN or SYN-ACK must leave.
     pub(super) syn_due: bool,
     pub(super) deadline: Option<Nanos>,
+    /// See [`Endpoint::set_user_timeout`].
+    pub(super) user_timeout: Option<Nanos>,
+    /// See [`Endpoint::note_accepted`].
+    pub(super) accepted: bool,
     pub(super) fast_open: FastOpen,
 }
 
@@ -86,6 +90,8 @@ impl Handshake {
             first_sent: 0,
             syn_due: false,
             deadline: None,
+            user_timeout: None,
+            accepted: false,
             fast_open: FastOpen::none(spec.fast_open.style),
         }
     }
@@ -114,7 +120,8 @@ impl Endpoint {
             h.first_sent = now;
         }
         let passive = self.state == State::SynReceived;
-        let end = h.attempt.filter(|_| !passive).map(|longest| h.first_sent + longest);
+        let repeated = h.user_timeout.filter(|_| h.sent > 0);
+        let end = h.attempt.or(repeated).filter(|_| !passive).map(|longest| h.first_sent + longest);
         h.deadline = deadline.map(|at| at.min(end.unwrap_or(at)));
         h.sent += 1;
         if self.rules.rexmit_drop_options && !passive && h.sent > SYNS_WITH_OPTIONS {
@@ -317,7 +324,9 @@ impl Endpoint {
     pub(super) fn on_handshake_timeout(&mut self, now: Nanos) {
         let h = &self.handshake;
         let passive = self.state == State::SynReceived;
-        let over = h.attempt.is_some_and(|longest| !passive && now >= h.first_sent + longest);
+        let repeated = h.user_timeout.filter(|_| h.sent > 1);
+        let longest = h.attempt.or(repeated);
+        let over = longest.is_some_and(|longest| !passive && now >= h.first_sent + longest);
         let gives_up = over || h.sent >= h.timeouts.len();
         self.note_timeouts(self.handshake.sent as u32, gives_up);
         if gives_up {

@@ -96,22 +96,34 @@ fn freebsd_error(v6: bool, kind: u8, code: u8) -> Option<NetworkError> {
 }
 
 impl Endpoint {
-    /// An ICMP error about one of our packets has come.
-    pub fn on_icmp(&mut self, now: Nanos, icmp: &Icmp) {
+    /// An ICMP error about one of our packets has come; false if a system that looks at that finds the packet was not under way.
+    pub fn on_icmp(&mut self, now: Nanos, icmp: &Icmp) -> bool {
         let seq = seq::extend(self.snd.una, icmp.seq);
         let v6 = self.handshake.ip_header == IPV6_HEADER;
         match self.rules.icmp {
             IcmpRules::Ignored => {}
-            IcmpRules::Linux => self.on_icmp_of_linux(now, v6, seq, icmp),
+            IcmpRules::Linux => {
+                let first = if self.opened_early() { self.snd.iss } else { self.snd.una };
+                let under_way = (first..=self.snd.max).contains(&seq);
+                self.on_icmp_of_linux(now, v6, seq, icmp);
+                return under_way;
+            }
             IcmpRules::FreeBsd { may_reset } => self.on_icmp_of_freebsd(now, v6, seq, icmp, may_reset),
         }
+        true
     }
 
     /// tcp_v4_err and tcp_v6_err.
     fn on_icmp_of_linux(&mut self, now: Nanos, v6: bool, seq: u64, icmp: &Icmp) {
         let gone = matches!(self.state, State::Closed | State::TimeWait);
         let Some(error) = linux_error(v6, icmp.kind, icmp.code).filter(|_| !gone) else { return };
-        if self.state == State::SynReceived && self.handshake.passive {
+        if self.opened_early() && !self.handshake.accepted {
+            // Nobody has it yet, and nobody is told before (tcp_v4_err).
+            let fatal = error != NetworkError::MessageSize && (self.snd.iss..=self.snd.max).contains(&seq);
+            if fatal {
+                self.fail(now, Failure::Network(error));
+            }
+        } else if self.state == State::SynReceived && self.handshake.passive && !self.opened_early() {
             // A request of a listener is dropped without a word (tcp_req_err).
             let fatal = if v6 { true } else { icmp.kind != 3 || icmp.code < 2 };
             if seq == self.snd.iss && fatal && error != NetworkError::MessageSize {
@@ -123,9 +135,15 @@ impl Endpoint {
             // Below the smallest MTU of a route a packet may be fragmented again, and is as large as that.
             let least = if v6 { IPV6_MIN_MTU } else { LINUX_MIN_PMTU };
             let mtu = icmp.mtu.max(least);
+            let before = self.handshake.path_mtu;
             self.handshake.learn_path_mtu(mtu);
             self.reduce_path_mtu(now, mtu);
-        } else if matches!(self.state, State::SynSent | State::SynReceived) {
+            // A SYN with data leaves at once without it (tcp_simple_retransmit).
+            let less = before.is_none_or(|before| mtu < before);
+            if self.state == State::SynSent && self.handshake.fast_open.carried > 0 && less {
+                self.handshake.syn_due = true;
+            }
+        } else if matches!(self.state, State::SynSent | State::SynReceived) && !self.opened_early() {
             self.fail(now, Failure::Network(error));
         } else {
             self.soft_error = Some(error);

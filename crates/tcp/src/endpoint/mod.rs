@@ -17,6 +17,7 @@ mod limits;
 mod output;
 mod socket;
 
+pub(crate) use fast_open::end_by;
 use handshake::Handshake;
 pub use icmp::{Icmp, NetworkError};
 use limits::{LimitClock, MIN_ROUND};
@@ -32,7 +33,7 @@ use crate::context::Context;
 use crate::event::Events;
 use crate::fast_open::Welcome;
 use crate::receiver::{ReceiveState, Receiver};
-use crate::sender::{Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
+use crate::sender::{Cork, Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
 use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec, StateRules};
 
 /// Largest super-packet, in bytes from the IP header on: what an interface takes by default (IP_MAXPACKET of FreeBSD).
@@ -290,6 +291,7 @@ impl Endpoint {
                 end: iss + 1,
                 fin: false,
                 no_delay: false,
+                cork: Cork::default(),
                 app_blocked: false,
                 blocked_midway: false,
                 wnd: 0,

@@ -22,6 +22,53 @@ impl Endpoint {
         taken
     }
 
+    /// [`Endpoint::write`] of a call that says what follows: `more` is to come (MSG_MORE), or what it writes ends a `record`
+    /// (MSG_EOR). Linux alone heeds either.
+    pub fn write_with(&mut self, bytes: u64, more: bool, record: bool) -> u64 {
+        let taken = self.write(bytes);
+        if taken > 0 {
+            self.snd.cork.more = more;
+        }
+        if record && taken == bytes {
+            self.sender.end_record(&self.snd);
+        }
+        taken
+    }
+
+    /// Payload written so far, bytes.
+    pub fn written(&self) -> u64 {
+        self.snd.end - self.snd.iss - 1
+    }
+
+    /// Short segments wait until the cork is drawn, 200 ms or more at most (TCP_CORK of Linux).
+    pub fn set_cork(&mut self, on: bool) {
+        if self.snd.cork.on && !on && self.snd.no_delay {
+            self.push_now();
+        }
+        self.snd.cork.on = on;
+    }
+
+    /// Lets written data leave without waiting for more, cork or not (TCP_NODELAY of Linux, each time it is set).
+    pub fn push_now(&mut self) {
+        self.snd.cork.pushed = self.snd.end;
+    }
+
+    /// Sets from how much unsent payload on a writer waits (TCP_NOTSENT_LOWAT), bytes; 0: what the host says.
+    pub fn set_notsent_lowat(&mut self, bytes: u32) {
+        self.sender.set_notsent_lowat(bytes);
+    }
+
+    /// Sets for how long what is sent may wait for an answer (TCP_USER_TIMEOUT); 0: as long as the system tries.
+    pub fn set_user_timeout(&mut self, limit: Nanos) {
+        self.handshake.user_timeout = Some(limit).filter(|&limit| limit > 0);
+        self.sender.set_user_timeout(limit);
+    }
+
+    /// The application has taken the connection from its listener.
+    pub fn note_accepted(&mut self) {
+        self.handshake.accepted = true;
+    }
+
     /// Whether a blocked writer would be woken.
     #[inline]
     pub fn writable(&self) -> bool {

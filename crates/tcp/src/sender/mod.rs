@@ -35,6 +35,8 @@ pub struct SendState {
     pub fin: bool,
     /// Short segments leave at once (TCP_NODELAY: Nagle's algorithm off).
     pub no_delay: bool,
+    /// Reasons of Linux to hold short segments back, or to let them go, besides Nagle's algorithm.
+    pub cork: Cork,
     /// The application wants to write more than the buffer takes (it is blocked in write).
     pub app_blocked: bool,
     /// Whether the application is blocked in a call of which the buffer took a part.
@@ -85,6 +87,25 @@ pub struct SendState {
     pub grant: SendGrant,
     /// No fast path is taken: see [`crate::Endpoint::disable_fast_paths`].
     pub no_fast_path: bool,
+}
+
+/// Short segments that wait for more data, or do not wait (tcp_nagle_check of Linux).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cork {
+    /// TCP_CORK.
+    pub on: bool,
+    /// The last call has said that more follows (MSG_MORE); until an ACK comes.
+    pub more: bool,
+    /// End of what was written when TCP_NODELAY was set, or the cork was drawn: so far nothing is held back.
+    pub pushed: u64,
+}
+
+impl Cork {
+    /// Whether short segments wait for more data.
+    #[inline]
+    pub fn holds(self) -> bool {
+        self.on || self.more
+    }
 }
 
 /// Full segments of new data that may leave one after the other without [`Sender::poll`], until the sender is told
@@ -286,6 +307,8 @@ pub struct Metrics {
 /// Segments by what has become of them, as Linux's tcp_info counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentCounts {
+    /// Sent and not acknowledged, whatever became of them.
+    pub out: u32,
     /// SACKed (without SACK: duplicate ACKs).
     pub sacked: u32,
     /// Deemed lost.
@@ -380,6 +403,15 @@ pub trait Sender: Send {
 
     /// A call of the writer has handed over all it had.
     fn on_write_end(&mut self, _s: &SendState) {}
+
+    /// Ends a record with the data written so far: nothing more goes into its last buffer (MSG_EOR).
+    fn end_record(&mut self, _s: &SendState) {}
+
+    /// Unsent payload from which on a writer waits (TCP_NOTSENT_LOWAT), bytes; 0: what the host says.
+    fn set_notsent_lowat(&mut self, _bytes: u32) {}
+
+    /// Time for which data may wait for an answer (TCP_USER_TIMEOUT); 0: as long as retransmissions go on.
+    fn set_user_timeout(&mut self, _limit: Nanos) {}
 
     /// Payload that the send buffer takes now, bytes; at least what is `wanted` if there is room.
     fn space(&self, snd: &SendState, _wanted: u64) -> u64 {

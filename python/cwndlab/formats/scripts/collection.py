@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from cwndlab.errors import InputError
@@ -70,7 +70,8 @@ def _one(path: Path, name: str, stack: str, choices: Choices) -> Result:
     missing = _native.script_needs(text, stack == "live")
     if missing:
         return Result(name, about, "left out", tuple(missing))
-    outcome = run(path, stack, choices)
+    # So collections name scripts that are tried with IPv6 alone.
+    outcome = run(path, stack, replace(choices, ipv6=name.endswith("v6.pkt")))
     verdict = {0: "passed", 1: "failed"}.get(outcome.exit_code, "refused")
     why = (outcome.message,) if outcome.message is not None else ()
     return Result(name, about, verdict, why, path.with_suffix(".exfail").is_file())

@@ -29,12 +29,14 @@ class Choices:
     """Choices of the one who runs a script.
 
     `symbols` are names with their values, before any definition in the script; `tolerance_usecs` takes the
-    place of the script's; with `end_unseen` packets behind the last event are not looked at.
+    place of the script's; with `end_unseen` packets behind the last event are not looked at; with `ipv6` the
+    script is one of IPv6.
     """
 
     symbols: list[tuple[str, str]] = field(default_factory=list)
     tolerance_usecs: int | None = None
     end_unseen: bool = False
+    ipv6: bool = False
 
 
 def run(file: Path, stack: str, choices: Choices) -> Outcome:
@@ -46,7 +48,7 @@ def run(file: Path, stack: str, choices: Choices) -> Outcome:
 
     return Outcome(
         *_native.run_script(
-            read(file),
+            ("--ip_version=ipv6 " if choices.ipv6 else "") + read(file),
             str(file),
             stack,
             choices.symbols,

@@ -94,6 +94,7 @@ impl LinuxProfile {
         let longest = self.config.rto_max_ms * MILLISECOND;
         let linear = (0..self.syn_linear_timeouts).map(|_| SECOND);
         self.spec.syn_timeouts = linear.chain(doubling(self.syn_retries, longest)).collect();
+        crate::endpoint::end_by(&mut self.spec.syn_timeouts, doubling(self.syn_retries, longest).sum());
         self.spec.synack_timeouts = doubling(self.synack_retries, longest).collect();
     }
 }

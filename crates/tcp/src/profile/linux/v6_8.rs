@@ -122,6 +122,13 @@ pub(super) static OWN: &[Knob] = &[
         u32
     ),
     knob!(
+        "net.ipv4.tcp_notsent_lowat",
+        (0, 0xffff_ffff),
+        "unsent payload from which on a writer waits, bytes",
+        config.notsent_lowat,
+        u64
+    ),
+    knob!(
         "net.ipv4.tcp_shrink_window",
         SWITCH,
         "a scaled window may shrink, so that the receive buffer is never exceeded",

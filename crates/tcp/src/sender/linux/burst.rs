@@ -28,7 +28,8 @@ pub(super) struct Burst {
 impl LinuxSender {
     /// Minshall's form of Nagle: one short segment outstanding at a time.
     pub(super) fn nagle_holds(&self, snd: &SendState, payload: u64) -> bool {
-        !snd.fin && !snd.no_delay && self.core.packets_out > 0 && self.small_end > snd.una && payload > 0
+        let nagle = !snd.no_delay && self.core.packets_out > 0 && self.small_end > snd.una;
+        !snd.fin && payload > 0 && (nagle || snd.cork.holds()) && snd.cork.pushed != snd.end
     }
 
     /// Length of the next burst, or why it waits for more.

@@ -19,6 +19,7 @@ mod send_buffer;
 mod tests;
 mod timer;
 mod timers;
+mod user_timeout;
 mod write_queue;
 
 use std::any::Any;
@@ -29,6 +30,7 @@ use self::rack::Rack;
 use self::rtt::Estimator;
 use self::scoreboard::{Id, Scoreboard};
 use self::timer::Timer;
+use self::user_timeout::UserTimeout;
 use super::{Ack, Metrics, Opening, Poll, SegmentCounts, SendState, Sender};
 use crate::cc::Phase;
 use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, Receiving};
@@ -105,6 +107,9 @@ pub struct LinuxSender {
     cwr_pending: bool,
     /// Send buffer in bytes of memory; None until known.
     sndbuf_memory: Option<u64>,
+    /// Unsent payload from which on a writer waits, bytes.
+    notsent_lowat: u64,
+    user_timeout: Option<Box<UserTimeout>>,
     timeouts: u64,
     recoveries: u64,
     failed: bool,
@@ -167,6 +172,8 @@ impl LinuxSender {
             output: output::State::default(),
             cwr_pending: false,
             sndbuf_memory: None,
+            notsent_lowat: config.notsent_lowat,
+            user_timeout: None,
             timeouts: 0,
             recoveries: 0,
             failed: false,
@@ -265,6 +272,7 @@ impl Sender for LinuxSender {
 
     fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         self.core.set_time(cx.clock, cx.now);
+        snd.cork.more = false;
         self.core.una = snd.una;
         self.core.nxt = snd.max;
         self.core.peer_window = snd.wnd;
@@ -357,6 +365,19 @@ impl Sender for LinuxSender {
         self.output.call_ended = snd.end;
     }
 
+    fn end_record(&mut self, snd: &SendState) {
+        self.take_in(snd, self.tso_segments(snd));
+        self.output.write_queue.end_record();
+    }
+
+    fn set_notsent_lowat(&mut self, bytes: u32) {
+        self.notsent_lowat = if bytes == 0 { self.config.notsent_lowat } else { u64::from(bytes) };
+    }
+
+    fn set_user_timeout(&mut self, limit: Nanos) {
+        self.user_timeout = UserTimeout::new(limit);
+    }
+
     fn space(&self, snd: &SendState, wanted: u64) -> u64 {
         self.buffer_space(snd, wanted)
     }
@@ -380,6 +401,7 @@ impl Sender for LinuxSender {
     fn segment_counts(&self) -> Option<SegmentCounts> {
         let core = &self.core;
         Some(SegmentCounts {
+            out: core.packets_out,
             sacked: core.sacked_out,
             lost: core.lost_out,
             retransmitted: core.retrans_out,

@@ -157,7 +157,7 @@ impl LinuxSender {
         if self.core.packets_out == 0
             && snd.unsent() > 0
             && self.timer.kind().is_none()
-            && limit == Limit::Rwnd
+            && (limit == Limit::Rwnd || snd.cork.holds())
         {
             let interval = self.window_probe_interval();
             self.arm(TimerKind::WindowProbe, interval, cx.now);
@@ -265,7 +265,7 @@ impl LinuxSender {
                     return None;
                 }
                 let transmit = self.retransmit(head, snd, cx);
-                let rto = self.current_rto();
+                let rto = self.next_rto(cx);
                 self.arm(TimerKind::Retransmission, rto, cx.now);
                 Some(transmit)
             }
@@ -293,6 +293,10 @@ impl LinuxSender {
                 let room = (snd.una + snd.wnd).saturating_sub(snd.max);
                 if room > 0 && snd.unsent() > 0 {
                     let len = room.min(snd.unsent()).min(u64::from(snd.payload));
+                    if snd.cork.holds() {
+                        // Data is on its way, and nothing to be probed (tcp_send_probe0).
+                        (self.backoff, self.probes) = (0, 0);
+                    }
                     let transmit = self.transmit_new(len, snd, cx);
                     return Some(self.end_burst(transmit, self.board.tail() - 1));
                 }

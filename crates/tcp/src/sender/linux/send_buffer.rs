@@ -85,6 +85,7 @@ impl LinuxSender {
             unsent,
             leaving,
             until_forced: self.until_forced(snd),
+            notsent: self.notsent_lowat,
         };
         call.takes(snd.max_wnd / 2 + 1, wanted)
     }
@@ -137,6 +138,9 @@ impl LinuxSender {
     /// A third of the buffer is free (sk_stream_is_writeable).
     #[inline(always)]
     pub(super) fn wakes_writer(&self, snd: &SendState) -> bool {
+        if 2 * snd.end.saturating_sub(snd.max) >= self.notsent_lowat {
+            return false;
+        }
         match self.sndbuf_memory.filter(|_| self.is_modern()) {
             // Most often the payload alone is too much.
             Some(memory) => {
@@ -182,6 +186,8 @@ struct Call {
     leaving: u64,
     /// Payload that is written before all that waits is pushed.
     until_forced: u64,
+    /// Payload that waits from which on no buffer is begun (tcp_stream_memory_free).
+    notsent: u64,
 }
 
 impl Call {
@@ -195,12 +201,14 @@ impl Call {
         let mut last = self.unsent - self.unsent.saturating_sub(1) / self.buffer * self.buffer;
         while taken < wanted {
             if last == 0 || last == self.buffer {
-                if self.queued >= self.memory {
+                if self.queued >= self.memory || self.unsent >= self.notsent {
                     break;
                 }
                 if self.leaving == 0 {
                     let whole = self.buffer + self.overhead;
-                    return taken + (self.memory - self.queued).div_ceil(whole) * self.buffer;
+                    let buffers = (self.memory - self.queued).div_ceil(whole);
+                    return taken
+                        + buffers.min((self.notsent - self.unsent).div_ceil(self.buffer)) * self.buffer;
                 }
                 self.queued += self.overhead;
                 last = 0;
@@ -252,6 +260,7 @@ mod tests {
             unsent: 0,
             leaving: 10_000,
             until_forced: 5_001,
+            notsent: u64::MAX,
         };
         assert_eq!(call.takes(5_001, WHOLE), 15_000);
     }
@@ -268,6 +277,7 @@ mod tests {
             unsent: 0,
             leaving: 15_000,
             until_forced: 1_270_001,
+            notsent: u64::MAX,
         };
         assert_eq!(call.takes(1_280_001, WHOLE), 80_000);
     }
@@ -284,6 +294,7 @@ mod tests {
             unsent: 0,
             leaving: 1 << 40,
             until_forced: 1 << 30,
+            notsent: u64::MAX,
         };
         assert_eq!(call.takes(1 << 30, 1), 65_000);
     }

@@ -44,6 +44,7 @@ impl Bench {
             end: FIRST,
             fin: false,
             no_delay: false,
+            cork: Default::default(),
             app_blocked: false,
             blocked_midway: false,
             wnd: 1 << 30,

@@ -134,7 +134,7 @@ impl LinuxSender {
         if self.core.packets_out == 0 {
             return;
         }
-        if self.retransmits >= self.config.retries2 {
+        if self.gives_up_retransmitting(cx) {
             self.failed = true;
             return;
         }
@@ -149,7 +149,7 @@ impl LinuxSender {
         self.backoff += 1;
         cx.events.push(EventKind::Rto, snd.offset(self.core.una), i64::from(self.backoff));
         self.output.forced = Some(Forced::Head);
-        let rto = self.current_rto();
+        let rto = self.next_rto(cx);
         self.arm(TimerKind::Retransmission, rto, cx.now);
     }
 
@@ -191,14 +191,15 @@ impl LinuxSender {
             self.probes = 0;
             return;
         }
-        if self.probes >= self.config.retries2 && cx.now.saturating_sub(snd.last_received) > 120_000_000_000 {
+        let silent = cx.now.saturating_sub(snd.last_received) > 120_000_000_000;
+        if self.gives_up_probing(cx.now) || self.probes >= self.config.retries2 && silent {
             self.failed = true;
             return;
         }
         self.probes += 1;
         self.backoff += 1;
         self.output.forced = Some(Forced::WindowProbe);
-        let rto = self.window_probe_interval();
+        let rto = self.next_probe(cx.now);
         self.arm(TimerKind::WindowProbe, rto, cx.now);
     }
 

@@ -16,6 +16,8 @@ pub(super) struct WriteQueue {
     behind: VecDeque<Run>,
     /// Ends of what calls of the writer pushed: the last packet of a buffer in which one lies has PSH.
     pushes: VecDeque<u64>,
+    /// Ends of records, which are ends of buffers that nothing is added to.
+    records: VecDeque<u64>,
 }
 
 /// Buffers of the same length one behind the other; the last may be shorter.
@@ -45,7 +47,11 @@ impl WriteQueue {
     /// The data up to `end` was written. The last buffer is filled up to `most`, then new ones begin (tcp_sendmsg). What
     /// leaves while the writer fills the only buffer, `leaving`, makes room in it that is filled again (tcp_push_one).
     fn take_in(&mut self, sent: u64, end: u64, most: u64, leaving: u64) {
-        self.end = end;
+        let whole = self.records.back() == Some(&self.end);
+        let last = std::mem::replace(&mut self.end, end);
+        if whole && last > sent {
+            return self.append(last, most, end);
+        }
         let Some(run) = self.behind.back_mut() else {
             let head = self.head.max(sent);
             let room = most.saturating_sub(head - sent) + leaving;
@@ -78,11 +84,16 @@ impl WriteQueue {
         self.pushes.push_back(self.end);
     }
 
+    /// The data written so far ends a record.
+    pub(super) fn end_record(&mut self) {
+        self.records.push_back(self.end);
+    }
+
     /// Another call adds to the last buffer, if it is shorter than `most`: that is not pushed any more.
     fn unpush(&mut self, sent: u64, most: u64) {
         let start =
             self.behind.back().map_or(sent, |run| run.start + (run.end - run.start - 1) / run.len * run.len);
-        if self.end > sent && self.end - start < most {
+        if self.end > sent && self.end - start < most && self.records.back() != Some(&self.end) {
             self.pushes.truncate(self.pushes.partition_point(|&at| at <= start));
         }
     }
@@ -102,6 +113,9 @@ impl WriteQueue {
     #[inline]
     fn advance(&mut self, sent: u64) {
         while self.head <= sent && self.begin_next() {}
+        while self.records.front().is_some_and(|&end| end <= sent) {
+            self.records.pop_front();
+        }
     }
 
     /// The next buffer comes to the head; false if there is none.
@@ -119,7 +133,7 @@ impl WriteQueue {
     #[inline]
     fn grow(&mut self, sent: u64, wanted: u64) {
         let wanted = sent + wanted;
-        if wanted <= self.head {
+        if wanted <= self.head || self.records.front() == Some(&self.head) {
             return;
         }
         let Some(run) = self.behind.front_mut() else { return };
