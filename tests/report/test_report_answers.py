@@ -120,7 +120,7 @@ def test_the_first_picture_shows_whole_rounds_where_nothing_is_compared(
     monkeypatch.setattr(headline, "MAX_ROWS", 5)
     cells = [{"rate": rate, "delay": delay} for rate in ("1mbit", "2mbit") for delay in ("1ms", "2ms", "3ms")]
     of = results([summary_row(number, keys=cell) for number, cell in enumerate(cells)])
-    monkeypatch.setattr(headline.answer, "answers", lambda _: [])
+    monkeypatch.setattr(headline.answer, "answers", lambda results, among: [])
     assert "; the first 3 of 6 combinations, of rate 1mbit" in str(
         headline.headline(Facts(of), "")["pictured"]
     )

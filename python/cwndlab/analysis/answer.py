@@ -10,6 +10,7 @@ from cwndlab.analysis import contrasts, effects
 from cwndlab.analysis.comparison import Options
 from cwndlab.analysis.contrasts import Comparisons, NothingLeftError, Selection
 from cwndlab.analysis.effects import Answer
+from cwndlab.analysis.runs import Chosen
 from cwndlab.results import columns, loadlatency, metrics, questions, union
 from cwndlab.results.keys import distinguishing, whole_key
 from cwndlab.results.questions import Aim
@@ -23,7 +24,7 @@ USUAL = ("rtt_p95_ms", "retransmit_rate")
 """Metrics a reader cares for beside the first one there is, where nobody says what answers the question."""
 
 
-def answers(results: ResultSet) -> list[Answer]:
+def answers(results: ResultSet, among: Chosen | None = None) -> list[Answer]:
     """The answer for each pair of values that the experiment's question is about.
 
     Where the file does not say what answers it, that is the first swept key that is no quantity, and of
@@ -44,7 +45,7 @@ def answers(results: ResultSet) -> list[Answer]:
     return [
         answer
         for key, of_key in groups.items()
-        for answer in _of_key(results, key, of_key, _side_name(results, key, keys), asked=bool(asked))
+        for answer in _of_key(results, key, of_key, _side_name(results, key, keys), among, asked=bool(asked))
     ]
 
 
@@ -55,11 +56,13 @@ def aims(results: ResultSet, key: str) -> list[Aim]:
     return list({aim.metric: aim for aim in [*asked, *own]}.values())
 
 
-def _of_key(results: ResultSet, key: str, aims: Sequence[Aim], name: str, *, asked: bool) -> Iterator[Answer]:
+def _of_key(
+    results: ResultSet, key: str, aims: Sequence[Aim], name: str, among: Chosen | None, *, asked: bool
+) -> Iterator[Answer]:
     values = columns.ordered(results.summary[key].drop_nulls().to_list())
     quantities = all(columns.natural_key(value)[0][0] == 0 for value in values)
     baseline = str(values[0]) if quantities else None
-    for answer in by_key(results, key, aims, name=name, asked=asked, baseline=baseline)[1]:
+    for answer in by_key(results, key, aims, name=name, asked=asked, baseline=baseline, among=among)[1]:
         # Of quantities the ends are compared; what is between them lies between.
         if not quantities or answer.effects[0].b == str(values[-1]):
             yield answer
@@ -73,6 +76,7 @@ def by_key(
     name: str = "",
     asked: bool = True,
     baseline: str | None = None,
+    among: Chosen | None = None,
 ) -> tuple[list[Comparisons], list[Answer]]:
     """Compare the values of a key in some metrics: the comparisons, and an answer for each pair.
 
@@ -90,7 +94,9 @@ def by_key(
         where = None if app is None else {"app": [app]}
         chosen = Selection([aim.metric for aim in of_app], where=where)
         try:
-            found = contrasts.by_key(results, key, chosen, Options(within=False), baseline=baseline)
+            found = contrasts.by_key(
+                results, key, chosen, Options(within=False), baseline=baseline, among=among
+            )
         except NothingLeftError:
             continue
         comparisons.append(found)

@@ -60,6 +60,7 @@ def by_key(
     *,
     baseline: str | None = None,
     every_pair: bool = False,
+    among: runs.Chosen | None = None,
 ) -> Comparisons:
     """Compare the values of a swept key within each combination of the other keys.
 
@@ -71,7 +72,7 @@ def by_key(
     chosen = selection or Selection()
     keys, labels = results.keys, results.labels
     key = whole_key("--by: the swept key", key, keys, results.summary)
-    found, notes = runs.of_results(results, chosen.flow, chosen.where)
+    found, notes = (among or runs.Chosen(results)).of(chosen.flow, chosen.where)
     values = list(dict.fromkeys(run.cell[key] for run in found))
     names = {value: str(labels.value(key, value)) for value in values}
     baseline = None if baseline is None else labels.written(key, baseline)

@@ -88,6 +88,24 @@ def of_results(
     return runs if flow is None else [replace(run, unsettled=None) for run in runs], notes
 
 
+class Chosen:
+    """Choices of the runs of results, each made once for all comparisons."""
+
+    def __init__(self, results: "ResultSet") -> None:
+        """No choice is made yet."""
+        self._results = results
+        self._made: dict[tuple[object, ...], tuple[list[Run], list[str]]] = {}
+
+    def of(
+        self, flow: str | None = None, where: Mapping[str, Sequence[str]] | None = None
+    ) -> tuple[list[Run], list[str]]:
+        """Return what `of_results` gives."""
+        choice = (flow, *((key, *values) for key, values in (where or {}).items()))
+        if choice not in self._made:
+            self._made[choice] = of_results(self._results, flow, where)
+        return self._made[choice]
+
+
 def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> list[Run]:
     """The runs whose flows are in rows of the summary."""
     briefs = {brief.run_id: brief for brief in results.briefs}

@@ -202,7 +202,7 @@ def detectable(
         return math.inf
     if _few(runs, paired=paired):
         return error * _simulated_distance(runs, level, paired)
-    return error * _distance(lambda far: _noncentral_power(far, freedom, level))
+    return error * _noncentral_distance(freedom, level)
 
 
 def power(
@@ -458,6 +458,11 @@ def _distance(power_at: Callable[[float], float]) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if power_at(middle) < POWER else (low, middle)
     return high
+
+
+@lru_cache(maxsize=64)
+def _noncentral_distance(freedom: float, level: float) -> float:
+    return _distance(lambda far: _noncentral_power(far, freedom, level))
 
 
 def _noncentral_power(distance: float, freedom: float, alpha: float) -> float:

@@ -144,9 +144,10 @@ def judge_outcomes(
 ) -> None:
     """Judge the outcomes of expectations of some results, which are in `place`."""
     from cwndlab.results import expectations
-    from cwndlab.results import junit as form
 
     if junit is not None:
+        from cwndlab.results import junit as form
+
         form.write(sides, found, junit)
     for results in sides:
         failures(results)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
+from operator import is_
 from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host, Link, Loss, Sampling, Scenario
@@ -75,29 +77,49 @@ class Cost:
 
 
 class Costs:
-    """Finds the costs of Scenarios. What several of them share is looked at once."""
+    """Finds the costs of Scenarios; of repeats of a cell, which follow each other, once."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         """`catalogue` knows the defaults of sysctls."""
         self._catalogue = catalogue
         self._ways = Ways()
-        self._known: dict[tuple[object, ...], tuple[object, Cost]] = {}
+        self._last: tuple[list[object], Cost] | None = None
 
     def of(self, scenario: Scenario, limit: int) -> Cost:
         """The cost of a run of which no capture and no table gets larger than `limit` bytes.
 
-        Scenarios are taken to share hosts, links, flows and what is recorded where these are one object.
+        A Scenario is taken to be a repeat of the last where hosts, links, flows and the rest are one object.
         """
-        parts = tuple(scenario[key] for key in ("hosts", "links", "flows", "schedule", "record"))
-        key = (*map(id, parts), scenario["duration_ns"], limit)
-        if key not in self._known:
-            run = Routed(scenario, self._catalogue, self._ways.of(scenario["links"]))
-            # The parts are held, so that no other object gets their identity.
-            self._known[key] = (parts, _cost(run, limit))
-        return self._known[key][1]
+        parts = [limit, *(value for key, value in scenario.items() if key != "repeat")]
+        if self._last is None or not _are_one(parts, self._last[0]):
+            run = _Priced(scenario, self._catalogue, self._ways.of(scenario["links"]))
+            self._last = parts, _cost(run, limit)
+        return self._last[1]
 
 
-def _cost(run: Routed, limit: int) -> Cost:
+def _are_one(parts: Sequence[object], others: Sequence[object]) -> bool:
+    return len(parts) == len(others) and all(map(is_, parts, others))
+
+
+class _Priced(Routed):
+    """A Scenario with what is asked of each link many times, by its name."""
+
+    @cached_property
+    def rate(self) -> dict[str, int | None]:
+        """The highest rate that a link ever has."""
+        return {name: self.highest_rate(link) for name, link in self.links.items()}
+
+    @cached_property
+    def wire(self) -> dict[str, int]:
+        """Bytes that a full packet takes on a link, by the flows that cross it."""
+        return {name: self._wire(link) for name, link in self.links.items()}
+
+    def _wire(self, link: Link) -> int:
+        sizes = [_payload(self, flow) + ACK for flow in self.crossing.get(link["name"], ())]
+        return max(sizes, default=link["mtu"]) + link["overhead"]
+
+
+def _cost(run: _Priced, limit: int) -> Cost:
     scenario = run.scenario
     sent = _packets(run)
     acks = {flow["name"]: _acks(run, flow, sent[flow["name"]]) for flow in run.flows}
@@ -141,25 +163,25 @@ def _rows(sampling: Sampling, seconds: float, changes: float) -> float:
     return changes if sampling["kind"] == "per-ack" else 0
 
 
-def _packets(run: Routed) -> dict[str, float]:
+def _packets(run: _Priced) -> dict[str, float]:
     """Data packets that each flow sends: what it would by itself, less where they do not all fit a link."""
     wanted = {flow["name"]: _alone(run, flow) for flow in run.flows}
     for link in run.scenario["links"]:
         rates = [rate for rate in run.rates(link) if rate is not None]
         through = run.crossing.get(link["name"], [])
-        most = max(rates, default=0) * run.scenario["duration_ns"] / 8e9 / _wire(run, link)
+        most = max(rates, default=0) * run.scenario["duration_ns"] / 8e9 / run.wire[link["name"]]
         asked = sum(wanted[flow["name"]] for flow in through)
         if rates and asked > most:
             wanted |= {flow["name"]: wanted[flow["name"]] * most / asked for flow in through}
     return wanted
 
 
-def _alone(run: Routed, flow: Flow) -> float:
+def _alone(run: _Priced, flow: Flow) -> float:
     """Packets that a flow would send if it were alone."""
     app, lasts, size = app_of(flow), _lasts(run, flow), _payload(run, flow)
     if lasts <= 0:
         return 0
-    rates = [rate for link in run.forward(flow) for rate in [run.highest_rate(link)] if rate is not None]
+    rates = [rate for link in run.forward(flow) for rate in [run.rate[link["name"]]] if rate is not None]
     egress = run.hosts[flow["from"]]["egress"]
     rates += [egress["rate_bps"]] if egress is not None and egress["rate_bps"] is not None else []
     packets = min(rates, default=UNLIMITED_BPS) * lasts / 8 / (size + 52)
@@ -195,7 +217,7 @@ def _app_rate(app: Mapping[str, Any]) -> float | None:
     return VBR_BPS if kind == "udp-vbr" else rate
 
 
-def _processing(run: Routed, flow: Flow) -> Iterator[int]:
+def _processing(run: _Priced, flow: Flow) -> Iterator[int]:
     """The time of a packet at each end, ns, where a host takes time."""
     for name in (flow["from"], flow["to"]):
         noise = run.hosts[name]["noise"]
@@ -203,7 +225,7 @@ def _processing(run: Routed, flow: Flow) -> Iterator[int]:
             yield noise["processing"]["mean_ns"]
 
 
-def _window(run: Routed, flow: Flow) -> float:
+def _window(run: _Priced, flow: Flow) -> float:
     """Bytes that the buffers let a flow have on its way at most."""
     if run.is_of_guests(flow):
         return GUEST_WINDOW
@@ -219,7 +241,7 @@ _RCVBUF = ("net.ipv4.tcp_rmem.max", "net.inet.tcp.recvbuf_max")
 """Sysctls to which buffers grow, of Linux and of FreeBSD."""
 
 
-def _buffer(run: Routed, host: Host, size: int | None, grows: tuple[str, str]) -> float:
+def _buffer(run: _Priced, host: Host, size: int | None, grows: tuple[str, str]) -> float:
     if size is not None:
         return size
     most = [run.sysctl(host, name) for name in grows]
@@ -238,7 +260,7 @@ def _window_of_losses(flow: Flow, share: float, rtt: float) -> float:
     return max(reno, 1.054 * math.pow(rtt / share, 0.75)) if flow["cc"] == "cubic" else reno
 
 
-def _window_of_queues(run: Routed, flow: Flow, rtt: float, lasts: float) -> float:
+def _window_of_queues(run: _Priced, flow: Flow, rtt: float, lasts: float) -> float:
     """Segments of the window on average that queues too short for slow start leave; none of BBR's.
 
     In slow start packets come at twice the rate of the slowest link, so that half of the window stands in a
@@ -247,13 +269,13 @@ def _window_of_queues(run: Routed, flow: Flow, rtt: float, lasts: float) -> floa
     """
     if flow["cc"] not in ("cubic", "reno", "newreno"):
         return inf
-    links = [(run.highest_rate(link) or inf, link) for link in run.forward(flow)]
+    links = [(run.rate[link["name"]] or inf, link) for link in run.forward(flow)]
     start, before = inf, 2 * min((rate for rate, _ in links), default=inf)
     for rate, link in links:
         queue = dict(link["queue"])
         if rate >= before:
             continue
-        before, wire = rate, _wire(run, link)
+        before, wire = rate, run.wire[link["name"]]
         size: Any = queue.get("limit_bytes")
         room: Any = queue.get("limit_packets") if size is None else size / wire
         start = min(start, inf if room is None else min(2 * room, rate * rtt / 8 / wire + room))
@@ -262,7 +284,7 @@ def _window_of_queues(run: Routed, flow: Flow, rtt: float, lasts: float) -> floa
     return start + lasts / rtt / 2
 
 
-def _loss(run: Routed, flow: Flow) -> float:
+def _loss(run: _Priced, flow: Flow) -> float:
     """The share of a flow's packets that is lost on purpose on its way."""
     kept = 1.0
     for link in run.forward(flow):
@@ -285,7 +307,7 @@ def _share(loss: Loss | None) -> float:
     return (p * loss["loss_bad_ppb"] + r * loss["loss_good_ppb"]) / 1e9 / max(p + r, 1)
 
 
-def _acks(run: Routed, flow: Flow, packets: float) -> float:
+def _acks(run: _Priced, flow: Flow, packets: float) -> float:
     """Acknowledgements of so many packets: one for two, or for what a receiver hands up at once."""
     if is_datagrams(flow):
         return packets if app_of(flow).get("kind") == "ping" else 0
@@ -293,7 +315,7 @@ def _acks(run: Routed, flow: Flow, packets: float) -> float:
 
 
 def _captured(
-    run: Routed, sent: Mapping[str, float], acks: Mapping[str, float], limit: int
+    run: _Priced, sent: Mapping[str, float], acks: Mapping[str, float], limit: int
 ) -> Iterator[tuple[float, float]]:
     """Packets and bytes of each capture."""
     for capture in run.scenario["record"]["pcap"]:
@@ -309,20 +331,20 @@ def _captured(
         yield packets * min(1.0, limit / max(size, 1.0)), min(size, limit)
 
 
-def _on_their_way(run: Routed, packets: float) -> float:
+def _on_their_way(run: _Priced, packets: float) -> float:
     """Packets that are on links and in queues at the same time, at most."""
     held = 0.0
     for link in run.scenario["links"]:
         if link["name"] in run.crossing:
-            rate = run.highest_rate(link) or UNLIMITED_BPS
-            held += rate * link["delay_ns"] / 8e9 / _wire(run, link) + _room(run, link)
+            rate = run.rate[link["name"]] or UNLIMITED_BPS
+            held += rate * link["delay_ns"] / 8e9 / run.wire[link["name"]] + _room(run, link)
     connections = [flow for flow in run.flows if not is_datagrams(flow)]
     windows = sum(_window(run, flow) / _payload(run, flow) for flow in connections)
     clocked = _clocked(run, connections) if len(connections) == len(run.flows) else inf
     return min(held, windows + 1000, clocked, packets)
 
 
-def _clocked(run: Routed, connections: Sequence[Flow]) -> float:
+def _clocked(run: _Priced, connections: Sequence[Flow]) -> float:
     """Packets that the congestion windows of connections let be on their way, at most.
 
     Acknowledgements come at the rate of the slowest link on the way, so that windows grow to what fills its
@@ -330,35 +352,29 @@ def _clocked(run: Routed, connections: Sequence[Flow]) -> float:
     """
     full: dict[str, float] = {}
     for flow in connections:
-        rates = [(rate, link) for link in run.forward(flow) if (rate := run.highest_rate(link)) is not None]
+        rates = [(rate, link) for link in run.forward(flow) if (rate := run.rate[link["name"]]) is not None]
         if not rates:
             return inf
         rate, link = min(rates, key=lambda each: each[0])
-        path = rate * run.base_rtt_ns(flow) / 8e9 / _wire(run, link)
+        path = rate * run.base_rtt_ns(flow) / 8e9 / run.wire[link["name"]]
         full[link["name"]] = max(full.get(link["name"], 0), path + _room(run, link))
     return 3 * sum(full.values()) + INITIAL_WINDOW * len(connections)
 
 
-def _room(run: Routed, link: Link) -> float:
+def _room(run: _Priced, link: Link) -> float:
     """Packets that fit into the queue of a link; a usual one's where it says nothing."""
     queue: Mapping[str, Any] = link["queue"]
     size = queue.get("limit_bytes")
-    return float(queue.get("limit_packets", 1000)) if size is None else size / _wire(run, link)
+    return float(queue.get("limit_packets", 1000)) if size is None else size / run.wire[link["name"]]
 
 
-def _payload(run: Routed, flow: Flow) -> int:
+def _payload(run: _Priced, flow: Flow) -> int:
     """Payload of a full packet of a flow."""
     if is_datagrams(flow):
         return max(1, int(app_of(flow).get("payload_bytes") or 500))
     return max(1, min(run.hosts[flow["from"]]["mss"], run.hosts[flow["to"]]["mss"]) - 12)
 
 
-def _wire(run: Routed, link: Link) -> int:
-    """Bytes that a full packet takes on a link, by the flows that cross it."""
-    sizes = [_payload(run, flow) + ACK for flow in run.crossing.get(link["name"], ())]
-    return max(sizes, default=link["mtu"]) + link["overhead"]
-
-
-def _lasts(run: Routed, flow: Flow) -> float:
+def _lasts(run: _Priced, flow: Flow) -> float:
     """Time for which a flow sends, in s."""
     return max(0, min(run.end_ns(flow), run.scenario["duration_ns"]) - flow["start_ns"]) / 1e9

@@ -1,5 +1,6 @@
 """A plan before it is run: its runs with their parameters, and about what they will cost."""
 
+import heapq
 import json
 import re
 import shutil
@@ -59,15 +60,18 @@ def of(runs: list[PlannedRun], jobs: int, pause_ns: int | None = None) -> Estima
     `pause_ns`: the settle time between runs that take real time. None for the simulator.
     """
     costs = Costs(catalogue())
-    each = {run.index: costs.of(run.scenario, run.limit) for run in runs}
-    series: dict[str, int] = {}
-    for cost in each.values():
+    series: dict[str, int] = {"the rest": REPORT_BYTES}
+    memory: list[int] = []
+    took: dict[int, float] = {}
+    for run in runs:
+        cost = costs.of(run.scenario, run.limit)
         for name, count in cost.series.items():
             series[name] = series.get(name, 0) + count
-    series["the rest"] = series.get("the rest", 0) + REPORT_BYTES
-    largest = sorted((cost.memory for cost in each.values()), reverse=True)[:jobs]
+        memory.append(cost.memory)
+        took[run.index] = cost.seconds
+    largest = heapq.nlargest(jobs, memory)
     if pause_ns is None:
-        parts = [sum(each[run.index].seconds for run in part.runs) for part in store.cut(runs)]
+        parts = [sum(took[run.index] for run in part.runs) for part in store.cut(runs)]
         seconds = START_S + max(*parts, sum(parts) / min(jobs, len(parts)), 0) if parts else START_S
     else:
         seconds = sum(run.scenario["duration_ns"] + SET_UP_NS + pause_ns for run in runs) / 1e9 / jobs

@@ -271,7 +271,9 @@ class _Rows:
     def __init__(self, part: PartWriter, table: str) -> None:
         self._part = part
         self._table = table
-        self._held = [_Column(column.type) for column in tables.SCHEMAS[table]]
+        self._alone: pa.RecordBatch | None = None
+        """The batch that is held, as long as it is the only one."""
+        self._held: list[_Column] = []
         self._held_rows = 0
         self._written = 0
         self._groups: list[int] = []
@@ -297,23 +299,36 @@ class _Rows:
         return TableRecord(self._written, self._groups, self._hash.hexdigest())
 
     def _hold(self, batch: pa.RecordBatch) -> None:
-        for column, piece in zip(self._held, batch.columns, strict=True):
-            column.put(self._held_rows, piece)
+        if not self._held and self._alone is None:
+            self._alone = batch
+        else:
+            self._held = self._held or [_Column(column.type) for column in tables.SCHEMAS[self._table]]
+            if self._alone is not None:
+                self._put(0, self._alone)
+                self._alone = None
+            self._put(self._held_rows, batch)
         self._held_rows += batch.num_rows
 
+    def _put(self, start: int, batch: pa.RecordBatch) -> None:
+        for column, piece in zip(self._held, batch.columns, strict=True):
+            column.put(start, piece)
+
     def _write(self) -> None:
-        schema = tables.SCHEMAS[self._table]
-        columns = [column.take(self._held_rows) for column in self._held]
-        group = pa.Table.from_arrays(columns, schema=schema)
-        pa.default_memory_pool().release_unused()
+        if self._alone is not None:
+            columns = self._alone.columns
+        else:
+            pa.default_memory_pool().release_unused()  # by the pieces
+            columns = [column.take(self._held_rows) for column in self._held]
+        group = pa.Table.from_arrays(columns, schema=tables.SCHEMAS[self._table])
         self._hash.update(group)
         self._groups.append(self._part.write_group(self._table, group))
         self._written += group.num_rows
         self._held_rows = 0
+        self._alone = None
 
 
 class _Column:
-    """A column of a row group, filled piece by piece: one array and one dictionary, so that the bytes do not
+    """A column of a row group that comes in pieces: one array and one dictionary, so that the bytes do not
     tell where the testbed cut its batches, and no second copy. What was not written to takes no memory."""
 
     def __init__(self, kind: Any) -> None:

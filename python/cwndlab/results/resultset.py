@@ -256,7 +256,7 @@ class ResultSet:
     def _with_newer(self) -> pa.Table:
         """The catalogue with what was finished since it was written: the sweep goes on, or was killed."""
         table = self._catalogue
-        lacking = table.filter(pc.field("status") == MISSING)
+        lacking = table.filter(pc.equal(table["status"], pa.scalar(MISSING)))
         wanted = set(lacking["run_index"].to_pylist())
         names = [
             name for name in map(str, lacking["part"].unique().to_pylist()) if self._place(name).is_dir()

@@ -59,7 +59,7 @@ def conform(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     if batch.schema.names != schema.names:
         raise ValueError(f"table {table} has columns {batch.schema.names}, expected {schema.names}")
     try:
-        return batch.cast(schema)
+        return batch if batch.schema.equals(schema) else batch.cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"table {table}: {error}") from None
 
@@ -83,7 +83,7 @@ def parquet_writer(table: str, path: Path) -> pq.ParquetWriter:
 
 
 _CONVERTED = 1 << 14
-"""Rows of a column that are converted at a time."""
+"""Rows of a column of names that are converted at a time."""
 
 
 class RowsHash:
@@ -100,20 +100,20 @@ class RowsHash:
 
     def update(self, rows: pa.Table) -> None:
         """Add the next slice."""
-        for place, name in enumerate(rows.column_names):
-            column = _whole(rows.column(place))
+        for name, chunks in zip(rows.column_names, rows.columns, strict=True):
+            column = _whole(chunks)
             nulls = column.null_count
             self._sha.update(f"{name} {len(column)} {nulls}\n".encode())
+            if nulls:
+                self._sha.update(_integers(column.is_valid().cast(pa.uint8())))
+            named = pa.types.is_dictionary(column.type)
+            fixed = pc.binary_length(column.dictionary).take(column.indices) if named else column
+            self._sha.update(_integers(fixed.fill_null(0) if nulls else fixed))
             # A little at a time: the names of a million rows take more memory than all else.
-            parts = [column.slice(start, _CONVERTED) for start in range(0, len(column), _CONVERTED)]
-            for part in parts if nulls else []:
-                self._sha.update(_integers(part.is_valid().cast(pa.uint8())))
-            for part in parts:
-                self._sha.update(_bytes(part)[1])
-            for part in parts if pa.types.is_dictionary(column.type) else []:
-                _, _, _, text, offsets = _bytes(part)
-                if offsets is not None:
-                    self._sha.update(text[offsets[0] : offsets[len(part)]])
+            for start in range(0, len(column) if named else 0, _CONVERTED):
+                part = column.slice(start, _CONVERTED)
+                text, offsets = _characters(part.cast(pa.utf8()))
+                self._sha.update(text[offsets[0] : offsets[len(part)]])
 
     def hexdigest(self) -> str:
         """The digest of everything added so far, in hexadecimal."""

@@ -143,7 +143,7 @@ class Host(Section):
     )
     hz: Annotated[int, *ticks()] | None = about("clock ticks per second; default the system's")
     sysctl: dict[str, SysctlValue] = about("sysctls by their real names", {})
-    nic: Nic = about("network interface", Nic())
+    nic: Nic = about("network interface", Nic.unset())
     noise: Noise | None = about("processing-time and stall noise; off by default")
     ack_every: AckEvery | None = about("a receiver that aggregates this much")
     egress: Egress | None = about("impairment as tc netem does it at this host's egress")

@@ -128,7 +128,7 @@ class Dumbbell(Section):
     section: ClassVar[str] = "dumbbell"
     left: list[Name] = required("hosts on the left")
     right: list[Name] = required("hosts on the right")
-    access: Reversible = about("every host's cable, from the host; reverse is to it", Reversible())
+    access: Reversible = about("every host's cable, from the host; reverse is to it", Reversible.unset())
     access_of: dict[Name, PartOfReversible] = about("one host's cable where it differs", {})
     bottleneck: Link = required("the link from left to right")
     reverse: PartOfLink | None = about(
@@ -149,8 +149,8 @@ class Star(Section):
     """All hosts on one switch."""
 
     section: ClassVar[str] = "star"
-    switch: Switch = about("the switch", Switch())
-    link: Reversible = about("every host's cable, from the host; reverse is to it", Reversible())
+    switch: Switch = about("the switch", Switch.unset())
+    link: Reversible = about("every host's cable, from the host; reverse is to it", Reversible.unset())
     link_of: dict[Name, PartOfReversible] = about("one host's cable where it differs", {})
 
 
@@ -160,7 +160,7 @@ class Chain(Section):
     section: ClassVar[str] = "chain"
     bottlenecks: list[Reversible] = required("links between the routers, in order")
     hosts: list[list[Name]] = required("hosts of each router, in order: one list more than bottlenecks")
-    access: Reversible = about("every host's cable, from the host; reverse is to it", Reversible())
+    access: Reversible = about("every host's cable, from the host; reverse is to it", Reversible.unset())
     access_of: dict[Name, PartOfReversible] = about("one host's cable where it differs", {})
 
 

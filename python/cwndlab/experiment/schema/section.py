@@ -49,6 +49,11 @@ class Section(BaseModel):
         raise ValidationError.from_exception_data(cls.__name__, faults)
 
     @classmethod
+    def unset(cls) -> Self:
+        """Return the section of a file that writes nothing of it, which builds no validator of its own."""
+        return cast(Self, cls.model_construct())
+
+    @classmethod
     def known_keys(cls) -> tuple[str, ...]:
         """Return the keys a file may use here, in order."""
         return tuple(_keys_by_name(cls).values())

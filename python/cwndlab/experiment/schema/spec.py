@@ -146,8 +146,8 @@ class Spec(Section):
         "a host's packets are delayed by a draw from 0 … this, the same for all of a run; default with"
         " `repeat` above 1 the time of a packet at the slowest link of its flows, else 0"
     )
-    measure: Measure = about("what the summary covers; default all", Measure())
-    record: Record = about("what is recorded", Record())
+    measure: Measure = about("what the summary covers; default all", Measure.unset())
+    record: Record = about("what is recorded", Record.unset())
     loggers: list[Logger] | None = about("what runs beside the traffic on live testbeds")
     pause: Time | None = about("time between runs on live testbeds")
     metrics: dict[str, Own] = about("metrics of one's own, as expressions over others and over series", {})

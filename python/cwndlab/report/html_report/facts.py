@@ -9,6 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
+from cwndlab.analysis.runs import Chosen
 from cwndlab.contract.scenario import Scenario
 from cwndlab.report.html_report import pack
 from cwndlab.report.live_page import link, serve
@@ -36,6 +37,7 @@ class Facts:
     def __init__(self, results: ResultSet) -> None:
         """Compute the facts that are asked for more than once."""
         self.results = results
+        self.chosen = Chosen(results)
         self.summary = inferred_models.with_marks(results.labelled)
         self.keys = results.keys
         self.telling = distinguishing(self.summary, self.keys)

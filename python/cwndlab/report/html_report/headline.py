@@ -76,7 +76,7 @@ def headline(facts: Facts, classic: str) -> dict[str, object]:
     measured.
     """
     asked = _asked(facts)
-    found = answer.answers(facts.results) if asked or not (_load(facts) or classic) else []
+    found = answer.answers(facts.results, facts.chosen) if asked or not (_load(facts) or classic) else []
     metric = _metric(facts, found)
     lines = [line for line in classic.splitlines() if line.startswith(("bufferbloat", "responsiveness"))]
     lines = lines or [_measured(facts, name) for name in _load(facts) or asked]

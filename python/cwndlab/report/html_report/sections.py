@@ -348,7 +348,8 @@ def _verdicts(facts: Facts) -> list[dict[str, object]]:
     for key in facts.telling:
         if loadlatency.is_scenario(key):
             continue
-        comparisons, answers = answer.by_key(facts.results, key, answer.aims(facts.results, key))
+        aims = answer.aims(facts.results, key)
+        comparisons, answers = answer.by_key(facts.results, key, aims, among=facts.chosen)
         if answers:
             notes = comparisons[0].notes  # the others are of the same runs
             parts.append(

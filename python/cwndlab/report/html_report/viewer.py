@@ -94,9 +94,9 @@ def series(facts: Facts) -> tuple[list[tuple[str, str]], list[dict[str, object]]
     labels = run_labels(rows, keys, facts.results.labels) if rows.height else {}
     texts: list[tuple[str, str]] = []
     runs: list[dict[str, object]] = []
+    pens = _pens(facts, rows)
     for run_id in facts.packed_runs:
-        of_run = rows.filter(pl.col("run_id") == run_id)
-        flows = of_run["flow"].to_list()[: pack.MAX_FLOWS]
+        flows = [*pens[run_id]][: pack.MAX_FLOWS]
         packed = pack.pack(pack.lines_of(facts.results, run_id, flows, facts.window_s), facts.columns)
         texts.append((str(run_id), packed.text))
         label = labels[run_id] or f"run {run_id}"
@@ -106,16 +106,19 @@ def series(facts: Facts) -> tuple[list[tuple[str, str]], list[dict[str, object]]
                 "label": label,
                 "lines": packed.lines,
                 "live": facts.live.get(str(run_id)),
-                "pens": _pens(facts, of_run),
+                "pens": pens[run_id] if facts.pens[0] else {},
             }
         )
     return texts, runs
 
 
-def _pens(facts: Facts, of_run: pl.DataFrame) -> dict[str, int]:
-    """Return the place in the palette of each flow of a run that has a colour by meaning."""
+def _pens(facts: Facts, rows: pl.DataFrame) -> dict[object, dict[str, int | None]]:
+    """Return the flows of each run, and the place of each in the palette if it has a colour by meaning."""
     key, places = facts.pens
-    return {str(row["flow"]): places[row[key]] for row in of_run.iter_rows(named=True)} if key else {}
+    found: dict[object, dict[str, int | None]] = {}
+    for run_id, flow, value in rows.select("run_id", "flow", value=key or "flow").iter_rows():
+        found.setdefault(run_id, {})[str(flow)] = places.get(value)
+    return found
 
 
 def data(facts: Facts, runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
