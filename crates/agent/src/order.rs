@@ -114,6 +114,7 @@ pub(crate) struct Task {
 
 /// A guest at both ends of a flow.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(not(all(feature = "quinn", target_os = "linux")), expect(dead_code))]
 pub(crate) struct Stack {
     /// Name of the guest, as the catalogue has it.
     pub stack: String,
