@@ -164,7 +164,7 @@ pub(crate) fn gather(tasks: &[(Task, Metrics)]) -> Result<Work> {
 #[cfg(all(feature = "quinn", target_os = "linux"))]
 use crate::stack::work as over_guest;
 
-/// Likewise, where none is built in.
+/// Refuses an end over a guest, where none is built in.
 #[cfg(not(all(feature = "quinn", target_os = "linux")))]
 fn over_guest(
     _end: Box<dyn End>,

@@ -10,7 +10,6 @@ use apps::{End, Nanos};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::{Error, Result};
-use crate::flows::Work;
 use crate::metrics::{Metrics, Row};
 use crate::order::{Stack, Task};
 use crate::sys::{self, Wait};
@@ -57,7 +56,7 @@ pub(crate) fn work(
     metrics: Metrics,
     opening: bool,
     stop: Nanos,
-) -> Result<Work> {
+) -> Result<Box<dyn FnOnce() -> Result<()> + Send>> {
     let known = ::guest::find(&stack.stack).filter(|known| known.kind == Kind::Datagrams);
     let known = known.ok_or_else(|| Error::NoGuest(stack.stack.clone()))?;
     let socket = bind(task, opening)?;

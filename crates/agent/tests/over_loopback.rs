@@ -143,7 +143,8 @@ fn what_cannot_be_carried_by_a_guest_is_refused() {
     {
         let task = guest("f", stack, app);
         let mut agent = Agent::new(&[]);
-        let order = json!({"do": "prepare", "measure": [0, 1], "duration_ns": 1, "sends": [task], "receives": []});
+        let order =
+            json!({"do": "prepare", "measure": [0, 1], "duration_ns": 1, "sends": [task], "receives": []});
         let answer = agent.say(&order.to_string());
         assert!(answer["error"].as_str().is_some_and(|said| said.contains(why)), "{answer}");
     }
