@@ -295,8 +295,9 @@ def describe_module(file: str | PathLike[str], sha256: str) -> str:
     Raises ValueError, with one line.
     """
 
-def check_live_app(app: str) -> None:
-    """Raise ValueError, with one line, if live hosts cannot carry out this app (JSON, as in a Scenario).
+def check_live_app(app: str, over_guest: bool = False) -> None:
+    """Raise ValueError, with one line, if live hosts cannot carry out this app (JSON, as in a Scenario), over
+    a guest or over the kernel's TCP.
 
     Their messages have content: what a request asks for, a datagram's number and time stand in it.
     """

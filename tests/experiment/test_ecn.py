@@ -54,7 +54,10 @@ def test_freebsd_main_asks_for_it_or_accepts_it(tmp_path):
 )
 def test_real_hosts_get_the_number_of_the_sysctl(word, number):
     system = Linux(Kernel("7.3.4", ("cubic",), ("cubic",), {}))
-    assert system.sysctls({"name": "a", "ecn": word, "sysctl": {}}, [])["net.ipv4.tcp_ecn"] == number
+    assert (
+        system.sysctls({"name": "a", "stack": "linux-7.3", "ecn": word, "sysctl": {}}, [])["net.ipv4.tcp_ecn"]
+        == number
+    )
 
 
 @pytest.mark.parametrize(("release", "has"), [("6.18.44", False), ("7.3.4+", True), ("10.0", True)])

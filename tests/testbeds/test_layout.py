@@ -293,7 +293,7 @@ def test_a_block_is_one_repeat_of_every_cell_in_an_order_of_its_own() -> None:
 
 def test_a_host_accepts_with_what_tells_of_marks() -> None:
     system = Linux(Kernel("6.18.0", ("reno", "bbr", "dctcp"), ("reno", "bbr", "dctcp"), {}))
-    host = {"name": "a", "ecn": "accept", "sysctl": {}}
+    host = {"name": "a", "stack": "linux-6.18", "ecn": "accept", "sysctl": {}}
 
     def opens_with(*flows: tuple[str, str, str]) -> str:
         named = [{"from": sender, "to": receiver, "cc": cc} for sender, receiver, cc in flows]
@@ -320,5 +320,5 @@ def test_connections_open_with_what_leaves_nothing_to_the_flows_own_congestion_c
 ) -> None:
     system = Linux(Kernel("6.18.0", ("reno", "bbr", "cubic"), allowed, {}))
     flows = [{"from": "a", "cc": cc} for cc in ccs] + [{"from": "b", "cc": "vegas"}]
-    host = {"name": "a", "ecn": "accept", "sysctl": {}}
+    host = {"name": "a", "stack": "linux-6.18", "ecn": "accept", "sysctl": {}}
     assert system.sysctls(host, flows)["net.ipv4.tcp_congestion_control"] == opens_with

@@ -93,7 +93,7 @@ impl Agent {
     pub(crate) fn prepare(&mut self, order: &Prepare) -> Result<()> {
         let named = |task: &Task, why: Error| why.at(format!("flow {}", task.flow));
         for task in order.sends.iter().chain(&order.receives) {
-            flows::check(&task.app).map_err(|why| named(task, why.into()))?;
+            flows::check(&task.app, task.guest.is_some()).map_err(|why| named(task, why.into()))?;
         }
         let mut incasts: BTreeMap<&str, Vec<(Task, Metrics)>> = BTreeMap::new();
         for task in &order.receives {

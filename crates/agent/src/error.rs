@@ -21,6 +21,11 @@ pub enum AppRefusal {
         /// Smallest size that has the room.
         least: u64,
     },
+    /// Application that needs more than one connection, or whose ends say something to each other, over a guest.
+    #[error(
+        "app: over a guest, whose payload has no content here, expected bulk, fixed, rate-limited or on-off"
+    )]
+    Guest,
 }
 
 /// Reason why an order, or an end of a flow, was not carried out: one line.
@@ -83,6 +88,13 @@ pub(crate) enum Error {
         /// Error that happened.
         why: Box<Error>,
     },
+    /// Guest that is not built in.
+    #[error("{0} is not built into this agent")]
+    NoGuest(String),
+    /// A guest refuses, or its connection broke.
+    #[cfg(all(feature = "quinn", target_os = "linux"))]
+    #[error("{0}")]
+    Guest(String),
     /// A mistake of ours.
     #[error("the agent failed: see its standard error")]
     Panicked,

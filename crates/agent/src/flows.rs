@@ -24,12 +24,17 @@ pub(crate) type Work = Box<dyn FnOnce() -> Result<()> + Send>;
 
 const NEVER: u64 = u64::MAX;
 
-/// Refuses an application that live hosts cannot carry out.
+/// Refuses an application that live hosts cannot carry out, over a guest or over the kernel's TCP.
 ///
 /// # Errors
 /// Why not.
-pub fn check(app: &App) -> std::result::Result<(), AppRefusal> {
+pub fn check(app: &App, over_guest: bool) -> std::result::Result<(), AppRefusal> {
     contract::check_app(app)?;
+    let plain =
+        matches!(app, App::Bulk { .. } | App::Fixed { .. } | App::RateLimited { .. } | App::OnOff { .. });
+    if over_guest && !plain {
+        return Err(AppRefusal::Guest);
+    }
     match app.message() {
         Some((bytes, least)) if bytes < least as u64 => Err(AppRefusal::Short { bytes, least: least as u64 }),
         _ => Ok(()),
@@ -84,6 +89,9 @@ pub(crate) fn send(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Wor
         Traffic::Media(_) => return Err(Error::Media),
         Traffic::Load(_) | Traffic::Pinger(_) => return Err(Error::Load),
     };
+    if let Some(stack) = &task.guest {
+        return over_guest(end, stack, &task, metrics.clone(), true, stop);
+    }
     Ok(Box::new(move || {
         metrics.clock.sleep_until(task.start_ns as i64);
         Ok(open(end, connect(&task, true, &metrics)?, &metrics, stop)?)
@@ -117,6 +125,10 @@ pub(crate) fn receive(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<
         }
         _ => Box::new(Sink),
     };
+    if let Some(stack) = &task.guest {
+        let stop = task.stop_ns;
+        return over_guest(end, stack, &task, metrics.clone(), false, stop);
+    }
     let listener = listen(&task)?;
     Ok(Box::new(move || {
         let connection = Connection::new(listener.accept()?, metrics.clone())?;
@@ -146,6 +158,23 @@ pub(crate) fn gather(tasks: &[(Task, Metrics)]) -> Result<Work> {
         let ends: io::Result<Vec<_>> = listeners.into_iter().map(accept).collect();
         Ok(drive_incast(ends?, group)?)
     }))
+}
+
+/// An end of a flow over a guest.
+#[cfg(all(feature = "quinn", target_os = "linux"))]
+use crate::stack::work as over_guest;
+
+/// Refuses an end over a guest, where none is built in.
+#[cfg(not(all(feature = "quinn", target_os = "linux")))]
+fn over_guest(
+    _end: Box<dyn End>,
+    stack: &crate::order::Stack,
+    _task: &Task,
+    _metrics: Metrics,
+    _opening: bool,
+    _stop: u64,
+) -> Result<Work> {
+    Err(Error::NoGuest(stack.stack.clone()))
 }
 
 fn open(end: Box<dyn End>, stream: TcpStream, metrics: &Metrics, stop: u64) -> io::Result<()> {

@@ -25,7 +25,7 @@
 //!
 //! `order` (what crosses the pipe) and `agent` (what is done about it); `flows` says which ends an application has, `driver`
 //! gives those their turns at a `socket`; `datagrams` and `echo` are what has no connection; `tool` and `load` are what
-//! others carry out; `samples` looks at sockets, whosever they are, and carries links; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
+//! others carry out; `stack` is flows of guests over datagrams; `samples` looks at sockets, whosever they are, and carries links; `metrics` is what was seen, `clock` the time, `sys` what differs by system.
 //!
 //! Applications are the machines of the crate `apps`, which the simulator drives too. As the first process of a kernel in
 //! virtual time (`guest`) the agent is told a whole run at once, bulk transfer (`bulk`) takes few system calls, and memory is
@@ -51,6 +51,8 @@ mod metrics;
 mod order;
 mod samples;
 mod socket;
+#[cfg(all(feature = "quinn", target_os = "linux"))]
+mod stack;
 mod sys;
 mod tool;
 

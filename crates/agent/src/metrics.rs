@@ -46,11 +46,41 @@ pub(crate) struct Seen {
     /// Payload bytes read in each second.
     #[serde(serialize_with = "in_order")]
     seconds: BTreeMap<u64, u64>,
+    /// State of a guest at this end. None where the kernel tells of its own.
+    guest: Option<SeenGuest>,
     #[serde(skip)]
     missing: BTreeSet<u64>,
     /// The number of the next one.
     #[serde(skip)]
     expected: u64,
+}
+
+/// Record of a guest at one end of a flow.
+#[derive(Clone, Debug, Default, Serialize)]
+struct SeenGuest {
+    rows: Vec<Row>,
+    /// Changes of the congestion window: the time, the kind, the payload written by then, the value.
+    events: Vec<(u64, &'static str, u64, u64)>,
+}
+
+/// A look at a guest, by the columns of the `tcp` table.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Row {
+    pub t_ns: u64,
+    pub cwnd_bytes: Option<u64>,
+    pub ssthresh_bytes: Option<u64>,
+    pub srtt_ns: Option<u64>,
+    pub inflight_bytes: u64,
+    /// Payload that the application at this end has read.
+    pub delivered_bytes: u64,
+    pub retransmits: u64,
+    pub pacing_bps: Option<u64>,
+    pub rto_ns: Option<u64>,
+    pub send_window_bytes: Option<u64>,
+    pub send_buffer_bytes: Option<u64>,
+    pub state: Option<&'static str>,
+    /// Number of packets with payload, as table `tcp_info` has it.
+    pub sent_segments: u64,
 }
 
 /// Pairs of a key and its value.
@@ -184,6 +214,18 @@ impl Metrics {
         let mut seen = self.held();
         let read = seen.read;
         seen.samples.push((at, kind, value, read));
+    }
+
+    /// Notes what a guest says of itself.
+    #[cfg(all(feature = "quinn", target_os = "linux"))]
+    pub(crate) fn looked(&self, row: Row) {
+        self.held().guest.get_or_insert_default().rows.push(row);
+    }
+
+    /// Notes what happened to a guest's congestion window.
+    #[cfg(all(feature = "quinn", target_os = "linux"))]
+    pub(crate) fn happened(&self, at: u64, kind: &'static str, written: u64, value: u64) {
+        self.held().guest.get_or_insert_default().events.push((at, kind, written, value));
     }
 
     fn measures(&self, now: u64) -> bool {

@@ -107,6 +107,23 @@ pub(crate) struct Task {
     /// Options of the loadlatency tool, at the pinger of a scenario.
     #[serde(default)]
     pub load: Option<Load>,
+    /// Guest that carries the flow out in place of this host's kernel.
+    #[serde(default)]
+    pub guest: Option<Stack>,
+}
+
+/// A guest at both ends of a flow.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(not(all(feature = "quinn", target_os = "linux")), expect(dead_code))]
+pub(crate) struct Stack {
+    /// Name of the guest, as the catalogue has it.
+    pub stack: String,
+    /// Largest payload of a datagram that the interfaces of sender and receiver carry, bytes.
+    pub payload: [u16; 2],
+    /// Whether the hosts of sender and receiver set ECN fields.
+    pub marks: [bool; 2],
+    /// Time between two looks at an end, ns.
+    pub interval_ns: u64,
 }
 
 /// A program at each end.

@@ -160,14 +160,73 @@ pub(crate) fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()
 
 #[cfg(target_os = "linux")]
 fn force(socket: &Socket, option: libc::c_int, bytes: usize) -> bool {
+    set(socket, libc::SOL_SOCKET, option, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX)).is_ok()
+}
+
+/// Sets an option that is an integer.
+#[cfg(target_os = "linux")]
+fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: an integer that outlives the call, of a socket that is open.
-    let failed = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const bytes).cast(), length)
+    let failed =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has datagrams go whole, whatever the kernel believes of the path (ip(7), IP_PMTUDISC_PROBE).
+///
+/// # Errors
+/// As setsockopt(2).
+#[cfg(all(feature = "quinn", target_os = "linux"))]
+pub(crate) fn never_fragment(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
+    let [level, option, value] = match is_ipv4 {
+        true => [libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE],
+        false => [libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE],
     };
-    failed == 0
+    set(socket, level, option, value)
+}
+
+/// Receives a datagram, if one is there, with the byte of its IP header that has the ECN field, for which the socket asks.
+///
+/// # Errors
+/// As recvmsg(2).
+#[cfg(all(feature = "quinn", target_os = "linux"))]
+pub(crate) fn receive_datagram(
+    socket: &std::net::UdpSocket,
+    data: &mut [u8],
+) -> io::Result<Option<(usize, u8)>> {
+    use std::os::fd::AsRawFd as _;
+    // Room for one message, aligned as headers of such are.
+    let mut control = [0u64; 8];
+    let mut piece = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: all zeros are a message without anything.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+    (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control) as _);
+    // SAFETY: a message whose parts outlive the call.
+    let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    let Ok(count) = usize::try_from(count) else {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+    };
+    let mut class = 0;
+    // SAFETY: the kernel has written the control messages that these macros walk through (cmsg(3)).
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while let Some(found) = header.as_ref() {
+            let value = libc::CMSG_DATA(header);
+            match (found.cmsg_level, found.cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_TOS) => class = value.read(),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    class = value.cast::<libc::c_int>().read_unaligned() as u8;
+                }
+                _ => {}
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok(Some((count, class)))
 }
 
 /// Sleeps until CLOCK_MONOTONIC says so, in one system call.

@@ -131,6 +131,50 @@ fn samples(flow: &Value, kind: &str) -> Vec<u64> {
     rows.iter().filter(|row| row[1] == kind).map(|row| row[2].as_u64().expect("a value")).collect()
 }
 
+/// A flow of a guest over loopback.
+#[cfg(all(feature = "quinn", target_os = "linux"))]
+fn guest(name: &str, stack: &str, app: &Value) -> Value {
+    let mut task = task(name, app);
+    task["guest"] =
+        json!({"stack": stack, "payload": [1472, 1472], "marks": [true, false], "interval_ns": 10 * MS});
+    task
+}
+
+#[cfg(all(feature = "quinn", target_os = "linux"))]
+#[test]
+fn a_guest_carries_a_transfer_and_says_how() {
+    let mut agent = Agent::new(&[]);
+    let fixed = json!({"kind": "fixed", "size_bytes": 300_000, "write_bytes": 131_072});
+    let flows = agent.run(&[guest("f", "quinn-0.11.19", &fixed)], 2_000 * MS);
+    let (from, to) = (seen(&flows, "f", "from"), seen(&flows, "f", "to"));
+    assert_eq!(to["read"], 300_000);
+    assert!(to["ended_ns"].as_u64() > from["opened_ns"].as_u64(), "{to}");
+    let rows = from["guest"]["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["cwnd_bytes"].as_u64() > Some(0)), "{from}");
+    assert!(rows.iter().map(|row| row["t_ns"].as_u64()).is_sorted());
+    // At least as many datagrams as the largest take.
+    assert!(rows.last().is_some_and(|row| row["sent_segments"].as_u64() >= Some(300_000 / 1472)), "{from}");
+}
+
+#[cfg(all(feature = "quinn", target_os = "linux"))]
+#[test]
+fn what_cannot_be_carried_by_a_guest_is_refused() {
+    let fixed = json!({"kind": "fixed", "size_bytes": 1, "write_bytes": 1});
+    let asked = json!({
+        "kind": "request-response", "requests": 1, "request_bytes": 100, "response_bytes": 100, "think_ns": 0,
+    });
+    for (stack, app, why) in
+        [("smoltcp-0.12.0", &fixed, "not built into"), ("quinn-0.11.19", &asked, "expected bulk")]
+    {
+        let task = guest("f", stack, app);
+        let mut agent = Agent::new(&[]);
+        let order =
+            json!({"do": "prepare", "measure": [0, 1], "duration_ns": 1, "sends": [task], "receives": []});
+        let answer = agent.say(&order.to_string());
+        assert!(answer["error"].as_str().is_some_and(|said| said.contains(why)), "{answer}");
+    }
+}
+
 #[test]
 fn transfers_are_of_their_sizes_and_rates() {
     let tasks = [

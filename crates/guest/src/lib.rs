@@ -43,6 +43,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod end;
 #[cfg(all(feature = "quinn", not(target_family = "wasm")))]
 pub mod quinn;
 #[cfg(all(feature = "smoltcp", not(target_family = "wasm")))]
@@ -51,6 +52,7 @@ pub mod smoltcp;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+pub use end::{End, purpose, seed};
 pub use units::{EventKind, Nanos};
 pub use wire::Ecn;
 

@@ -103,10 +103,11 @@ fn phases(scenario: &str) -> Result<BTreeMap<String, u64>> {
     Ok(sim::phases(&contract::parse(scenario)?))
 }
 
-/// Raise ValueError, with one line, if live hosts cannot carry this application (JSON, as in a Scenario) out.
+/// Raise ValueError, with one line, if live hosts cannot carry this application (JSON, as in a Scenario) out, over a guest or not.
 #[pyfunction]
-fn check_live_app(app: &str) -> Result<()> {
-    Ok(::agent::check_app(&serde_json::from_str(app)?)?)
+#[pyo3(signature = (app, over_guest=false))]
+fn check_live_app(app: &str, over_guest: bool) -> Result<()> {
+    Ok(::agent::check_app(&serde_json::from_str(app)?, over_guest)?)
 }
 
 /// Be the agent of a host, with these arguments: see the stub. It does not return.

@@ -62,7 +62,7 @@ impl Simulation {
         let scenario = self.scenario();
         let endpoint = self.connection(id.opening());
         let guest = match self.transport(id.opening()) {
-            Transport::Guest(end) => Some(&end.guest),
+            Transport::Guest(end) => Some(&end.own.guest),
             _ => None,
         };
         let tells_cwnd = guest.is_none_or(|guest| guest.observe().cwnd.is_some());
@@ -137,7 +137,7 @@ fn status(run: &FlowRun, sender: &Transport, duration: u64) -> Status {
         | Transport::MediaSource(_)
         | Transport::MediaSink(_) => return Status::NotStarted,
         Transport::Tcp(endpoint) => endpoint.failure().is_some(),
-        Transport::Guest(end) => end.guest.failure().is_some(),
+        Transport::Guest(end) => end.own.guest.failure().is_some(),
     };
     let goes_on = !run.limited && run.stop.is_none_or(|stop| stop >= duration);
     match has_failed {

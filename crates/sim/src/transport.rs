@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use apps::{Media, MediaReceiver, MediaSender, Report, Socket};
-use guest::{Guest, Kind};
+use apps::{Media, MediaReceiver, MediaSender, Report};
+use guest::{End, Guest, Kind};
 use path::Nanos;
 use tcp::Endpoint;
 use units::Phase;
@@ -111,7 +111,7 @@ impl Transport {
             Transport::Tcp(endpoint) => endpoint.bytes_read(),
             Transport::Sink(sink) => sink.bytes,
             Transport::MediaSink(sink) => sink.receiver.bytes(),
-            Transport::Guest(end) => end.bytes_read,
+            Transport::Guest(end) => end.own.bytes_read,
             Transport::Closed | Transport::Source(_) | Transport::MediaSource(_) => 0,
         }
     }
@@ -177,16 +177,10 @@ pub struct SenderState {
 
 /// One end of a connection of a guest.
 pub(crate) struct GuestEnd {
-    /// The guest.
-    pub guest: Box<dyn Guest>,
+    /// The end, as its application has it.
+    pub own: End,
     /// Datagrams or packets that the end has sent.
     pub sent: Sent,
-    /// Whether the host sets ECN fields.
-    pub marks: bool,
-    /// Present time, as the application is told.
-    pub now: Nanos,
-    /// Payload that the application has read, bytes.
-    pub bytes_read: u64,
 }
 
 /// Datagrams or packets that an end of a guest has sent.
@@ -210,13 +204,12 @@ impl Sent {
 impl GuestEnd {
     /// An end that has sent nothing. Its host sets ECN fields, or leaves them at zero.
     pub(crate) fn new(guest: Box<dyn Guest>, kind: Kind, marks: bool) -> GuestEnd {
-        GuestEnd { guest, sent: Sent::nothing(kind), marks, now: 0, bytes_read: 0 }
+        GuestEnd { own: End::new(guest, marks), sent: Sent::nothing(kind) }
     }
 
     /// State of the sender: what the guest tells, and else what its packets show.
     pub(crate) fn state(&self) -> SenderState {
-        let seen = self.guest.observe();
-        let phase = |is_slow| if is_slow { Phase::SlowStart } else { Phase::Avoidance };
+        let seen = self.own.guest.observe();
         let shown = match &self.sent {
             Sent::Datagrams(datagrams) => PacketLog { sent: datagrams.count(), ..PacketLog::default() },
             Sent::Packets(log) => *log,
@@ -228,7 +221,7 @@ impl GuestEnd {
             rto: seen.rto,
             inflight: seen.in_flight.unwrap_or(shown.end - shown.acknowledged),
             pacing_bps: seen.pacing_bps,
-            phase: seen.in_slow_start.map(phase),
+            phase: seen.phase(),
             acknowledged: seen.acknowledged,
             sent: seen.sent.unwrap_or(shown.sent),
             retransmits: seen.lost.unwrap_or(shown.resent),
@@ -238,31 +231,7 @@ impl GuestEnd {
     }
 }
 
-impl Socket for &mut GuestEnd {
-    fn write(&mut self, bytes: u64) -> u64 {
-        self.guest.write(self.now, bytes)
-    }
-
-    fn writable(&self) -> bool {
-        self.guest.is_writable()
-    }
-
-    fn read(&mut self, most: u64) -> u64 {
-        let taken = self.guest.read(self.now, most);
-        self.bytes_read += taken;
-        taken
-    }
-
-    fn at_end(&self) -> bool {
-        self.guest.is_at_end()
-    }
-
-    fn close(&mut self) {
-        self.guest.finish(self.now);
-    }
-}
-
-impl Waiting for &mut GuestEnd {
+impl Waiting for &mut End {
     fn waiting(&self) -> u64 {
         self.guest.readable()
     }

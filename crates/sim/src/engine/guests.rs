@@ -1,13 +1,12 @@
 //! Flows of guests: their packets, their datagrams, whose bytes are kept beside the network, and their applications.
 
-use apps::{DATAGRAM_HEADER, End, Socket as _};
+use apps::{DATAGRAM_HEADER, End as _, Socket as _};
 use contract::ids::{ConnectionId, FlowId, HostId};
 use contract::kinds::event_of;
 use contract::scenario::Scenario;
 use contract::tables::EventRow;
-use guest::{EventKind, Guest, GuestStack, Setup};
+use guest::{End, EventKind, Guest, GuestStack, Setup};
 use path::Nanos;
-use rand_core::RngCore;
 use tcp::stack::EcnMode;
 use wire::Segment;
 use wire::codec::{self, NotTcp, Payload};
@@ -38,7 +37,6 @@ impl Simulation {
     fn open_guest(&mut self, stack: &GuestStack, host: HostId, connection: ConnectionId) {
         let spec = &self.scenario.flows[connection.flow().index()];
         let machine = &mut self.hosts[host.index()];
-        let purpose = if connection.is_opening() { "open" } else { "accept" };
         let [remote_port, local_port] = guest_ports(connection);
         let payload = machine.mtu() - machine.ip.header() - DATAGRAM_HEADER;
         let setup = Setup {
@@ -50,7 +48,7 @@ impl Simulation {
                 remote_port,
             ),
             cc: if stack.cc.contains(&spec.cc.as_str()) { &spec.cc } else { stack.cc[0] },
-            seed: seed(&self.scenario, purpose, &spec.name),
+            seed: seed(&self.scenario, guest::purpose(connection.is_opening()), &spec.name),
             payload: payload.min(u32::from(u16::MAX)) as u16,
             send_buffer: spec.sndbuf.filter(|_| connection.is_opening()),
             receive_buffer: spec.rcvbuf.filter(|_| !connection.is_opening()),
@@ -78,11 +76,11 @@ impl Simulation {
             let whole = Payload::Zeros { snaplen: u32::MAX };
             self.guest_packet.clear();
             codec::write(&mut self.guest_packet, &packet.segment, &ends, layout, 0, whole);
-            end.guest.handle(self.now, &self.guest_packet, packet.segment.ecn);
+            end.own.guest.handle(self.now, &self.guest_packet, packet.segment.ecn);
         } else {
             let Some(bytes) = self.take_bytes(connection, packet.segment.offset) else { return };
             if let Transport::Guest(end) = &mut self.connections[connection.index()] {
-                end.guest.handle(self.now, &bytes, packet.segment.ecn);
+                end.own.guest.handle(self.now, &bytes, packet.segment.ecn);
             }
             if let Some(datagrams) = self.datagrams_to(connection) {
                 datagrams.give_back(bytes);
@@ -123,7 +121,7 @@ impl Simulation {
     pub(super) fn run_guest_timer(&mut self, connection: ConnectionId) {
         self.events.set_timer(connection, NEVER);
         if let Transport::Guest(end) = &mut self.connections[connection.index()] {
-            end.guest.handle_timeout(self.now);
+            end.own.guest.handle_timeout(self.now);
             self.service(connection);
         }
     }
@@ -136,7 +134,7 @@ impl Simulation {
         while let Some(connection) = next {
             self.service_guest_end(connection);
             next = match &mut self.connections[connection.index()] {
-                Transport::Guest(end) => end.guest.poll_other().map(ConnectionId),
+                Transport::Guest(end) => end.own.guest.poll_other().map(ConnectionId),
                 _ => None,
             };
         }
@@ -151,11 +149,11 @@ impl Simulation {
         }
         let Transport::Guest(end) = &mut self.connections[connection.index()] else { return };
         // A guest that is called at its time has nothing left to do then.
-        let due = end.guest.poll_timeout().map_or(NEVER, |at| at.max(self.now + 1));
+        let due = end.own.guest.poll_timeout().map_or(NEVER, |at| at.max(self.now + 1));
         self.events.set_timer(connection, due);
         if connection.is_opening() {
-            let seen = end.guest.observe();
-            let (cwnd, srtt) = match end.guest.is_open() {
+            let seen = end.own.guest.observe();
+            let (cwnd, srtt) = match end.own.guest.is_open() {
                 // A window that is not told is there all the same.
                 true => (seen.cwnd.unwrap_or(1), seen.srtt.unwrap_or(0)),
                 false => (0, 0),
@@ -180,9 +178,9 @@ impl Simulation {
         let mut sent = 0;
         while let Transport::Guest(end) = &mut self.connections[connection.index()] {
             let polled = match &mut end.sent {
-                Sent::Datagrams(datagrams) => poll_datagram(&mut *end.guest, datagrams, end.marks, self.now)
+                Sent::Datagrams(datagrams) => poll_datagram(&mut end.own, datagrams, self.now)
                     .map(|segment| Ok((segment, headers + segment.len))),
-                Sent::Packets(log) => poll_packet(&mut *end.guest, log, &mut self.guest_packet, self.now),
+                Sent::Packets(log) => poll_packet(&mut *end.own.guest, log, &mut self.guest_packet, self.now),
             };
             let wrong = match polled {
                 None => break,
@@ -206,27 +204,27 @@ impl Simulation {
     /// Turn of the application at one end; returns whether it did something that may let the guest send.
     fn run_guest_app(&mut self, connection: ConnectionId) -> bool {
         let Transport::Guest(end) = &mut self.connections[connection.index()] else { return false };
-        end.now = self.now;
+        end.own.now = self.now;
         let run = &mut self.flows[connection.flow().index()];
         let side = connection.side() as usize;
         let mut worked = false;
-        if end.guest.is_open() || end.guest.readable() > 0 {
+        if end.own.has_turns() {
             worked = match &mut run.app {
-                FlowApp::Bulk(bulk) if side == 0 => bulk.turn(&mut &mut **end, self.now, &mut run.metrics),
-                FlowApp::Bulk(_) => (&mut **end).read(u64::MAX) > 0,
+                FlowApp::Bulk(bulk) if side == 0 => bulk.turn(&mut &mut end.own, self.now, &mut run.metrics),
+                FlowApp::Bulk(_) => (&mut end.own).read(u64::MAX) > 0,
                 app => {
                     run.needs_report = true;
                     app.ends_mut().is_some_and(|(ends, talk)| {
-                        let mut socket = Talking { plain: &mut **end, talk, side };
+                        let mut socket = Talking { plain: &mut end.own, talk, side };
                         ends[side].turn(&mut socket, self.now, &mut run.metrics)
                     })
                 }
             };
         }
-        if side == 1 && end.guest.is_at_end() && run.completed.is_none() {
+        if side == 1 && end.own.guest.is_at_end() && run.completed.is_none() {
             run.completed = Some(self.now);
             run.needs_report = true;
-            end.guest.finish(self.now);
+            end.own.guest.finish(self.now);
             worked = true;
         }
         worked
@@ -238,7 +236,7 @@ impl Simulation {
         let rank = self.rank(flow);
         let Transport::Guest(end) = &mut self.connections[connection.index()] else { return };
         let tally = &mut self.flows[flow.index()].tally;
-        while let Some(event) = end.guest.poll_event() {
+        while let Some(event) = end.own.guest.poll_event() {
             if !connection.is_opening() {
                 continue;
             }
@@ -257,7 +255,7 @@ impl Simulation {
                 flow: Some(flow.0),
                 hop: None,
                 kind: event_of(event.kind),
-                seq: Some(end.guest.observe().written),
+                seq: Some(end.own.guest.observe().written),
                 value: Some(event.value as i64),
             };
             self.recording.recorder.event(rank, row);
@@ -268,27 +266,21 @@ impl Simulation {
     pub(super) fn close_guest(&mut self, flow: FlowId) {
         let FlowApp::Bulk(bulk) = &mut self.flows[flow.index()].app else { return };
         if let Transport::Guest(end) = &mut self.connections[flow.opening().index()] {
-            end.now = self.now;
-            bulk.close(&mut &mut **end);
+            end.own.now = self.now;
+            bulk.close(&mut &mut end.own);
         }
     }
 }
 
 /// The next datagram of a guest, whose bytes are kept in `datagrams`.
-fn poll_datagram(
-    guest: &mut dyn Guest,
-    datagrams: &mut Datagrams,
-    marks: bool,
-    now: Nanos,
-) -> Option<Segment> {
+fn poll_datagram(end: &mut End, datagrams: &mut Datagrams, now: Nanos) -> Option<Segment> {
     let mut bytes = datagrams.buffer();
-    let Some(ecn) = guest.poll_transmit(now, &mut bytes) else {
+    let Some(ecn) = end.poll_datagram(now, &mut bytes) else {
         datagrams.give_back(bytes);
         return None;
     };
     let len = bytes.len() as u32;
     let offset = datagrams.send(bytes);
-    let ecn = if marks { ecn } else { wire::Ecn::NotEct };
     Some(Segment { offset, len, frames: 1, ecn, ..Segment::default() })
 }
 
@@ -318,9 +310,7 @@ fn guest_ports(receiver: ConnectionId) -> [u16; 2] {
 
 /// Seed of what a guest draws, of a host or of an end of a flow.
 pub(super) fn seed(scenario: &Scenario, purpose: &str, name: &str) -> [u8; 32] {
-    let mut seed = [0; 32];
-    path::stream(scenario.seed, scenario.repeat, purpose, name).fill_bytes(&mut seed);
-    seed
+    guest::seed(scenario.seed, scenario.repeat, purpose, name)
 }
 
 fn wrong_packet(scenario: &Scenario, connection: ConnectionId, now: Nanos, what: &str) -> String {

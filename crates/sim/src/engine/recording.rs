@@ -59,7 +59,7 @@ impl Simulation {
             Transport::Tcp(endpoint) => {
                 !matches!(endpoint.state(), State::Closed | State::SynSent | State::SynReceived)
             }
-            Transport::Guest(end) => end.guest.is_open(),
+            Transport::Guest(end) => end.own.guest.is_open(),
             _ => false,
         };
         if !is_open {

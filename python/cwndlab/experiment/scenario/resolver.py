@@ -126,7 +126,8 @@ class Resolver:
         own = stack.cc_alias.get(name, name)
         if own not in stack.cc:
             hint = hints.word(name, stack.cc)
-            if hint is None and self.support.runs_kernel and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
+            is_kernel = self.support.runs_kernel and not stack.guest
+            if hint is None and is_kernel and re.fullmatch(r"[a-z0-9_]+", name, re.ASCII):
                 hint = self.support.missing_cc.format(name)
             raise Misplaced(path, BadValue(shown(name), f"{one_of(stack.cc)} on {stack.name}", hint))
         return own

@@ -6,7 +6,7 @@ from cwndlab import _native
 from cwndlab.contract.scenario import Flow
 from cwndlab.experiment.scenario.queries import sender_ip
 from cwndlab.testbeds import programs
-from cwndlab.testbeds.live import user_programs
+from cwndlab.testbeds.live import guests, user_programs
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.traffic import load, tools
 
@@ -18,6 +18,9 @@ def check_flows(scenario: LiveScenario) -> None:
     for flow in scenario["flows"]:
         own = scenario["live"]["flows"][flow["name"]]
         tool = own["tool"]
+        if guests.carries(scenario, flow):
+            _guest(scenario, flow, tool)
+            continue
         if "program" in own:
             reason = user_programs.refusal(own["program"], flow, scenario["flows"])
             if reason is not None:
@@ -30,6 +33,20 @@ def check_flows(scenario: LiveScenario) -> None:
             if reason is not None:
                 raise ValueError(f"flow {flow['name']}: {reason}")
         check_own(scenario, flow)
+
+
+def _guest(scenario: LiveScenario, flow: Flow, tool: str) -> None:
+    """Raises ValueError, with one line, for a flow that the agent cannot carry out over a guest."""
+    name, stack = flow["name"], guests.orders(scenario, flow)["stack"]
+    if tool != "own":
+        raise ValueError(f"flow {name}: tool: found {tool}; expected own, which carries {stack} out")
+    if scenario["record"]["tcp"]["kind"] == "per-ack":
+        expected = f"an interval such as 10ms, as flow {name} is of {stack}"
+        raise ValueError(f"record.tcp: found per-ack; expected {expected}")
+    try:
+        _native.check_live_app(json.dumps(flow["app"]), over_guest=True)
+    except ValueError as error:
+        raise ValueError(f"flow {name}: {error}") from None
 
 
 def check_own(scenario: LiveScenario, flow: Flow) -> None:

@@ -7,7 +7,9 @@ from types import MappingProxyType
 
 from cwndlab.contract.scenario import Flow
 from cwndlab.errors import shown
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.locate import Misplaced
+from cwndlab.experiment.scenario.topology import origin
 from cwndlab.experiment.schema import AnyApp, Spec
 from cwndlab.experiment.support import LiveFlow
 from cwndlab.experiment.units import BadValue
@@ -33,7 +35,7 @@ def live(
     """
     told: Live = {
         "loggers": _loggers(spec, testbed),
-        "flows": {str(flow["name"]): _tool(app, flow) for app, flow in flows},
+        "flows": {str(flow["name"]): _tool(spec, app, flow) for app, flow in flows},
     }
     for name, program in programs.items():
         if name in told["flows"]:
@@ -56,11 +58,13 @@ def _loggers(spec: Spec, testbed: str) -> list[str]:
     return spec.loggers if spec.loggers is not None else list(LOGGERS)
 
 
-def _tool(app: AnyApp, flow: Flow) -> Tool:
+def _tool(spec: Spec, app: AnyApp, flow: Flow) -> Tool:
     """Choose the program that carries out a flow: a common tool where one can, unless the file names one."""
     if app.kind == "loadlatency":
         return {"tool": tools.LOAD_TOOL, "report_ns": tools.REPORT_NS}
     if app.kind != "bulk":
         return {"tool": "own", "report_ns": tools.REPORT_NS}
-    tool = app.given("tool") or ("own" if tools.refusal("iperf3", flow) else "iperf3")
+    stack = catalogue().stack(spec.hosts[origin(flow["from"], spec.hosts)].stack)
+    own = (stack is not None and stack.guest) or tools.refusal("iperf3", flow)
+    tool = app.given("tool") or ("own" if own else "iperf3")
     return {"tool": tool, "report_ns": app.table.param("report").resolved(app.given("report"))}

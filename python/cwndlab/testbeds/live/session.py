@@ -13,6 +13,7 @@ from cwndlab.errors import CwndlabError, RunError
 from cwndlab.experiment.scenario import rate_check
 from cwndlab.experiment.scenario.queries import base_rtt_ns
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
+from cwndlab.testbeds.live import guests
 from cwndlab.testbeds.live.lab import Lab, Sampler, Traffic
 from cwndlab.testbeds.live.observation import host_state, samples
 from cwndlab.testbeds.live.observation.host_state import Change
@@ -223,16 +224,19 @@ class _Run:
     def _observed(
         self, zero: int, rows: tuple[pa.Table, pa.Table], answers: Answers, carried: PathReport
     ) -> tuple[Observed, tuple[pa.Table, pa.Table]]:
-        """Collect all that was seen, and the samplers' rows up to the end."""
-        senders, receivers = (collection.until(table, self._end_ns) for table in rows)
+        """Collect all that was seen, and the rows of samplers and guests up to the end."""
+        reports = {
+            (flow["flow"], flow["role"]): flow for answer in answers.values() for flow in answer["flows"]
+        }
+        of_guests = guests.rows(self._run_id, self._lab.addresses.flows, reports)
+        every = samples.together([rows[0], of_guests]), rows[1]
+        senders, receivers = (collection.until(table, self._end_ns) for table in every)
         observed = Observed(
             scenario=self._scenario,
             senders=samples.frame(senders),
             receivers=samples.frame(receivers),
             carried=carried,
-            reports={
-                (flow["flow"], flow["role"]): flow for answer in answers.values() for flow in answer["flows"]
-            },
+            reports=reports,
             starts=self._starts,
             zero_ns=zero,
             sessions=_sessions(answers),

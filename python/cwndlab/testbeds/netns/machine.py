@@ -4,9 +4,10 @@ import errno
 import functools
 import os
 import socket
+from dataclasses import replace
 
 from cwndlab.errors import InputError
-from cwndlab.experiment.catalogue import Catalogue
+from cwndlab.experiment.catalogue import Catalogue, catalogue
 from cwndlab.testbeds.live.linux import kernel as linux
 from cwndlab.testbeds.live.linux.kernel import Kernel
 from cwndlab.testbeds.live.linux.system import Linux
@@ -45,8 +46,13 @@ def kernel() -> Kernel:
 
 @functools.cache
 def known() -> Catalogue:
-    """The catalogue of an experiment on this machine; raises InputError where it can carry out nothing."""
-    return linux.known(kernel(), linux.ticks_per_second())
+    """The catalogue of an experiment on this machine, with the guests that send datagrams; raises InputError
+    where it can carry out nothing.
+    """
+    here, engine = linux.known(kernel(), linux.ticks_per_second()), catalogue()
+    guests = {name: stack for name, stack in engine.stacks.items() if stack.guest and not stack.packets}
+    families = {family: name for family, name in engine.newest.items() if name in guests}
+    return replace(here, stacks={**here.stacks, **guests}, newest={**here.newest, **families})
 
 
 def system() -> Linux:

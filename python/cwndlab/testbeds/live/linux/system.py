@@ -5,6 +5,7 @@ from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host
 from cwndlab.experiment.scenario.queries import is_datagrams
+from cwndlab.testbeds.live import guests
 from cwndlab.testbeds.live.addresses import Addresses
 from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import kernel, rules, settings
@@ -121,7 +122,11 @@ class Linux:
 
 
 def _used(host: Host, flows: Iterable[Flow]) -> set[str]:
-    """Congestion controls of the flows that a host sends, and of those that it accepts if they need ECN."""
+    """Congestion controls of the flows that a host's kernel sends, and of those that it accepts if they need
+    ECN.
+    """
+    if guests.is_guest(host):
+        return set()
     return {
         flow["cc"]
         for flow in flows

@@ -8,11 +8,8 @@ import pyarrow as pa
 
 from cwndlab import _native
 from cwndlab.contract.scenario import Flow, Scenario
-from cwndlab.experiment.scenario.queries import is_datagrams
+from cwndlab.testbeds.live import guests
 from cwndlab.testbeds.live.addresses import Ends
-
-DEFAULT_NS = 10_000_000
-"""Interval where the experiment records no series: the summary needs some."""
 
 
 class TcpInfoSampler:
@@ -26,7 +23,7 @@ class TcpInfoSampler:
         namespaces: Mapping[str, str],
     ) -> None:
         """Prepare; nothing runs yet."""
-        flows = [flow for flow in scenario["flows"] if not is_datagrams(flow)]
+        flows = guests.connections(scenario)
 
         def found(flow: Flow, role: str) -> dict[str, Any]:
             host = flow["from"] if role == "from" else flow["to"]
@@ -65,11 +62,10 @@ class TcpInfoSampler:
 
 def config(run_id: int, scenario: Scenario, sockets: list[dict[str, Any]], role: str) -> dict[str, Any]:
     """Configuration of a sampler (crates/live/src/sampler); `role` is `from` or `to`."""
-    recorded = scenario["record"]["tcp"]
     return {
         "run_id": run_id,
-        "interval_ns": recorded["interval_ns"] if recorded["kind"] == "interval" else DEFAULT_NS,
-        "flows": [flow["name"] for flow in scenario["flows"] if not is_datagrams(flow)],
+        "interval_ns": guests.interval_ns(scenario),
+        "flows": [flow["name"] for flow in guests.connections(scenario)],
         "sockets": sockets,
         "recoveries": role == "from",
     }

@@ -2,12 +2,16 @@
 them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cwndlab.testbeds.tables import SCHEMAS
+
+_COLUMNS = {field.name: field.type for table in ("tcp", "tcp_info") for field in SCHEMAS[table]}
 
 
 def split(
@@ -21,7 +25,9 @@ def split(
     """
     if not senders.num_rows:
         return {}
-    tcp, more = (senders.select(SCHEMAS[table].names) for table in ("tcp", "tcp_info"))
+    tcp = senders.select(SCHEMAS["tcp"].names)
+    # Of a guest there is no TCP_INFO.
+    more = senders.filter(pc.field("mss_bytes") >= 0).select(SCHEMAS["tcp_info"].names)
     if receivers.num_rows:
         found = _of_receivers(frame(senders), frame(receivers), headers)
         for name in found.columns:
@@ -62,3 +68,25 @@ def frame(rows: pa.Table) -> pl.DataFrame:
     made = pl.from_arrow(rows)
     assert isinstance(made, pl.DataFrame)  # of a table
     return made
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows in order of time as a table with all columns of `tcp` and `tcp_info`."""
+    if not rows:
+        return pa.table({})
+    rows.sort(key=lambda row: int(row["t_ns"]))
+    arrays = {}
+    for name, kind in _COLUMNS.items():
+        values = [row.get(name) for row in rows]
+        is_name = pa.types.is_dictionary(kind)
+        arrays[name] = pa.array(values, pa.utf8()).dictionary_encode() if is_name else pa.array(values, kind)
+    return pa.table(arrays)
+
+
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of several tables in order of time, in the columns of the first that has any."""
+    some = [rows for rows in tables if rows.num_rows]
+    if len(some) < 2:
+        return some[0] if some else pa.table({})
+    names = some[0].column_names
+    return pa.concat_tables([rows.select(names).cast(some[0].schema) for rows in some]).sort_by("t_ns")

@@ -162,6 +162,7 @@ class _Flow:
         self._own: Mapping[str, Any] = observed.reports.get((self._name, "from"), {})
         self._read: Mapping[str, Any] = observed.reports.get((self._name, "to"), {})
         self._is_stream = is_datagrams(flow)
+        self._guest: Mapping[str, Any] | None = self._own.get("guest")
         app = app_of(flow)
         self._part: str | None = app.get("part")
         self._session = observed.sessions.get(app.get("group", ""))
@@ -193,7 +194,7 @@ class _Flow:
             "retransmits": 0 if own else self._retransmits(),
             "drops": self._missing() if self._counts_own_drops() else known.get("drops"),
             "ce_marks": known.get("ce_marks"),
-            "rtos": 0 if own else len(rtos),
+            "rtos": 0 if own else None if self._guest else len(rtos),
             "fast_recoveries": 0 if own else len(entries),
             "recovery_entries_ns": [] if own else entries,
             "rtt": distribution("probe-rtt")
@@ -215,9 +216,7 @@ class _Flow:
             "active_ns": self._active_ns(),
             "completion_ns": completion,
             "start_ns": self.opened_ns(),
-            "slow_start_exit_ns": next(
-                (at for at, kind in self.transitions() if kind == "slow-start-exit"), None
-            ),
+            "slow_start_exit_ns": self._slow_start_exit_ns(),
             "goodput_seconds": self._goodput_seconds(),
         }
         errors = self._observed.clock_errors_ns
@@ -272,6 +271,9 @@ class _Flow:
         Where the kernel counted the entries to recovery, or the timeouts, those that follow each other in one
         sample are seen.
         """
+        if self._guest is not None:
+            yield from ((at, kind) for at, kind, _, _ in self._guest["events"] if at < self._end)
+            return
         if not self._sent.height or self._flow["app"]["kind"] == "background":
             return
         state = pl.col("state").cast(pl.String)
@@ -299,10 +301,21 @@ class _Flow:
                 yield at, "rto"
             before, expired = state, timeouts
 
+    def _slow_start_exit_ns(self) -> int | None:
+        """Time at which the sender left slow start: of a guest, at which its window first shrank."""
+        if self._guest is not None:
+            return next((at for at, kind in self.transitions() if kind != "recovery-out"), None)
+        return next((at for at, kind in self.transitions() if kind == "slow-start-exit"), None)
+
     def events(self) -> Iterator[tuple[int, str, None, str, int | None, int | None]]:
         """Rows of the `events` table: recovery, timeouts, and what the application finished."""
-        for at, kind in self.transitions():
-            yield at, self._name, None, kind, None, None
+        if self._guest is not None:
+            for at, kind, written, value in self._guest["events"]:
+                if at < self._end:
+                    yield at, self._name, None, kind, written, value
+        else:
+            for at, kind in self.transitions():
+                yield at, self._name, None, kind, None, None
         for at, kind, value, read in self._read.get("samples", ()):
             if kind in ("response", "completion") and 0 <= at < self._end:
                 yield at, self._name, None, "app", read, value
@@ -422,6 +435,9 @@ class _Flow:
             stop = self._flow["stop_ns"]
             return self._within(asked, self._end if stop is None else stop)
         handshake = next((value for value in _values(self._sent, "min_rtt_ns") if value), 0)
+        if self._guest is not None and self._sent.height:
+            # The first look is at a connection that has just opened.
+            handshake = int(self._sent["t_ns"][0]) - asked
         active, took = self._within(asked + handshake, self._end), self._completion_ns()
         return active if took is None else min(active, self._within(asked, asked + took))
 
@@ -446,6 +462,8 @@ class _Flow:
         """
         if self._part == "pinger":
             return None
+        if self._guest is not None:
+            return self._grown(self._sent, "sent_segments")
         sizes = _values(self._sent, "mss_bytes")
         if _unknown(self._sent, "sent_bytes"):
             told = self._own.get("sent_bytes_in_window")
@@ -461,6 +479,8 @@ class _Flow:
     def _wire_bytes(self) -> int | None:
         """Size of the delivered segments at the bottleneck, in bytes, for a path that does not know flows."""
         if self._is_stream or not self._sent.height or _unknown(self._sent, "delivered_bytes"):
+            return None
+        if self._guest is not None:
             return None
         payload, sizes = self._grown(self._sent, "delivered_bytes"), _values(self._sent, "mss_bytes")
         return payload + -(-payload // max(sizes)) * headers(self._observed.scenario, self._flow)

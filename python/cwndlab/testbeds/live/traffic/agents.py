@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from cwndlab.errors import RunError
-from cwndlab.testbeds.live import user_programs
+from cwndlab.testbeds.live import guests, user_programs
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Lab, Process
 from cwndlab.testbeds.live.scenario import LiveScenario
@@ -60,6 +60,8 @@ def tasks(
             "repeat": scenario["repeat"],
         }
         given.append(told)
+        if guests.carries(scenario, flow):
+            told["guest"] = guests.orders(scenario, flow)
         if "program" in own:
             told["tool"] = user_programs.orders(own["program"], told, tools.lead_ns(tool, rtt))
         elif tool in tools.PROGRAMS:

@@ -17,10 +17,10 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Sampler
+from cwndlab.testbeds.live.observation import samples
 from cwndlab.testbeds.logs import ss
 from cwndlab.testbeds.ssh.machines.machine import Clock
 from cwndlab.testbeds.ssh.machines.platforms import Driven
-from cwndlab.testbeds.tables import SCHEMAS
 
 INTERVAL_S = 0.05
 """Between two looks."""
@@ -34,7 +34,6 @@ LATEST_NS = 1 << 62
 LOOP = 'PATH=$PATH:/usr/sbin:/sbin; while :; do date +%s.%N; ss -tinmOH "$1"; sleep "$2"; done'
 """Print the time and all sockets that match, again and again."""
 
-_COLUMNS = {field.name: field.type for table in ("tcp", "tcp_info") for field in SCHEMAS[table]}
 _MEMORY = re.compile(r"skmem:\(r\d+,rb(\d+),t\d+,tb(\d+)")
 
 
@@ -69,16 +68,7 @@ class Samplers:
         for name, job in self._busy.items():
             self._hosts[name].machine.signal([job], "TERM")
             self.busiest[name] = busiest(self._hosts[name].machine.complained(job))
-        return together([rows for rows, _ in found]), together([rows for _, rows in found])
-
-
-def together(tables: Sequence[pa.Table]) -> pa.Table:
-    """The rows of several tables in order of time, in the columns of the first that has any."""
-    some = [rows for rows in tables if rows.num_rows]
-    if len(some) < 2:
-        return some[0] if some else pa.table({})
-    names = some[0].column_names
-    return pa.concat_tables([rows.select(names).cast(some[0].schema) for rows in some]).sort_by("t_ns")
+        return samples.together([rows for rows, _ in found]), samples.together([rows for _, rows in found])
 
 
 class Owners:
@@ -148,7 +138,7 @@ class SsSampler:
             receivers += there
             if not here and not there:
                 self.troubles.append(f"host {name}: ss showed no connection of the run")
-        return table(senders), table(receivers)
+        return samples.table(senders), samples.table(receivers)
 
     def _rows(self, host: str, text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         offset = self._clocks[host].offset_ns + self._zero
@@ -277,16 +267,3 @@ def _scaled(values: Mapping[str, float], name: str, scale: float) -> int | None:
 def _port(flow: Ends, host: str) -> tuple[str, int]:
     """Port that distinguishes a flow's sockets at a host: that of the side that accepts."""
     return ("sport" if flow.to == host else "dport", flow.target_port)
-
-
-def table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows in order of time as a table with all columns of `tcp` and `tcp_info`."""
-    if not rows:
-        return pa.table({})
-    rows.sort(key=lambda row: int(row["t_ns"]))
-    arrays = {}
-    for name, kind in _COLUMNS.items():
-        values = [row.get(name) for row in rows]
-        is_name = pa.types.is_dictionary(kind)
-        arrays[name] = pa.array(values, pa.utf8()).dictionary_encode() if is_name else pa.array(values, kind)
-    return pa.table(arrays)

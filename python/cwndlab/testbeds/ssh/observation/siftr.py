@@ -17,6 +17,7 @@ from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.freebsd import commands
 from cwndlab.testbeds.live.freebsd.shell import ByShell
+from cwndlab.testbeds.live.observation import samples
 from cwndlab.testbeds.logs import connections, siftr, siftr2
 from cwndlab.testbeds.logs.connections import STATES, Flow
 from cwndlab.testbeds.ssh.machines.machine import Clock
@@ -95,7 +96,7 @@ class SiftrSampler:
                 some = True
             if not some:
                 self.troubles.append(f"host {name}: {module} logged no connection of the run")
-        return sampler.table(found[0]), sampler.table(found[1])
+        return samples.table(found[0]), samples.table(found[1])
 
     def _prepare(self, name: str) -> None:
         module, machine, reach = self._modules[name], self._hosts[name].machine, _reach(self._hosts[name])
