@@ -104,7 +104,7 @@ class QueuePie(TypedDict):
     target_ns: int
     """Queueing delay aimed at."""
     tupdate_ns: int
-    """Time between updates of the drop probability."""
+    """Time between updates of the drop probability, to which Linux's timer adds a tick of 1 ms."""
     alpha: int
     """Weight of the distance from the target, in sixteenths per second."""
     beta: int
@@ -130,7 +130,7 @@ class QueueFqPie(TypedDict):
     target_ns: int
     """Queueing delay aimed at."""
     tupdate_ns: int
-    """Time between updates of the drop probability."""
+    """Time between updates of the drop probability, to which Linux's timer adds a tick of 1 ms."""
     alpha: int
     """Weight of the distance from the target, in sixteenths per second."""
     beta: int
