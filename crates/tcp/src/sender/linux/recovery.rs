@@ -122,8 +122,9 @@ impl LinuxSender {
     pub(super) fn original_arrived(&self, p: &Progress) -> bool {
         match (self.retrans_stamp, p.tsecr) {
             (Some(stamp), Some(tsecr)) => wire::seq::before(tsecr, stamp),
-            // Without a retransmission there is nothing that could have been spurious.
-            (None, _) => true,
+            // Without a retransmission there is nothing that could have been spurious. Without SACK the time of the first is forgotten
+            // while an episode that is over is held open (tcp_packet_delayed).
+            (None, _) => self.sack_ok || self.core.una < self.high_seq,
             _ => false,
         }
     }
