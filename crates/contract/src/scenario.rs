@@ -126,6 +126,9 @@ pub struct Host {
     /// A receiver that hands data to its stack in aggregates of this many segments, instead of what `nic` says; the
     /// next one is waited for as long as `nic.coalesce` says. Null: no.
     pub ack_every: Option<u16>,
+    /// Way in which the host cheats those that send to it. Absent: it is honest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cheats: Option<Cheat>,
     /// Time the host takes. Null: none.
     pub noise: Option<Noise>,
     /// Impairments by `tc netem` at the host's egress, where it sees segments before segmentation offload. Null:
@@ -133,6 +136,27 @@ pub struct Host {
     pub egress: Option<Egress>,
     /// Impairments at the host's ingress.
     pub ingress: Ingress,
+}
+
+/// Way in which a receiver has its senders believe more, by the acknowledgements that leave its host (Savage et al., CCR 29(5), 1999).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Cheat {
+    /// An acknowledgement of new data leaves as several, each of a further part of it.
+    AckDivision {
+        /// Number of them, above zero; at most one for each byte.
+        parts: u32,
+    },
+    /// An acknowledgement leaves more than once, and the host offers no SACK, by which its senders would see that this says nothing.
+    DuplicateAcks {
+        /// Number of duplicates behind each.
+        copies: u32,
+    },
+    /// Acknowledgements of data that did not come yet leave in the place of the stack's, at a rate. What is lost is acknowledged too.
+    OptimisticAcks {
+        /// Rate of the payload that is acknowledged, above zero.
+        rate_bps: u64,
+    },
 }
 
 /// Version of the Internet Protocol.

@@ -5,7 +5,7 @@ mod guests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use contract::scenario::{Ecn, Flow, Host, Noise, Sampling, Scenario, VERSION};
+use contract::scenario::{Cheat, Ecn, Flow, Host, Noise, Sampling, Scenario, VERSION};
 use host::noise::STALLS_IN_WORK;
 use tcp::cc::experiment;
 use tcp::cc::foreign::Foreign;
@@ -15,6 +15,9 @@ use tcp::stack::Profile;
 use crate::Outside;
 use crate::error::{Error, FlowError, HostError};
 use crate::host_stack::HostStack;
+
+/// Most acknowledgements that may leave for one.
+const MOST_CHEATS: u32 = 10_000;
 
 /// Checks everything that parsing cannot, and sets up each host's stack; what is from outside is not loaded, only
 /// known of.
@@ -106,6 +109,17 @@ pub(crate) fn of_family<'a>(
     modules.iter().filter(move |module| module.family() == family)
 }
 
+/// Fault of a receiver's cheat, in words.
+fn wrong_cheat(cheat: Cheat) -> Option<String> {
+    let (key, found, most) = match cheat {
+        Cheat::AckDivision { parts } => ("parts", u64::from(parts), u64::from(MOST_CHEATS)),
+        Cheat::DuplicateAcks { copies } => ("copies", u64::from(copies), u64::from(MOST_CHEATS)),
+        Cheat::OptimisticAcks { rate_bps } => ("rate_bps", rate_bps, u64::MAX),
+    };
+    let expected = format!("{key}: found {found}; expected 1 to {most}");
+    (!(1..=most).contains(&found)).then_some(expected)
+}
+
 fn host_stack(host: &Host, outside: &Outside) -> Result<HostStack, HostError> {
     if host.hz == 0 || host.hz > 10_000 || 1_000_000_000 % host.hz != 0 {
         return Err(HostError::Hz(host.hz));
@@ -119,6 +133,9 @@ fn host_stack(host: &Host, outside: &Outside) -> Result<HostStack, HostError> {
     }
     if host.ack_every.is_some() && host.nic.coalesce.is_none() {
         return Err(HostError::AckEveryWithoutCoalesce);
+    }
+    if let Some(why) = host.cheats.and_then(wrong_cheat) {
+        return Err(HostError::Cheats(why));
     }
     if host.noise.is_some_and(|n| n.stall.is_some_and(|s| s.every_ns == 0)) {
         return Err(HostError::Stall);

@@ -188,6 +188,9 @@ pub enum HostError {
     /// Acknowledgements that wait, and nothing says how long.
     #[error("ack_every needs nic.coalesce, which says how long it waits")]
     AckEveryWithoutCoalesce,
+    /// Cheat that would send nothing, or no end of acknowledgements.
+    #[error("cheats.{0}")]
+    Cheats(String),
     /// Host that would do nothing but stall.
     #[error("noise.stall.every_ns must be above zero")]
     Stall,

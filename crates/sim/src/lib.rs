@@ -3,6 +3,7 @@
 mod applications;
 mod capture;
 mod catalogue;
+mod cheat;
 mod check;
 mod draws;
 mod engine;

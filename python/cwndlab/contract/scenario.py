@@ -129,8 +129,36 @@ class Host(TypedDict):
     """
     ingress: Ingress
     """Impairments at the host's ingress."""
+    cheats: NotRequired[Cheat | None]
+    """Way in which the host cheats those that send to it. Absent: it is honest."""
     ip: NotRequired[IpVersion]
     """IP version of its packets."""
+
+
+class CheatAckDivision(TypedDict):
+    """An acknowledgement of new data leaves as several, each of a further part of it."""
+
+    kind: Literal["ack-division"]
+    parts: int
+    """Number of them, above zero; at most one for each byte."""
+
+
+class CheatDuplicateAcks(TypedDict):
+    """An acknowledgement leaves more than once."""
+
+    kind: Literal["duplicate-acks"]
+    copies: int
+    """Number of duplicates behind each."""
+
+
+class CheatOptimisticAcks(TypedDict):
+    """Acknowledgements of data that did not come yet leave in the place of the stack's, at a rate. What is
+    lost is acknowledged too.
+    """
+
+    kind: Literal["optimistic-acks"]
+    rate_bps: int
+    """Rate of the payload that is acknowledged, above zero."""
 
 
 class Egress(TypedDict):
@@ -550,6 +578,10 @@ peer asks (the default of most systems). `on`: asked for on outgoing connections
 accurate ECN is asked for, and accepted like the ECN of RFC 3168. `on-accept-accurate`: the ECN of RFC 3168
 is asked for, and Accurate ECN accepted too. `accept-accurate`: nothing is asked for, and Accurate ECN
 accepted too.
+"""
+Cheat: TypeAlias = CheatAckDivision | CheatDuplicateAcks | CheatOptimisticAcks
+"""Way in which a receiver has its senders believe more, by the acknowledgements that leave its host
+(Savage et al., CCR 29(5), 1999).
 """
 CcParams: TypeAlias = CcParamsCubic | CcParamsNewreno | CcParamsReno
 """Constants of a built-in congestion control that an experiment changes."""

@@ -54,6 +54,9 @@ pub(super) fn check_host(host: &Host, stack: &GuestStack) -> Result<(), HostErro
         let why = format!("found an aggregation of segments; expected none, as it receives {units}");
         return refused(if host.ack_every.is_some() { "ack_every" } else { "nic" }, why);
     }
+    if host.cheats.is_some() {
+        return refused("cheats", "found a cheat; expected none, as it is for a kernel's TCP".to_owned());
+    }
     Ok(())
 }
 

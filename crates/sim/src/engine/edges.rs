@@ -46,6 +46,9 @@ impl Simulation {
 impl Simulation {
     /// Hands the packet in `arrived` to what stands before the host's stack; false if nothing does.
     pub(super) fn enter_ingress(&mut self, host: HostId) -> bool {
+        if self.hosts[host.index()].cheat.is_some() {
+            self.show_to_cheat(host);
+        }
         let Some(ingress) = &mut self.hosts[host.index()].ingress else { return false };
         ingress.receive(self.now, &self.arrived, &mut self.network.reports.packets);
         self.run_ingress(host);
@@ -72,7 +75,7 @@ impl Simulation {
         }
     }
 
-    /// Segments reach a host's interface from its egress.
+    /// Segments reach a host's interface from its egress, or acknowledgements that no stack sends.
     pub(super) fn leave_egress(&mut self, host: HostId) {
         while let Some(egress) = &mut self.hosts[host.index()].egress
             && let Some(packet) = egress.take(self.now)
@@ -85,8 +88,37 @@ impl Simulation {
             });
             self.report_network(None);
         }
-        if let Some(egress) = &self.hosts[host.index()].egress {
-            self.events.set_egress(host, egress.next_event().unwrap_or(NEVER));
+        while let Some(cheat) = &mut self.hosts[host.index()].cheat
+            && let Some((connection, ack)) =
+                cheat.take(self.now, |connection| self.connections[connection.index()].tcp().is_some())
+        {
+            self.transmit_alone(connection, &ack);
         }
+        self.events.set_egress(host, self.hosts[host.index()].next_departure());
+    }
+}
+
+/// Receivers that cheat.
+impl Simulation {
+    /// Shows the packet in `arrived` to what cheats at its host.
+    #[cold]
+    fn show_to_cheat(&mut self, host: HostId) {
+        let connection = self.arrived.connection;
+        if let Some(cheat) = &mut self.hosts[host.index()].cheat
+            && self.connections[connection.index()].tcp().is_some()
+        {
+            cheat.take_arrival(self.now, connection, &self.arrived.segment);
+            self.events.set_egress(host, self.hosts[host.index()].next_departure());
+        }
+    }
+
+    /// Sends what the cheating host has instead of the segment in `scratch`, which has no payload.
+    #[cold]
+    pub(super) fn cheat(&mut self, connection: ConnectionId, host: HostId) {
+        let Some(mut cheat) = self.hosts[host.index()].cheat.take() else { return };
+        let (now, segment) = (self.now, self.scratch);
+        cheat.replace(now, connection, &segment, &mut |ack| self.transmit_alone(connection, ack));
+        self.hosts[host.index()].cheat = Some(cheat);
+        self.events.set_egress(host, self.hosts[host.index()].next_departure());
     }
 }

@@ -32,6 +32,7 @@ use wire::Segment;
 use wire::segment::TCP_HEADER;
 
 use crate::applications::IncastGroup;
+use crate::cheat::Cheat;
 use crate::event_queue::{EventQueue, NEVER, Source};
 use crate::flow::{FlowApp, FlowRun};
 use crate::host_edge::{Egress, Ingress};
@@ -124,6 +125,8 @@ struct HostRun {
     /// Between network interface and stack, on the way in and on the way out.
     ingress: Option<Ingress>,
     egress: Option<Egress>,
+    /// Cheat by acknowledgements. None: the host is honest.
+    cheat: Option<Box<Cheat>>,
     /// Connections that wait for their packets to leave the interface.
     waiting: Vec<ConnectionId>,
 }
@@ -137,6 +140,23 @@ impl HostRun {
     /// MTU of its link.
     fn mtu(&self) -> u32 {
         mtu(self.ip, self.mss)
+    }
+
+    /// Whether anything other than the stack sees packets.
+    fn has_edge(&self) -> bool {
+        self.ingress.is_some() || self.sends_later()
+    }
+
+    /// Whether packets leave at other times than the stack's.
+    fn sends_later(&self) -> bool {
+        self.egress.is_some() || self.cheat.is_some()
+    }
+
+    /// Time when a packet leaves next that the stack does not send then.
+    fn next_departure(&self) -> Nanos {
+        let egress = self.egress.as_ref().and_then(Egress::next_event);
+        let cheat = self.cheat.as_ref().and_then(|cheat| cheat.next_event());
+        egress.into_iter().chain(cheat).min().unwrap_or(NEVER)
     }
 }
 

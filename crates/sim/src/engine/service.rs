@@ -168,13 +168,20 @@ impl Simulation {
         let Some(endpoint) = connections[connection.index()].tcp_mut() else { return true };
         let flow = &flows[connection.flow().index()];
         let ends = flow.ends[connection.side() as usize];
+        if let Some(cheat) = &mut self.hosts[ends.src.index()].cheat {
+            if scratch.len == 0 {
+                self.cheat(connection, ends.src);
+                return true;
+            }
+            cheat.note_sent(connection, scratch);
+        }
         if let Some(egress) = &mut self.hosts[ends.src.index()].egress {
             let packet = ends.packet(now, scratch, flow.packet_bytes(scratch), 0);
             egress.send(now, packet, &mut network.reports.packets);
-            events.set_egress(ends.src, egress.next_event().unwrap_or(NEVER));
             if egress.orphans {
                 endpoint.on_tx_complete(now, scratch.len);
             }
+            events.set_egress(ends.src, self.hosts[ends.src.index()].next_departure());
             return network.reports.packets.is_empty();
         }
         // A probe of the path's MTU is one packet, whatever its length.
@@ -247,7 +254,7 @@ impl Simulation {
         let host = packet.src;
         if let Some(egress) = &mut self.hosts[host.index()].egress {
             egress.send(self.now, packet, &mut self.network.reports.packets);
-            self.events.set_egress(host, egress.next_event().unwrap_or(NEVER));
+            self.events.set_egress(host, self.hosts[host.index()].next_departure());
         } else {
             self.transmit(packet);
         }

@@ -21,6 +21,7 @@ use super::{HostRun, Simulation, mtu};
 use crate::Outside;
 use crate::applications::{self, IncastGroup};
 use crate::capture::{Captures, address};
+use crate::cheat::Cheat;
 use crate::check;
 use crate::draws;
 use crate::error::{Error, FlowError, HostError};
@@ -88,8 +89,7 @@ impl Simulation {
         let recording = recording(&scenario, run_id, named, &families)?;
         let captured = recording.captures.links();
         let network = Network::new(&scenario, topology, &tracked, &captured, force_stepped);
-        let intercepted = !scenario.record.pcap.is_empty()
-            || hosts.iter().any(|host| host.ingress.is_some() || host.egress.is_some());
+        let intercepted = !scenario.record.pcap.is_empty() || hosts.iter().any(HostRun::has_edge);
         // Of other applications both ends have their turns at the same events.
         let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams);
         let has_guests = hosts.iter().any(|host| host.stack.kernel().is_none());
@@ -101,7 +101,7 @@ impl Simulation {
         let (services, arrivals) = network.sources();
         let events = EventQueue::new(&Sources {
             services,
-            egresses: hosts.iter().map(|host| host.egress.is_some()).collect(),
+            egresses: hosts.iter().map(HostRun::sends_later).collect(),
             arrivals,
             ingresses: hosts.iter().map(|host| host.ingress.is_some()).collect(),
             timers: 2 * flows.len(),
@@ -314,6 +314,7 @@ fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Resu
             full: host.nic.full,
             ingress: ingress(scenario, id, host, stack.family()),
             egress: egress(scenario, id, host),
+            cheat: host.cheats.map(|cheat| Box::new(Cheat::new(cheat, 2 * scenario.flows.len()))),
             stack,
             waiting: Vec::new(),
         })

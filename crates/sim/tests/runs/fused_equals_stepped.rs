@@ -7,7 +7,7 @@ use crate::rows::{changes, rows};
 use crate::support::{MS, attach, bottleneck, bulk, carry_out, difference, host, link_mut, random_loss, run};
 use contract::Scenario;
 use contract::scenario::{
-    Coalesce, Ecn, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall,
+    Cheat, Coalesce, Ecn, Egress, Flow, IngressStage, Node, Noise, Processing, Sampling, Stall,
 };
 use path::{PauseConfig, PfifoConfig, QueueConfig, ShaperConfig, SwitchConfig};
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ pub(crate) fn shapes() -> impl Strategy<Value = Shape> {
         any::<u64>(),
         any::<bool>(),
         prop_oneof![Just(10_000u64), Just(100)],
-        (0u8..8, 0..APPS.len() + 2, 0..2 * changes().len(), any::<bool>(), any::<bool>(), 0u32..12),
+        (0u8..11, 0..APPS.len() + 2, 0..2 * changes().len(), any::<bool>(), any::<bool>(), 0u32..12),
     )
         .prop_map(
             |(
@@ -180,6 +180,9 @@ fn equip(s: &mut Scenario, machines: u8) {
                 (host.nic.tso, host.nic.gro, host.nic.lro) = (true, true, true);
                 host.nic.coalesce = coalesce;
             }
+            8 => host.cheats = Some(Cheat::AckDivision { parts: 5 }),
+            9 => host.cheats = Some(Cheat::DuplicateAcks { copies: 3 }),
+            10 => host.cheats = Some(Cheat::OptimisticAcks { rate_bps: 20_000_000 }),
             _ => {}
         }
     }

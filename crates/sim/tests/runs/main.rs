@@ -3,6 +3,7 @@
 
 mod anything;
 mod captures;
+mod cheats;
 mod fast_open;
 mod fast_paths;
 mod fused_equals_stepped;

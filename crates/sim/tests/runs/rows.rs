@@ -8,8 +8,8 @@ use crate::support::{
 };
 use contract::Scenario;
 use contract::scenario::{
-    App, Capture, Change, Coalesce, Ecn, EcnField, Egress, Flow, Host, IngressStage, Link, LoadPart, Node,
-    Noise, Processing, Sampling, Stall, WhenFull,
+    App, Capture, Change, Cheat, Coalesce, Ecn, EcnField, Egress, Flow, Host, IngressStage, Link, LoadPart,
+    Node, Noise, Processing, Sampling, Stall, WhenFull,
 };
 use contract::table::{Batch, ColumnData};
 use path::{
@@ -378,6 +378,9 @@ fn hosts() -> Vec<(&'static str, Scenario)> {
         ("ack-every-four", {
             with(&|host| (host.ack_every, host.nic.coalesce) = (Some(4), Some(coalesce())))
         }),
+        ("cheats-divide", { with(&|host| host.cheats = Some(Cheat::AckDivision { parts: 8 })) }),
+        ("cheats-duplicate", { with(&|host| host.cheats = Some(Cheat::DuplicateAcks { copies: 5 })) }),
+        ("cheats-early", { with(&|host| host.cheats = Some(Cheat::OptimisticAcks { rate_bps: 20 * MBPS })) }),
         ("polling", {
             let polls = Coalesce { gro_flush_timeout_ns: 50_000, napi_defer_hard_irqs: 2, ..coalesce() };
             with(&|host| (host.nic.gro, host.nic.coalesce) = (true, Some(polls)))

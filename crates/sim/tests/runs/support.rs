@@ -57,6 +57,7 @@ pub(crate) fn host(name: &str, stack: &str) -> Host {
             veth: false,
         },
         ack_every: None,
+        cheats: None,
         noise: None,
         egress: None,
         ingress: Ingress::default(),

@@ -24,7 +24,7 @@ from cwndlab.experiment.schema import (
     Nic,
     Noise,
 )
-from cwndlab.experiment.schema.hosts import ACCURATE
+from cwndlab.experiment.schema.hosts import ACCURATE, Cheats
 from cwndlab.experiment.units import BadValue, Bdp
 
 TSO_MAX = 65_536
@@ -180,6 +180,8 @@ class Hosts(Resolver):
             made["ip"] = "ipv6"
         if host.nic.veth:
             made["nic"]["veth"] = True
+        if host.cheats is not None:
+            made["cheats"] = _cheat(host.cheats)
         return made
 
     def egress(self, egress: Egress | None, path: Path) -> contract.Egress | None:
@@ -230,6 +232,7 @@ def _check_guest(host: Host, ip: str, stack: Stack, path: Path) -> None:
         ("sndbuf",): buffer(host.sndbuf) is not None and not stack.packets,
         ("rcvbuf",): buffer(host.rcvbuf) is not None and not stack.packets,
         ("ack_every",): host.ack_every is not None,
+        ("cheats",): host.cheats is not None,
         ("nic", "tso"): host.nic.tso,
     }
     for key, is_set in kernel_only.items():
@@ -298,6 +301,14 @@ def _coalesce(host: Host) -> contract.Coalesce | None:
         "gro_flush_timeout_ns": (written and written.gro_flush_timeout) or 0,
         "napi_defer_hard_irqs": (written and written.napi_defer_hard_irqs) or 0,
     }
+
+
+def _cheat(cheats: Cheats) -> contract.Cheat:
+    if cheats.ack_division is not None:
+        return {"kind": "ack-division", "parts": cheats.ack_division}
+    if cheats.duplicate_acks is not None:
+        return {"kind": "duplicate-acks", "copies": cheats.duplicate_acks}
+    return {"kind": "optimistic-acks", "rate_bps": cheats.optimistic_acks or 0}
 
 
 def _noise(noise: Noise | None) -> contract.Noise | None:

@@ -25,7 +25,7 @@ from cwndlab.experiment.schema.leaves import (
     word,
 )
 from cwndlab.experiment.schema.queues import Queue
-from cwndlab.experiment.schema.section import Section, about, required
+from cwndlab.experiment.schema.section import OneOf, Section, about, required
 
 ACCURATE = ("accurate", "on-accept-accurate", "accept-accurate")
 """Words of `ecn:` for a system with Accurate ECN."""
@@ -94,6 +94,15 @@ class AckEvery(Section):
     segments: Annotated[int, *integer(1, 10_000)] = required("segments in an aggregate")
 
 
+class Cheats(OneOf):
+    """A receiver that has its senders believe more than what came (Savage et al., CCR 1999)."""
+
+    section: ClassVar[str] = "cheats"
+    ack_division: Annotated[int, *integer(2, 10_000)] | None = about("parts in which it acknowledges")
+    duplicate_acks: Annotated[int, *integer(1, 10_000)] | None = about("duplicates behind an acknowledgement")
+    optimistic_acks: Rate | None = about("rate at which it acknowledges what has not come")
+
+
 class Egress(Section):
     """Settings of ``tc netem`` at a host's egress: it sees packets before segmentation."""
 
@@ -146,6 +155,7 @@ class Host(Section):
     nic: Nic = about("network interface", Nic.unset())
     noise: Noise | None = about("processing-time and stall noise; off by default")
     ack_every: AckEvery | None = about("a receiver that aggregates this much")
+    cheats: Cheats | None = about("a receiver whose acknowledgements say more than what came")
     egress: Egress | None = about("impairment as tc netem does it at this host's egress")
     ingress: Ingress | None = about("impairment at this host's ingress")
     count: Annotated[int, *integer(1, MAX_COUNT)] = about("copies of this host, named NAME.1, NAME.2, …", 1)

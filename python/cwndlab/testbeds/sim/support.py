@@ -15,8 +15,8 @@ SUPPORT = Support(
     {
         "experiment": EXPERIMENT.union(NetnsKeys.known_keys()),
         "host": keys(
-            "stack cc cc_params sndbuf rcvbuf mss family ecn hz sysctl nic noise ack_every egress ingress"
-            " count"
+            "stack cc cc_params sndbuf rcvbuf mss family ecn hz sysctl nic noise ack_every cheats egress"
+            " ingress count"
         ),
         **PATH,
         **{section: PATH[section].union(["icmp"]) for section in ("link", "cable")},

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::scenario::{
-    App, Capture, Change, Coalesce, Distribution, Draws, Ecn, EcnField, Egress, Flow, Host, Ingress,
+    App, Capture, Change, Cheat, Coalesce, Distribution, Draws, Ecn, EcnField, Egress, Flow, Host, Ingress,
     IngressStage, IpVersion, Link, LoadPart, Measure, Nic, Node, Noise, Processing, Record, Sampling,
     Scenario, Stall, VERSION, WhenFull,
 };
@@ -237,6 +237,11 @@ impl Draw {
                 veth: false,
             },
             ack_every: self.maybe(6, |draw| draw.small(1, 10_000) as u16).filter(|_| waits),
+            cheats: self.maybe(8, |draw| match draw.small(0, 2) {
+                0 => Cheat::AckDivision { parts: draw.small(1, 10_000) },
+                1 => Cheat::DuplicateAcks { copies: draw.small(1, 10_000) },
+                _ => Cheat::OptimisticAcks { rate_bps: draw.range(1, 1_000_000_000) },
+            }),
             noise: self.maybe(5, |draw| Noise {
                 processing: draw.maybe(2, |draw| Processing { mean_ns: draw.time(), sd_ns: draw.time() }),
                 stall: draw.maybe(2, |draw| Stall { every_ns: draw.positive_time(), length_ns: draw.time() }),
