@@ -307,6 +307,7 @@ impl Endpoint {
                 accecn: None,
                 tso: config.tso,
                 tso_max: MAX_PACKET - config.ip_header - TCP_HEADER,
+                unqueued: config.veth,
                 sndbuf,
                 sndbuf_auto,
                 retransmits: 0,

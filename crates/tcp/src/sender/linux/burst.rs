@@ -188,7 +188,8 @@ impl LinuxSender {
     /// TCP small queues: enough of this connection is in the host's queues already.
     #[inline]
     pub(super) fn held_by_tsq(&self, snd: &mut SendState, shift: u32) -> bool {
-        if self.output.in_host <= 2 * u64::from(self.core.mss)
+        if snd.unqueued
+            || self.output.in_host <= 2 * u64::from(self.core.mss)
             || self.is_modern() && self.core.packets_out <= 1
         {
             return false;

@@ -58,6 +58,7 @@ impl Bench {
             accecn: None,
             tso: false,
             tso_max: 65_160,
+            unqueued: false,
             sndbuf: 1 << 30,
             sndbuf_auto: false,
             retransmits: 0,
