@@ -54,8 +54,6 @@ pub(crate) struct Network {
     pauses: PauseFrames,
     /// Segments that do not begin their way on plain links are written here.
     scratch: Segment,
-    /// Time before which the next segment that is sent is not to leave its host; 0: it may at once.
-    pub due: Nanos,
     /// Packets in each host's interface, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
     /// Reports to the engine.
@@ -160,7 +158,6 @@ impl Network {
             switches,
             pauses: PauseFrames::default(),
             scratch: Segment::default(),
-            due: 0,
             reports: Reports::default(),
         }
     }
