@@ -17,7 +17,7 @@ use crate::topology::End;
 
 /// Ways from a host.
 impl Network {
-    /// What follows the plain links on the way to `ends`.
+    /// Hop behind the plain links on the way to `ends`.
     #[inline(always)]
     pub(crate) fn after_plain(&self, ends: &Ends) -> AfterPlain {
         self.routes.between(ends.src, ends.dst).after_plain
