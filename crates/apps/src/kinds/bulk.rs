@@ -27,7 +27,7 @@ impl Bulk {
 
     /// The socket may have room: writes until it blocks. Call when connected and whenever the socket is writable.
     /// Returns whether anything was written or closed.
-    #[inline]
+    #[inline(always)]
     pub fn on_writable<S: Socket + ?Sized>(&mut self, socket: &mut S) -> bool {
         if self.closed {
             return false;

@@ -8,25 +8,27 @@ use tcp::{Config, Endpoint, Listener, SynOutcome};
 use wire::Segment;
 
 use super::{Simulation, setup};
-use crate::event_queue::{EventQueue, NEVER};
+use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
 use crate::network::Network;
 use crate::transport::Transport;
 
-/// Whether a further sound packet of a connection arrives over a link at the same instant. The application works once the
+/// Whether a further sound packet of a connection, which is `next` over a link, arrives at the same instant. The application works once the
 /// stack has taken in all of them, as it does where one interrupt is for several packets.
 #[inline(always)]
 fn another_follows(
     network: &mut Network,
-    events: &EventQueue,
+    next: Nanos,
     link: LinkId,
     connection: ConnectionId,
     now: Nanos,
 ) -> bool {
-    events.arrival(link) == now
-        && network
-            .front_at_host(link)
-            .is_some_and(|(packet, _)| packet.connection == connection && !packet.corrupt)
+    next == now && front_is_for(network, link, connection)
+}
+
+#[inline(never)]
+fn front_is_for(network: &mut Network, link: LinkId, connection: ConnectionId) -> bool {
+    network.front_at_host(link).is_some_and(|(packet, _)| packet.connection == connection && !packet.corrupt)
 }
 
 impl Simulation {
@@ -46,18 +48,20 @@ impl Simulation {
         prefetcher.on_arrival(network, connections, flows, link);
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection;
-        if packet.corrupt || connections[connection.index()].tcp().is_none() {
+        if packet.corrupt {
             return false;
         }
+        let Some(mut endpoint) = connections[connection.index()].tcp_mut() else { return false };
         let flow = &mut flows[connection.flow().index()];
         flow.note_arrival(packet, *now, recording.is_measuring());
         if let Some(ring) = ring {
             complete_departures(ring, connections, *now);
+            let Some(again) = connections[connection.index()].tcp_mut() else { return false };
+            endpoint = again;
         }
-        let Some(endpoint) = connections[connection.index()].tcp_mut() else { return false };
         endpoint.on_segment(*now, &packet.segment);
-        network.drop_front(link, events);
-        *app_waits = another_follows(network, events, link, connection, *now);
+        let next = network.drop_front(link, events);
+        *app_waits = another_follows(network, next, link, connection, *now);
         if connection.is_opening() {
             self.service_after_segment(connection);
         } else if endpoint.may_transmit()
@@ -98,7 +102,7 @@ impl Simulation {
         let connection = self.arrived.connection;
         self.app_waits = self.hosts[host.index()].ingress.is_none()
             && self.connections[connection.index()].tcp().is_some()
-            && another_follows(&mut self.network, &self.events, link, connection, self.now);
+            && another_follows(&mut self.network, self.events.arrival(link), link, connection, self.now);
         self.deliver();
         self.app_waits = false;
     }

@@ -130,8 +130,9 @@ impl Simulation {
         loop {
             if polling || endpoint.may_transmit() {
                 let ends = &flow.ends[connection.side() as usize];
+                let after_plain = network.after_plain(ends);
                 loop {
-                    let draft = network.draft(ends);
+                    let draft = network.draft(after_plain);
                     if !endpoint.poll_transmit_into(now, draft) {
                         break;
                     }
@@ -141,10 +142,12 @@ impl Simulation {
                     }
                     *packet_count += 1;
                     let size = (flow.packet_bytes(draft), draft.len);
-                    network.due = endpoint.due(draft);
-                    network.send_draft(now, ends, size, events);
+                    network.send_draft(now, ends, size, endpoint, events);
                     if !network.reports.packets.is_empty() {
                         return Stop::Lost;
+                    }
+                    if !endpoint.may_transmit() {
+                        break;
                     }
                 }
             }
@@ -187,15 +190,15 @@ impl Simulation {
         // A probe of the path's MTU is one packet, whatever its length.
         let payload = if scratch.frames == 0 { scratch.len } else { endpoint.payload() };
         let mut sent = 0;
+        let after_plain = network.after_plain(&ends);
         loop {
-            let part = network.draft(&ends);
+            let part = network.draft(after_plain);
             nic::cut(scratch, payload, sent, part);
             sent += part.len;
             self.packet_count += 1;
             self.recording.captures.sent(now, &ends, part);
             let size = (flow.packet_bytes(part), part.len);
-            network.due = endpoint.due(part);
-            network.send_draft(now, &ends, size, events);
+            network.send_draft(now, &ends, size, endpoint, events);
             if sent == scratch.len {
                 break;
             }

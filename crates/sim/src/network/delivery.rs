@@ -69,6 +69,12 @@ impl Delivery {
         self.whole.draft()
     }
 
+    /// Returns what [`Delivery::draft`] did.
+    #[inline(always)]
+    pub(crate) fn drafted(&mut self) -> &mut (Nanos, Packet) {
+        self.whole.drafted()
+    }
+
     /// Lets what was written into [`Delivery::draft`] arrive after all others. True if it is the only one.
     #[inline(always)]
     pub(crate) fn push_draft(&mut self) -> bool {
@@ -177,6 +183,12 @@ impl<T: Copy + Default> Line<T> {
         if self.tail - self.head == self.slots.len() {
             self.grow();
         }
+        self.drafted()
+    }
+
+    /// Returns what [`Line::draft`] did.
+    #[inline(always)]
+    fn drafted(&mut self) -> &mut (Nanos, T) {
         let mask = self.slots.len() - 1;
         &mut self.slots[self.tail & mask]
     }

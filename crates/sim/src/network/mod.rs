@@ -54,8 +54,6 @@ pub(crate) struct Network {
     pauses: PauseFrames,
     /// Segments that do not begin their way on plain links are written here.
     scratch: Segment,
-    /// Time before which the next segment that is sent is not to leave its host; 0: it may at once.
-    pub due: Nanos,
     /// Packets in each host's interface, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
     /// Reports to the engine.
@@ -160,7 +158,6 @@ impl Network {
             switches,
             pauses: PauseFrames::default(),
             scratch: Segment::default(),
-            due: 0,
             reports: Reports::default(),
         }
     }
@@ -324,11 +321,12 @@ impl Network {
         Some((packet, self.rings[host.index()].as_mut()))
     }
 
-    /// The packet of [`Network::front_at_host`] has been taken in.
+    /// The packet of [`Network::front_at_host`] has been taken in. Returns when the next arrives.
     #[inline(always)]
-    pub(crate) fn drop_front(&mut self, link: LinkId, events: &mut EventQueue) {
-        let next = self.deliveries[link.index()].pop_front(&mut self.pool);
-        events.set_arrival(link, next.unwrap_or(NEVER));
+    pub(crate) fn drop_front(&mut self, link: LinkId, events: &mut EventQueue) -> Nanos {
+        let next = self.deliveries[link.index()].pop_front(&mut self.pool).unwrap_or(NEVER);
+        events.set_arrival(link, next);
+        next
     }
 
     /// The packets under way to the far end of `link`, and the pool that some of them lie in; to prefetch what they need.

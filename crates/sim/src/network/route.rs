@@ -17,7 +17,7 @@ pub(super) struct FirstHops {
 
 /// Hop behind the plain links at the beginning of a way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AfterPlain {
+pub(crate) enum AfterPlain {
     /// The packet travels to the far end of this link, the last of them: a host, or a link that packets do not enter ahead of
     /// the clock.
     Deliver(LinkId),

@@ -5,6 +5,7 @@
 
 use contract::ids::{HostId, LinkId};
 use path::{DropReason, Nanos, Packet as _};
+use tcp::Endpoint;
 use wire::Segment;
 
 use super::output::{Emitted, Fate, PacketReport};
@@ -16,30 +17,38 @@ use crate::topology::End;
 
 /// Ways from a host.
 impl Network {
-    /// Place where the next segment that goes to `ends` is to be written: where it will lie on its way, as copying
-    /// what was just written would stall the processor.
+    /// Hop behind the plain links on the way to `ends`.
     #[inline(always)]
-    pub(crate) fn draft(&mut self, ends: &Ends) -> &mut Segment {
-        match self.routes.between(ends.src, ends.dst).after_plain {
+    pub(crate) fn after_plain(&self, ends: &Ends) -> AfterPlain {
+        self.routes.between(ends.src, ends.dst).after_plain
+    }
+
+    /// Place where the next segment that goes such a way is to be written: where it will lie then, as copying what was just
+    /// written would stall the processor.
+    #[inline(always)]
+    pub(crate) fn draft(&mut self, after_plain: AfterPlain) -> &mut Segment {
+        match after_plain {
             AfterPlain::Deliver(link) => &mut self.deliveries[link.index()].draft().1.segment,
             AfterPlain::Enter(_) => &mut self.pool.draft().segment,
             AfterPlain::Unknown => &mut self.scratch,
         }
     }
 
-    /// A host hands the segment in [`Network::draft`] to its interface, which makes an IP packet of `bytes` with `payload`.
+    /// A host hands the segment of `endpoint` in [`Network::draft`] to its interface, which makes an IP packet of `bytes` with
+    /// `payload`.
     #[inline(always)]
     pub(crate) fn send_draft(
         &mut self,
         now: Nanos,
         ends: &Ends,
         (bytes, payload): (u32, u32),
+        endpoint: &Endpoint,
         events: &mut EventQueue,
     ) {
         // The usual case: there is no packet until its time has gone from link to link.
         let route = self.routes.between(ends.src, ends.dst);
         let Some((&first, rest)) = route.plain.split_first() else {
-            self.send_scratch(now, ends, bytes, events);
+            self.send_scratch(now, ends, bytes, endpoint, events);
             return;
         };
         let after_plain = route.after_plain;
@@ -61,7 +70,7 @@ impl Network {
         match after_plain {
             AfterPlain::Deliver(link) => {
                 let delivery = &mut self.deliveries[link.index()];
-                let (arrival, draft) = delivery.draft();
+                let (arrival, draft) = delivery.drafted();
                 *arrival = at;
                 ends.fill(now, draft, bytes, queue_delay);
                 if delivery.push_draft() {
@@ -84,9 +93,16 @@ impl Network {
 
     /// [`Network::send_draft`] over a route whose first link is not plain.
     #[inline(never)]
-    fn send_scratch(&mut self, now: Nanos, ends: &Ends, bytes: u32, events: &mut EventQueue) {
+    fn send_scratch(
+        &mut self,
+        now: Nanos,
+        ends: &Ends,
+        bytes: u32,
+        endpoint: &Endpoint,
+        events: &mut EventQueue,
+    ) {
         let mut packet = ends.packet(now, &self.scratch, bytes, 0);
-        packet.sent_at = std::mem::take(&mut self.due).max(now);
+        packet.sent_at = endpoint.due(&self.scratch).max(now);
         self.send(now, packet, events);
     }
 
@@ -94,7 +110,8 @@ impl Network {
     #[cold]
     #[inline(never)]
     fn drop_draft(&mut self, at: Nanos, link: LinkId, ends: &Ends) {
-        let packet = ends.packet(at, self.draft(ends), 0, 0);
+        let after_plain = self.after_plain(ends);
+        let packet = ends.packet(at, self.draft(after_plain), 0, 0);
         self.report_overlimit(at, link, &packet);
     }
 

@@ -126,12 +126,11 @@ impl Endpoint {
     /// Whether ACKs from now on echo a segment's timestamp: that of a segment which the last ACK lies in, or ends
     /// (RFC 7323 section 4.3, with the end of the segment, which both tcp_input of FreeBSD and tcp_sequence of Linux
     /// look at). Old data that comes again is left of it.
-    #[inline]
+    #[inline(always)]
     fn is_timestamp_echoed(&self, segment: &Segment, first: u64) -> bool {
         let last_ack = self.rcv.last_ack;
         let here = first <= last_ack && last_ack <= first + u64::from(segment.seq_len());
-        let valid = |ack| !self.rules.ack_before_timestamp || ack <= self.snd.max;
-        here && valid(seq::extend(self.snd.una, segment.ack))
+        here && (!self.rules.ack_before_timestamp || seq::extend(self.snd.una, segment.ack) <= self.snd.max)
     }
 
     /// The ECN fields of a segment: what the receiver tells the peer of marks from now on, as congestion control wants it.
@@ -165,6 +164,10 @@ impl Endpoint {
     #[inline]
     pub(super) fn acceptable(&self, first: u64, len: u32) -> bool {
         let nxt = self.rcv.nxt;
+        // The usual acknowledgement, whatever the window.
+        if len == 0 && first == nxt {
+            return true;
+        }
         let window = self.accepted_window();
         let last = first + u64::from(len);
         if len == 0 {

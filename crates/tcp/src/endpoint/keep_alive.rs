@@ -29,6 +29,7 @@ impl Endpoint {
             if self.rules.keep_alive_counts_probes { now - self.snd.last_received.min(now) } else { 0 };
         let at = now + times.idle.saturating_sub(silent);
         self.keep_alive = on.then(|| Box::new(Watch { times, since: now, at, probes, due: false }));
+        self.usual_timers = !on && !self.snd.no_fast_path;
     }
 
     /// The connection is open: the peer has just been heard.

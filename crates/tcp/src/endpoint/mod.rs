@@ -211,6 +211,8 @@ pub struct Endpoint {
     base_ecn: Ecn,
     /// ECN field of the peer's new data, unless it is marked.
     usual_ecn: Ecn,
+    /// Keep-alive is off and fast paths may be taken, so that an open connection has no timers but those of sender and receiver.
+    usual_timers: bool,
     /// Header prediction may be tried: see [`Endpoint::is_predicted`].
     predicts_headers: bool,
     invalid_ratelimit: Nanos,
@@ -329,6 +331,7 @@ impl Endpoint {
             timestamp_offset: config.timestamp_offset,
             base_ecn: Ecn::NotEct,
             usual_ecn: Ecn::NotEct,
+            usual_timers: true,
             predicts_headers: false,
             invalid_ratelimit: spec.invalid_ratelimit,
             last_challenge: None,
@@ -407,7 +410,7 @@ impl Endpoint {
     /// When to call [`Endpoint::on_timer`]; may be early, so ask again after the call. None: never.
     #[inline(always)]
     pub fn next_timer(&self) -> Option<Nanos> {
-        if self.state == State::Established && !self.snd.no_fast_path && self.keep_alive.is_none() {
+        if self.state == State::Established && self.usual_timers {
             let receiver = self.receiver.next_timer();
             // A sender with nothing to send and nothing outstanding waits for nothing.
             return if self.snd.limit() == self.snd.una {
@@ -475,6 +478,7 @@ impl Endpoint {
     /// Takes no fast path from now on: slower, and equal in every result, which tests compare. To be called before the
     /// connection is open. [`Endpoint::data_may_flow`] is the driver's and stays.
     pub fn disable_fast_paths(&mut self) {
+        self.usual_timers = false;
         self.snd.no_fast_path = true;
         self.rcv.no_fast_path = true;
     }

@@ -229,8 +229,9 @@ impl Endpoint {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
         let wanted = self.receiver.window(&self.rcv, &mut cx);
         let scale = self.rcv.wscale;
-        let shrinks = self.receiver.shrinks(&self.rcv);
-        let kept = if shrinks { wanted } else { wanted.max(self.rcv.offered()) }.min(MAX_WINDOW << scale);
+        let offered = self.rcv.offered();
+        let shrinks = wanted < offered && self.receiver.shrinks(&self.rcv);
+        let kept = if shrinks { wanted } else { wanted.max(offered) }.min(MAX_WINDOW << scale);
         // The right edge does not move left otherwise: the field is rounded up, or the edge is kept though the field cannot say it.
         let (field, promised) = if self.rules.window_edge_unscaled {
             (kept >> scale, kept)

@@ -124,13 +124,16 @@ impl LinuxReceiver {
     fn held(&self, rcv: &ReceiveState) -> u64 {
         if rcv.out_of_order.is_empty() && rcv.readable <= self.rcv_mss {
             // Nothing waits but what has just come: most often so.
+            if rcv.readable == 0 {
+                return 0;
+            }
             let metadata = if rcv.lent { LENT_OVERHEAD } else { METADATA };
-            let packet = if rcv.readable > 0 { metadata } else { 0 };
-            return ((rcv.readable * self.held_factor) >> FACTOR_BITS) + packet;
+            return ((rcv.readable * self.held_factor) >> FACTOR_BITS) + metadata;
         }
         self.held_in_runs(rcv)
     }
 
+    #[cold]
     #[inline(never)]
     fn held_in_runs(&self, rcv: &ReceiveState) -> u64 {
         let metadata = if rcv.lent { LENT_OVERHEAD } else { METADATA };
@@ -155,14 +158,27 @@ impl LinuxReceiver {
         self.window_from(rcv.rcvbuf)
     }
 
+    #[inline(always)]
     fn free_space(&self, rcv: &ReceiveState) -> u64 {
-        if rcv.readable == 0 && rcv.out_of_order.is_empty() {
-            return self.full_space(rcv);
-        }
         self.window_from(rcv.rcvbuf.saturating_sub(self.held(rcv)))
     }
 
+    /// The window to offer. Where an ACK leaves because of a segment, it was found when that came.
+    #[inline]
+    pub(super) fn window_to_offer(&mut self, rcv: &ReceiveState) -> u64 {
+        match self.selected.take() {
+            Some((window, rcvbuf)) if rcvbuf == rcv.rcvbuf => window,
+            _ => self.select_again(rcv),
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn select_again(&mut self, rcv: &ReceiveState) -> u64 {
+        self.select_window(rcv)
+    }
+
     /// The window to offer (RFC 9293 section 3.8.6.2.2 in Linux's form).
+    #[inline(always)]
     pub(super) fn select_window(&mut self, rcv: &ReceiveState) -> u64 {
         let full = self.full_space(rcv);
         let clamped = full.min(self.window_clamp);
@@ -215,24 +231,36 @@ impl LinuxReceiver {
     }
 
     /// The window's slow start: two packets per full packet accepted, and the next one is acknowledged alone.
+    #[inline(always)]
     pub(super) fn grow_window(&mut self, rcv: &ReceiveState, arrival: &Arrival) {
+        if self.rcv_ssthresh < self.window_clamp {
+            self.grow_towards(self.free_space(rcv), rcv, arrival);
+        }
+    }
+
+    /// [`LinuxReceiver::grow_window`] by a packet out of order.
+    #[inline(never)]
+    pub(super) fn grow_window_out_of_order(&mut self, rcv: &ReceiveState, arrival: &Arrival) {
         if self.rcv_ssthresh >= self.window_clamp {
             return;
         }
         // A packet behind a hole with which a run begins is counted after this; what is merged with one that waits, before.
-        let begins =
-            || rcv.out_of_order.containing(arrival.seq).is_some_and(|(start, _)| start == arrival.seq);
-        let free = if !arrival.in_order && begins() {
-            let own = truesize(rcv, arrival.frames, u64::from(arrival.payload));
-            self.window_from(rcv.rcvbuf.saturating_sub(self.held(rcv).saturating_sub(own)))
-        } else {
-            self.free_space(rcv)
-        };
+        let begins = rcv.out_of_order.containing(arrival.seq).is_some_and(|(start, _)| start == arrival.seq);
+        let own = if begins { truesize(rcv, arrival.frames, u64::from(arrival.payload)) } else { 0 };
+        let free = self.window_from(rcv.rcvbuf.saturating_sub(self.held(rcv).saturating_sub(own)));
+        self.grow_towards(free, rcv, arrival);
+    }
+
+    #[inline(always)]
+    fn grow_towards(&mut self, free: u64, rcv: &ReceiveState, arrival: &Arrival) {
         let limit = self.window_clamp.min(free);
-        if self.rcv_ssthresh >= limit {
-            return;
+        if self.rcv_ssthresh < limit {
+            self.grow_within(limit - self.rcv_ssthresh, rcv, arrival);
         }
-        let room = limit - self.rcv_ssthresh;
+    }
+
+    #[inline(never)]
+    fn grow_within(&mut self, room: u64, rcv: &ReceiveState, arrival: &Arrival) {
         let memory = if self.config.scaling_ratio {
             self.memory_of(u64::from(arrival.payload))
         } else {
@@ -425,7 +453,10 @@ mod tests {
         for (seq, quick) in [(10_000, 1), (11_448, 0)] {
             receiver.quick = 0;
             rcv.out_of_order.insert(seq, seq + 1448, |_, _| {});
-            receiver.grow_window(&rcv, &Arrival { seq, end: seq + 1448, in_order: false, ..arrival(1448) });
+            receiver.grow_window_out_of_order(
+                &rcv,
+                &Arrival { seq, end: seq + 1448, in_order: false, ..arrival(1448) },
+            );
             assert_eq!(receiver.quick, quick, "{seq}");
         }
     }

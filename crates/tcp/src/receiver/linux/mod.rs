@@ -62,6 +62,8 @@ pub struct LinuxReceiver {
     held_factor: u64,
     /// The window last advertised.
     rcv_wnd: u64,
+    /// The window that was found when the last segment came, and the buffer then, until something else happens.
+    selected: Option<(u64, u64)>,
     rtt: ReceiveRtt,
     space: CopySpace,
     compression: Compression,
@@ -145,6 +147,7 @@ impl LinuxReceiver {
             memory_factor: memory::DEFAULT_FACTOR,
             held_factor: memory::DEFAULT_FACTOR,
             rcv_wnd: 0,
+            selected: None,
             rtt: ReceiveRtt::default(),
             space: CopySpace::default(),
             compression: Compression::default(),
@@ -270,7 +273,11 @@ impl LinuxReceiver {
         cx: &Context<'_>,
     ) {
         let unacked = rcv.nxt - rcv.last_ack;
-        let two_packets = unacked > self.rcv_mss && self.select_window(rcv) >= self.rcv_wnd.max(1);
+        let two_packets = unacked > self.rcv_mss && {
+            let window = self.select_window(rcv);
+            self.selected = Some((window, rcv.rcvbuf));
+            window >= self.rcv_wnd.max(1)
+        };
         if two_packets || (self.quick > 0 && !self.pingpong) || now_please || self.hurries {
             rcv.ack_now = true;
             return;
@@ -362,6 +369,7 @@ impl Receiver for LinuxReceiver {
         self.tick = cx.clock.tick_ns();
         self.update_jiffy(cx);
         self.advmss = u64::from(rcv.payload);
+        self.selected = None;
         self.rcv_mss = self.advmss.min(u64::from(DEFAULT_MSS));
         self.init_buffer(rcv, cx);
     }
@@ -374,6 +382,7 @@ impl Receiver for LinuxReceiver {
         if !(cx.now < self.jiffy_until && cx.now >= self.jiffy_from) {
             self.update_jiffy(cx);
         }
+        self.selected = None;
         self.measure_rtt(rcv, arrival, cx);
         let mut now_please = false;
         let mut out_of_order = true;
@@ -393,7 +402,7 @@ impl Receiver for LinuxReceiver {
             self.take_ecn_quickacks(rcv, u64::from(cx.clock.hz()));
             self.scheduled = true;
             if self.config.ooo_grows_window && rcv.sack {
-                self.grow_window(rcv, arrival);
+                self.grow_window_out_of_order(rcv, arrival);
             }
             self.adjust_out_of_order(rcv);
         }
@@ -447,6 +456,7 @@ impl Receiver for LinuxReceiver {
     }
 
     fn on_refused_data(&mut self, rcv: &mut ReceiveState, end: u64, cx: &mut Context<'_>) {
+        self.selected = None;
         self.enter_quickack_mode(rcv, MAX_QUICKACKS, u64::from(cx.clock.hz()));
         // What ends before the last ACK is answered outside the accounts (tcp_send_dupack).
         self.scheduled |= end >= rcv.last_ack;
@@ -461,6 +471,7 @@ impl Receiver for LinuxReceiver {
     }
 
     fn on_read(&mut self, rcv: &mut ReceiveState, bytes: u64, cx: &mut Context<'_>) {
+        self.selected = None;
         self.space.copied += bytes;
         self.adjust_space(rcv, cx);
         if rcv.ack_now {
@@ -474,7 +485,7 @@ impl Receiver for LinuxReceiver {
         }
         let window = rcv.offered();
         if 2 * window <= self.window_clamp {
-            let new = self.select_window(rcv);
+            let new = self.select_again(rcv);
             rcv.ack_now = new > 0 && new >= 2 * window;
         }
     }
@@ -513,9 +524,12 @@ impl Receiver for LinuxReceiver {
     }
 
     fn window(&mut self, rcv: &ReceiveState, _cx: &mut Context<'_>) -> u64 {
-        let unit = 1u64 << rcv.wscale;
-        let kept = if self.shrinks(rcv) { 0 } else { rcv.offered().div_ceil(unit) * unit };
-        self.rcv_wnd = self.select_window(rcv).max(kept);
+        let (window, offered) = (self.window_to_offer(rcv), rcv.offered());
+        self.rcv_wnd = if window < offered && !self.shrinks(rcv) {
+            offered.next_multiple_of(1 << rcv.wscale)
+        } else {
+            window
+        };
         self.rcv_wnd
     }
 

@@ -216,7 +216,7 @@ impl LinuxSender {
     }
 
     /// Moves the departure time on; returns that of this packet (local time).
-    #[inline]
+    #[inline(always)]
     pub(super) fn set_departure(&mut self, bytes: u64) -> Nanos {
         let rate = if self.paces() { self.pacing_rate() } else { 0 };
         let burst = &mut self.output.burst;

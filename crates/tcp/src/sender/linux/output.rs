@@ -133,7 +133,9 @@ impl LinuxSender {
         let sent = std::mem::take(&mut self.output.sent);
         self.begin_burst(1, false);
         if self.is_modern() && snd.end != self.output.written_at_wait {
-            self.take_in(snd, self.tso_segments(snd));
+            if self.output.write_queue.lags(snd) {
+                self.take_in(snd, self.tso_segments(snd));
+            }
             self.output.pushes_one = false;
         }
         self.output.written_at_wait = snd.end;
@@ -430,7 +432,7 @@ impl LinuxSender {
             self.restart_after_idle();
         }
         let mss = u64::from(snd.payload);
-        let payload = snd.end - snd.max.min(snd.end);
+        let payload = unsent - u64::from(snd.fin);
         let one = mss + u64::from(snd.fin && payload <= mss);
         let within_burst = !snd.tso && self.output.burst.packets > 0 && !self.output.burst.resent;
         let burst = if within_burst {

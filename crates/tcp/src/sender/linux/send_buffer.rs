@@ -138,14 +138,15 @@ impl LinuxSender {
     /// A third of the buffer is free (sk_stream_is_writeable).
     #[inline(always)]
     pub(super) fn wakes_writer(&self, snd: &SendState) -> bool {
-        if 2 * snd.end.saturating_sub(snd.max) >= self.notsent_lowat {
+        let memory = self.sndbuf_memory.filter(|_| self.is_modern());
+        // Most often the payload alone is too much.
+        if memory.is_some_and(|memory| 3 * snd.end.saturating_sub(snd.una) > 2 * memory)
+            || 2 * snd.end.saturating_sub(snd.max) >= self.notsent_lowat
+        {
             return false;
         }
-        match self.sndbuf_memory.filter(|_| self.is_modern()) {
-            // Most often the payload alone is too much.
-            Some(memory) => {
-                3 * snd.end.saturating_sub(snd.una) <= 2 * memory && 3 * self.queued_memory(snd) <= 2 * memory
-            }
+        match memory {
+            Some(memory) => 3 * self.queued_memory(snd) <= 2 * memory,
             None => 3 * snd.space() >= snd.sndbuf,
         }
     }

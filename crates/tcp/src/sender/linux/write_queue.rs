@@ -109,6 +109,12 @@ impl WriteQueue {
         gone > 0
     }
 
+    /// Whether the writer has written what is not in buffers yet.
+    #[inline]
+    pub(super) fn lags(&self, snd: &SendState) -> bool {
+        snd.end > self.end.max(snd.max)
+    }
+
     /// The buffers that left whole are gone.
     #[inline]
     fn advance(&mut self, sent: u64) {
@@ -183,7 +189,7 @@ impl LinuxSender {
     pub(super) fn take_in(&mut self, snd: &SendState, segments: u64) {
         let queue = &mut self.output.write_queue;
         queue.advance(snd.max);
-        if snd.end > queue.end.max(snd.max) {
+        if queue.lags(snd) {
             self.take_in_written(snd, segments);
         }
     }
