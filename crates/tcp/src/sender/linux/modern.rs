@@ -2,7 +2,7 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
-use super::scoreboard::{LOST, RATED, SACKED};
+use super::scoreboard::{LOST, SACKED};
 use super::timer::TimerKind;
 use crate::cc::linux::{CaState, CwndEvent};
 use crate::context::Context;
@@ -312,9 +312,7 @@ impl LinuxSender {
 
     /// The peer has thrown SACKed data away: nothing it reported counts.
     pub(super) fn forget_sacks(&mut self) {
-        for id in self.board.head()..self.board.tail() {
-            self.board.get_mut(id).tags &= !(SACKED | RATED);
-        }
+        self.board.forget_sacks();
         self.core.sacked_out = 0;
         self.sacked.clear();
     }

@@ -475,6 +475,15 @@ impl Scoreboard {
         self.ends += self.count_ends(around);
     }
 
+    /// No packet is SACKED any more.
+    #[cold]
+    pub(super) fn forget_sacks(&mut self) {
+        for id in self.head..self.tail {
+            self.get_mut(id).tags &= !(SACKED | RATED);
+        }
+        self.ends = self.count_ends(self.head..self.tail);
+    }
+
     fn count_ends(&self, ids: std::ops::Range<Id>) -> u32 {
         ids.map(|id| u32::from(self.ends_buffer(id))).sum()
     }

@@ -1,6 +1,7 @@
 //! Tests of the writer's side: what a call takes, what leaves during it, when the buffer grows.
 
 use super::*;
+use crate::sender::linux::scoreboard::{Packet, Scoreboard};
 
 /// A sender with a buffer of 64,000 bytes, 10 of whose segments have left an interface that takes no time and are acknowledged.
 fn woken(max_wnd: u64) -> Bench {
@@ -81,4 +82,28 @@ fn a_full_buffer_alone_does_not_wait() {
         bench.transmit(|_, _| None);
         assert_eq!(bench.sent == sent, waits, "{written} segments written");
     }
+}
+
+/// Memory counts buffers: bursts of two packets, of which SACKs report one each, until the peer throws what it reported away.
+#[test]
+fn buffers_are_counted_whatever_is_reported_and_forgotten() {
+    let (mut board, mut core) = (Scoreboard::new(), Core::new(1));
+    for id in 0..10 {
+        board.push(Packet { seq: 10 * id, len: 10, ..Packet::default() });
+        board.append_to_send_order(id);
+        if id % 2 == 1 {
+            board.end_burst(id, 0);
+        }
+    }
+    assert_eq!(board.buffers(), 5);
+    for id in [3, 4, 7] {
+        board.mark_sacked(&mut core, id);
+    }
+    assert_eq!(board.buffers(), 7, "3 is cut from 2 and joined by 4, which is cut from 5, and 7 from 6");
+    board.forget_sacks();
+    assert_eq!(board.buffers(), 5);
+    for _ in 0..10 {
+        board.pop();
+    }
+    assert_eq!(board.buffers(), 0);
 }
