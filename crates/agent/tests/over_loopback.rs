@@ -145,7 +145,8 @@ fn guest(name: &str, stack: &str, app: &Value) -> Value {
 fn a_guest_carries_a_transfer_and_says_how() {
     let mut agent = Agent::new(&[]);
     let fixed = json!({"kind": "fixed", "size_bytes": 300_000, "write_bytes": 131_072});
-    let flows = agent.run(&[guest("f", "quinn-0.11.19", &fixed)], 2_000 * MS);
+    let task = guest("f", "quinn-0.11.19", &fixed);
+    let flows = agent.run(&[task], 1_000 * MS, |flows| have_ended(flows, &["f"]));
     let (from, to) = (seen(&flows, "f", "from"), seen(&flows, "f", "to"));
     assert_eq!(to["read"], 300_000);
     assert!(to["ended_ns"].as_u64() > from["opened_ns"].as_u64(), "{to}");

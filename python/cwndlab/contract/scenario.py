@@ -144,7 +144,9 @@ class CheatAckDivision(TypedDict):
 
 
 class CheatDuplicateAcks(TypedDict):
-    """An acknowledgement leaves more than once."""
+    """An acknowledgement leaves more than once, and the host offers no SACK, by which its senders would
+    see that this says nothing.
+    """
 
     kind: Literal["duplicate-acks"]
     copies: int
