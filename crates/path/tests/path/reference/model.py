@@ -11,6 +11,18 @@ RATE = 12_000_000
 """1500 bytes take 1 ms."""
 
 
+def timer_period(wanted: int) -> int:
+    """Return the time between two runs of a timer of Linux that is set anew, to `wanted` ns later, as it runs.
+
+    With 1,000 ticks a second. A timer waits in a slot of 1 tick, from 63 ticks on of 8, from 504 on of 64 and
+    so on, and runs when the slot behind its own begins.
+    """
+    ticks, slot = -(-wanted // MS), 1
+    while ticks >= 63 * slot:
+        slot *= 8
+    return (ticks // slot + 1) * slot * MS
+
+
 @dataclass
 class Packet:
     """A packet; `size` includes the overhead."""

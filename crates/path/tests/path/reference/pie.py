@@ -1,6 +1,6 @@
 """PIE, FQ-PIE and DualPI2."""
 
-from model import MS, RATE, Drr, Model, Packet, Random, aqm, run, truesize
+from model import MS, RATE, Drr, Model, Packet, Random, aqm, run, timer_period, truesize
 
 
 class Pie(Model):
@@ -33,8 +33,9 @@ class Pie(Model):
         return int(sixteenths * (2**56 // 10**9) / 16 * scale) / 2**56
 
     def update(self, now: int) -> None:
-        while self.updated + self.c["tupdate_ns"] <= now:
-            self.updated += self.c["tupdate_ns"]
+        period = timer_period(self.c["tupdate_ns"])
+        while self.updated + period <= now:
+            self.updated += period
             target = self.c["target_ns"]
             if self.c["dq_rate_estimator"]:
                 waiting = sum(packet.size for packet in self.queue)

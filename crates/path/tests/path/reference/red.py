@@ -1,6 +1,6 @@
 """RED."""
 
-from model import MS, RATE, Model, Packet, Random, aqm, run
+from model import MS, RATE, Model, Packet, Random, aqm, run, timer_period
 
 
 class Red(Model):
@@ -34,8 +34,9 @@ class Red(Model):
     def adapt(self, now: int) -> None:
         """Floyd, Gummadi, Shenker 2001, section 4: every 0.5 s, alpha 0.01 or a quarter, beta 0.9."""
         low, high = self.c["min_bytes"], self.c["max_bytes"]
-        while self.c["adaptive"] and self.adapted + 500 * MS <= now:
-            self.adapted += 500 * MS
+        period = timer_period(500 * MS)
+        while self.c["adaptive"] and self.adapted + period <= now:
+            self.adapted += period
             avg = self.bytes(self.scaled if self.idle is None else self.average(self.adapted))
             if avg >= low + 0.6 * (high - low) and self.max_p <= 0.5:
                 self.max_p += min(0.01, self.max_p / 4)
