@@ -12,7 +12,7 @@ RATE = 12_000_000
 
 
 def timer_period(wanted: int) -> int:
-    """Return the time between two runs of a timer of Linux that is set anew, to `wanted` ns later, as it runs.
+    """Return the time between two runs of a timer of Linux that is set anew, `wanted` ns later, as it runs.
 
     With 1,000 ticks a second. A timer waits in a slot of 1 tick, from 63 ticks on of 8, from 504 on of 64 and
     so on, and runs when the slot behind its own begins.
