@@ -181,14 +181,15 @@ def test_resume_without_a_directory_takes_the_newest(cwndlab, results_of):
 
 
 def test_a_directory_has_one_writer(cwndlab, sweep):
-    cwndlab.file("sweep.yaml", SWEEP)
+    # Long enough that it is not over when its first part has been seen.
+    cwndlab.file("sweep.yaml", SWEEP.replace("repeat: 640", "repeat: 5000"))
     process = cwndlab.start("run", "sweep.yaml", "-o", "out", "--jobs", "1", "-q", "--no-report")
     wait_for_a_part(process, cwndlab.directory / "out", most=len(whole_parts(sweep)))
     os.killpg(process.pid, signal.SIGSTOP)  # so that it is there, however late the second one comes
     second = cwndlab("run", "sweep.yaml", "-o", "out", "--resume")
+    process.terminate()
     os.killpg(process.pid, signal.SIGCONT)
     assert (second.code, second.err) == (2, "error: out: another cwndlab is writing there\n")
-    process.terminate()
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
 

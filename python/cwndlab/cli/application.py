@@ -93,6 +93,7 @@ def main(
         from typer import completion
 
         getattr(completion, "completion_init")()  # noqa: B009 - public, and not in typer's __all__
+    sys.unraisablehook = _interrupt_again
     for ending in ENDING:
         if signal.getsignal(getattr(signal, ending)) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(getattr(signal, ending), _as_interrupt)
@@ -185,6 +186,14 @@ def _exit(code: int) -> NoReturn:
 
 def _as_interrupt(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
+    """Interrupt once more where a destructor was interrupted, out of which Python lets no exception come."""
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def _see(error: typer.TyperException) -> str:
