@@ -72,7 +72,7 @@ def start(*words: str, cwd: Path) -> "subprocess.Popen[bytes]":
 
 
 def printed(file: Path, wanted: str) -> str:
-    """What a file holds once `wanted` is there."""
+    """Return what a file holds once `wanted` is there."""
     deadline = time.monotonic() + PATIENCE
     while wanted not in (text := file.read_text()):
         assert time.monotonic() < deadline, f"{file}: {text!r}"

@@ -137,7 +137,7 @@ pub(crate) fn exit(code: i32) -> ! {
 /// Sets the send buffer, beyond the system's maximum where we may (Linux, socket(7)).
 ///
 /// # Errors
-/// As setsockopt(2).
+/// Error of setsockopt(2).
 pub(crate) fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if force(socket, libc::SO_SNDBUFFORCE, bytes) {
@@ -149,7 +149,7 @@ pub(crate) fn set_send_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
 /// Sets the receive buffer, beyond the system's maximum where we may (Linux, socket(7)).
 ///
 /// # Errors
-/// As setsockopt(2).
+/// Error of setsockopt(2).
 pub(crate) fn set_receive_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if force(socket, libc::SO_RCVBUFFORCE, bytes) {
@@ -177,7 +177,7 @@ fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_
 /// Has datagrams go whole, whatever the kernel believes of the path (ip(7), IP_PMTUDISC_PROBE).
 ///
 /// # Errors
-/// As setsockopt(2).
+/// Error of setsockopt(2).
 #[cfg(all(feature = "quinn", target_os = "linux"))]
 pub(crate) fn never_fragment(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     let [level, option, value] = match is_ipv4 {
@@ -190,7 +190,7 @@ pub(crate) fn never_fragment(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
 /// Receives a datagram, if one is there, with the byte of its IP header that has the ECN field, for which the socket asks.
 ///
 /// # Errors
-/// As recvmsg(2).
+/// Error of recvmsg(2).
 #[cfg(all(feature = "quinn", target_os = "linux"))]
 pub(crate) fn receive_datagram(
     socket: &std::net::UdpSocket,

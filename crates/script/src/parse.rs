@@ -1,6 +1,6 @@
-//! Reads a script: packetdrill's public language, as far as it speaks of TCP over IPv4.
+//! Reads a script: packetdrill's public language, as far as it speaks of TCP, its ICMP errors and TCP in UDP, over IPv4 and IPv6.
 //!
-//! What is not supported (other protocols, commands) is refused with the line and the reason;
+//! Other protocols and commands are refused with the line and the reason;
 //! nothing is skipped silently.
 
 mod argument;
