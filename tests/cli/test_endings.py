@@ -128,6 +128,31 @@ def test_a_terminal_that_goes_ends_a_sweep_as_ctrl_c_does(cwndlab, sweep, number
     ]
 
 
+ENDED_IN_A_DESTRUCTOR = """
+import os, signal, time
+import typer
+from cwndlab.cli.application import main
+
+class File:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def command():
+    File()
+    time.sleep(60)
+
+app = typer.Typer()
+app.command()(command)
+main([], app)
+"""
+
+
+def test_a_signal_that_falls_into_a_destructor_is_not_lost():
+    words = [sys.executable, "-c", ENDED_IN_A_DESTRUCTOR]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "error: interrupted\n")
+
+
 def test_a_sweep_under_nohup_goes_on(cwndlab):
     cwndlab.file("small.yaml")
     words = [sys.executable, "-m", "cwndlab", "run", "small.yaml", "-o", "out", "-q", "--no-report"]

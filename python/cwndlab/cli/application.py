@@ -3,11 +3,13 @@
 A command imports what it needs in its own body: `cwndlab --help` has to answer at once.
 """
 
+import _thread
 import errno
 import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
@@ -140,6 +142,9 @@ def _told(error: BaseException) -> int:
 ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that end a command as Ctrl-C does: another program asks for it, or the terminal is gone."""
 
+MOMENT = 0.01
+"""Time in seconds in which a destructor that was interrupted is left."""
+
 COMPLETING = "_CWNDLAB_COMPLETE"
 """Variable with which a shell asks what may follow what was typed (`cwndlab dev completion`)."""
 
@@ -189,9 +194,12 @@ def _as_interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
-    """Interrupt once more where a destructor was interrupted, out of which Python lets no exception come."""
+    """Interrupt once more, a moment later, where a destructor was: Python lets no exception out of one.
+
+    Nor does it out of here.
+    """
     if issubclass(ignored.exc_type, KeyboardInterrupt):
-        signal.raise_signal(signal.SIGTERM)
+        threading.Timer(MOMENT, _thread.interrupt_main, [signal.SIGTERM]).start()
     else:
         sys.__unraisablehook__(ignored)
 
