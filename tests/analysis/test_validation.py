@@ -116,6 +116,7 @@ def test_what_is_too_far_apart_is_marked_and_fails(sides: tuple[ResultSet, Resul
     assert "holds in 2 of 2 cells: rtt_p50_ms within 90 % of the kernel's" in said
     for told in (validation_page.text(rows, allowed), validation_page.text(rows * 4, allowed)):
         assert "% !" in told or "%  !" in told
+        assert "outside the 1% wanted" in told
     assert "!" not in validation_page.text(rows)
     assert all(
         each.holds for each in judge.judged(validation.compare(sides[0], sides[1]), {"retransmits": 0.0})

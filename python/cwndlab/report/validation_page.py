@@ -46,7 +46,7 @@ def text(rows: Sequence[Row], allowed: Allowed = MappingProxyType({})) -> str:
     """The comparison for a terminal: few flows with every metric, many with how far apart they are; medians
     below."""
     told = _in_full(rows, allowed) if len(rows) <= IN_FULL else _errors(rows, allowed)
-    return "\n".join([*told, "", *verdicts(rows)]) + "\n"
+    return "\n".join([*told, "", *verdicts(rows, allowed)]) + "\n"
 
 
 def _in_full(rows: Sequence[Row], allowed: Allowed) -> Iterator[str]:
@@ -83,15 +83,16 @@ def _errors(rows: Sequence[Row], allowed: Allowed) -> Iterator[str]:
     yield from texttable.lines(grid)
 
 
-def verdicts(rows: Sequence[Row]) -> list[str]:
-    """The median error of each metric in words, and whether it is as small as wanted."""
+def verdicts(rows: Sequence[Row], allowed: Allowed = MappingProxyType({})) -> list[str]:
+    """The median error of each metric in words, and whether it is as small as allowed, else as we want it."""
     lines = []
+    limits = {**WANTED, **allowed}
     for name, (error, count) in median_errors(rows).items():
-        wanted = WANTED.get(name)
+        wanted = limits.get(name)
         over = f"{count} flow{'s' * (count > 1)}"
         line = f"{METRICS[name].partition(',')[0]}: median error {error:.1%} over {over}"
         if wanted is not None:
-            line += f", {'within' if error <= wanted else 'outside'} the {wanted:.0%} wanted"
+            line += f", {'within' if error <= wanted else 'outside'} the {100 * wanted:g}% wanted"
         lines.append(line)
     doubtful = sum(row.doubtful for row in rows if row.flow != ALL)
     if doubtful:
@@ -176,7 +177,7 @@ def html(rows: Sequence[Row], kernel: ResultSet, picture: Path, allowed: Allowed
     return page(
         "validation.html",
         title=f"{kernel.header.experiment}: model against kernel",
-        verdicts=verdicts(rows),
+        verdicts=verdicts(rows, allowed),
         cells=Table([*_heads(rows), *METRICS.values()], cells, caption),
         picture=base64.b64encode(picture.read_bytes()).decode(),
         warnings=Table(["run", "warning"], warnings, "Of the kernel's runs."),

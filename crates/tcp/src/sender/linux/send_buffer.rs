@@ -76,8 +76,10 @@ impl LinuxSender {
             return 0;
         }
         let (unsent, leaving) = self.waiting_and_leaving(snd, segments);
+        let buffer = self.writers_buffer(snd);
         let call = Call {
-            buffer: self.writers_buffer(snd),
+            buffer,
+            last: self.output.write_queue.last(snd.end - unsent, snd.end, buffer),
             burst: segments * u64::from(snd.payload),
             overhead,
             memory,
@@ -173,6 +175,9 @@ impl LinuxSender {
 struct Call {
     /// Payload of a full buffer.
     buffer: u64,
+    /// Payload that waits in the last buffer, which is longer than a full one where the window was larger when it was
+    /// begun.
+    last: u64,
     /// Payload that leaves at once.
     burst: u64,
     /// Memory of a buffer besides its payload.
@@ -199,9 +204,8 @@ impl Call {
     /// (tcp_push_one).
     fn takes(mut self, forced: u64, wanted: u64) -> u64 {
         let mut taken = 0;
-        let mut last = self.unsent - self.unsent.saturating_sub(1) / self.buffer * self.buffer;
         while taken < wanted {
-            if last == 0 || last == self.buffer {
+            if self.last == 0 || self.last >= self.buffer {
                 if self.queued >= self.memory || self.unsent >= self.notsent {
                     break;
                 }
@@ -212,9 +216,9 @@ impl Call {
                         + buffers.min((self.notsent - self.unsent).div_ceil(self.buffer)) * self.buffer;
                 }
                 self.queued += self.overhead;
-                last = 0;
+                self.last = 0;
             }
-            let room = self.buffer - last;
+            let room = self.buffer - self.last;
             taken += room;
             self.queued += room;
             self.unsent += room;
@@ -227,7 +231,7 @@ impl Call {
                 if alone { self.burst.min(self.buffer).min(self.leaving) } else { 0 }
             };
             self.send(leaves);
-            last = self.unsent.min(self.buffer);
+            self.last = self.unsent.min(self.buffer);
         }
         taken
     }
@@ -254,6 +258,7 @@ mod tests {
     fn a_small_window_makes_small_buffers() {
         let call = Call {
             buffer: 5_000,
+            last: 0,
             burst: 2_000,
             overhead: BUFFER_OVERHEAD,
             memory: 20_000,
@@ -271,6 +276,7 @@ mod tests {
     fn a_buffer_begun_is_filled_as_often_as_a_burst_leaves() {
         let call = Call {
             buffer: 65_000,
+            last: 0,
             burst: 4_000,
             overhead: BUFFER_OVERHEAD,
             memory: 20_000,
@@ -288,6 +294,7 @@ mod tests {
     fn no_more_is_followed_than_is_wanted() {
         let call = Call {
             buffer: 65_000,
+            last: 0,
             burst: 4_000,
             overhead: BUFFER_OVERHEAD,
             memory: 1 << 50,

@@ -32,6 +32,10 @@ impl Run {
     fn first_end(&self) -> u64 {
         self.end.min(self.start + self.len)
     }
+
+    fn last_start(&self) -> u64 {
+        self.start + (self.end - self.start - 1) / self.len * self.len
+    }
 }
 
 /// The buffer that leaves next.
@@ -62,8 +66,7 @@ impl WriteQueue {
             run.end = end;
             return;
         }
-        let whole = (run.end - run.start - 1) / run.len * run.len;
-        let last = run.start + whole;
+        let last = run.last_start();
         // A buffer that is longer than new ones may be stays as it is.
         let start = if run.end - last > most { run.end } else { last };
         run.end = start;
@@ -91,8 +94,7 @@ impl WriteQueue {
 
     /// Another call adds to the last buffer, if it is shorter than `most`: that is not pushed any more.
     fn unpush(&mut self, sent: u64, most: u64) {
-        let start =
-            self.behind.back().map_or(sent, |run| run.start + (run.end - run.start - 1) / run.len * run.len);
+        let start = self.behind.back().map_or(sent, Run::last_start);
         if self.end > sent && self.end - start < most && self.records.back() != Some(&self.end) {
             self.pushes.truncate(self.pushes.partition_point(|&at| at <= start));
         }
@@ -166,6 +168,21 @@ impl WriteQueue {
         head + behind.sum::<u64>() + end.saturating_sub(self.end.max(sent)).div_ceil(most)
     }
 
+    /// Payload from `sent` on in the last buffer, where new buffers take `most` bytes; none where nothing is added to it.
+    pub(super) fn last(&self, sent: u64, end: u64, most: u64) -> u64 {
+        if self.records.back() == Some(&end) {
+            return 0;
+        }
+        let known = self.end.max(sent);
+        let in_it = known - self.behind.back().map_or(sent, Run::last_start).max(sent);
+        let since = end - known;
+        let filled = if in_it < most && self.records.back() != Some(&self.end) { most - in_it } else { 0 };
+        match since.saturating_sub(filled) {
+            0 => in_it + since,
+            more => (more - 1) % most + 1,
+        }
+    }
+
     #[inline]
     fn head(&self, sent: u64) -> Head {
         Head { len: self.head.saturating_sub(sent), last: self.behind.is_empty() }
@@ -235,6 +252,20 @@ mod tests {
         queue.take_in(0, 140, 45, 7);
         assert_eq!(queue.ends(), [45, 90, 135, 140]);
         assert_eq!(queue.head(44), Head { len: 1, last: false });
+    }
+
+    #[test]
+    fn the_last_buffer_is_as_long_as_it_is() {
+        let mut queue = WriteQueue::default();
+        queue.take_in(0, 100, 45, 0);
+        assert_eq!([queue.last(0, 100, 45), queue.last(95, 100, 45), queue.last(100, 100, 45)], [10, 5, 0]);
+        assert_eq!([queue.last(0, 135, 45), queue.last(0, 140, 45)], [45, 5], "written, and in no buffer yet");
+        queue.grow(43, 4);
+        queue.advance(47);
+        assert_eq!(queue.last(47, 100, 45), 10, "what leaves is cut from the front");
+        queue.end_record();
+        assert_eq!(queue.last(47, 100, 45), 0);
+        assert_eq!(queue.last(47, 130, 45), 30);
     }
 
     #[test]
