@@ -90,7 +90,7 @@ fn talk(stack: &'static str, connect: bool, ours: u64, theirs: u64) -> ([Sum; 4]
             config: Config {
                 clock: HostClock::new(spec.hz, 1_000_000_000, 0),
                 ip_header: 20,
-                path_mtu: None,
+                known: Default::default(),
                 mss: 1460,
                 ecn: EcnMode::Off,
                 tso: false,

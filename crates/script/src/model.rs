@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use tcp::endpoint::{Failure, Icmp, NetworkError};
+use tcp::peers::{Known, Memory};
 use tcp::profile;
 use tcp::stack::{Family, Profile, SocketOptions};
 use tcp::{Config, Endpoint, HostClock, Listener, Nanos, State, SynOutcome, listener};
@@ -27,6 +28,7 @@ use crate::parse::int;
 use crate::script::{Call, Options, UdpPorts};
 use crate::system::{Returned, System, SystemError};
 use epoll::{Epoll, Look};
+use fast_open::PEER;
 use info::tcp_info;
 use interface::Interface;
 use keep_alive::KeepAliveOptions;
@@ -62,8 +64,8 @@ pub struct Model {
     cc: String,
     /// Length in bytes of the IP header of its packets.
     ip_header: u32,
-    /// Largest packet that the path to the peer is known to take (FreeBSD's host cache, Linux's exceptions of routes).
-    path_mtu: Option<u32>,
+    /// Memory of the peer.
+    peers: Memory,
     /// MSS of the interface.
     mss: u16,
     now: Nanos,
@@ -269,7 +271,7 @@ impl Model {
         Ok(Model {
             cc: profile.spec().cc[0].to_string(),
             profile,
-            path_mtu: None,
+            peers: Memory::default(),
             ip_header,
             mss: options.mtu.saturating_sub((ip_header + TCP_HEADER) as u16),
             now: UPTIME,
@@ -332,7 +334,9 @@ impl System for Model {
             let mtu = message.mtu.saturating_sub(less);
             let stray = !connection.endpoint.on_icmp(self.now, &Icmp { mtu, ..*message });
             self.stray_icmps += u32::from(stray);
-            self.path_mtu = connection.endpoint.path_mtu();
+            if let Some(mtu) = connection.endpoint.path_mtu() {
+                self.peers.learn_mtu(PEER, mtu);
+            }
         }
         self.send_and_retry();
     }
@@ -404,7 +408,7 @@ impl System for Model {
             return Ok(());
         }
         if name == "net.inet.tcp.hostcache.purgenow" {
-            self.path_mtu = None;
+            self.peers.forget();
         }
         if name == "net.ipv4.tcp_fastopen_key" {
             return self.set_fast_open_keys(name, value);
@@ -453,6 +457,7 @@ impl System for Model {
 
     fn forget(&mut self) -> Result<(), SystemError> {
         self.fast_open.forget();
+        self.peers.forget_lessons();
         Ok(())
     }
 
@@ -522,7 +527,7 @@ impl Model {
 
     fn transmit_all(&mut self) {
         (0..self.connections.len()).for_each(|index| self.transmit(index));
-        self.learn_fast_open();
+        self.learn_of_peer();
         for connection in &mut self.connections {
             connection.times.note(connection.endpoint.unacknowledged() > 0, self.now);
             let acknowledged = connection.acknowledged();
@@ -589,9 +594,10 @@ impl Model {
             connection.endpoint.on_segment(self.now, segment);
             return;
         }
+        let known = self.recall();
         let outcome = match &listener {
             Some((fd, settings)) => {
-                let config = self.config(settings);
+                let config = self.config(settings, known);
                 let welcome = self.welcome(segment, settings);
                 let outcome =
                     Listener::new(&*self.profile).on_segment_with(self.now, segment, &config, welcome);
@@ -622,12 +628,17 @@ impl Model {
         }
     }
 
-    fn config<'a>(&'a self, settings: &'a Settings) -> Config<'a> {
+    /// Knowledge of the peer when a connection begins.
+    fn recall(&mut self) -> Known {
+        self.peers.recall(&self.profile.spec().peers, PEER, self.now)
+    }
+
+    fn config<'a>(&'a self, settings: &'a Settings, known: Known) -> Config<'a> {
         let spec = self.profile.spec();
         Config {
             clock: HostClock::new(spec.hz, 0, 0),
             ip_header: self.ip_header,
-            path_mtu: self.path_mtu,
+            known,
             mss: self.mss_of(settings),
             ecn: spec.ecn,
             // Linux builds super-packets whatever the interface can do; the others only if it can.

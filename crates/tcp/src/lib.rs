@@ -5,7 +5,8 @@
 //! 1. [`clock`], [`event`], [`context`]: time, reports, and both as senders and receivers get them; [`accecn`]: counters of marks;
 //! 2. [`cc`]: congestion controls, by family, behind their systems' own hooks;
 //! 3. [`sender`], [`receiver`]: the two sides of a connection, one pipeline per family;
-//! 4. [`stack`]: what an endpoint knows of a stack, and how a stack makes the two sides;
+//! 4. [`stack`]: what an endpoint knows of a stack, and how a stack makes the two sides; [`fast_open`], [`peers`]: what a host keeps
+//!    between connections;
 //! 5. [`endpoint`], [`listener`]: a connection (RFC 9293), and what opens one;
 //! 6. [`profile`]: the catalogue of stacks.
 
@@ -18,6 +19,7 @@ pub mod event;
 pub mod fast_open;
 pub mod linux_config;
 pub mod listener;
+pub mod peers;
 pub mod profile;
 mod random;
 pub mod receiver;

@@ -7,6 +7,7 @@ use crate::cc::replay::Replay;
 use crate::cc::{Module, RegistryError};
 use crate::clock::{Nanos, SECOND};
 use crate::fast_open;
+use crate::peers;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 
@@ -130,6 +131,8 @@ pub struct StackSpec {
     pub accecn: accecn::Settings,
     /// TCP Fast Open.
     pub fast_open: fast_open::Settings,
+    /// Memory of peers between connections.
+    pub peers: peers::Settings,
     /// Timestamps are offered and accepted (RFC 7323).
     pub timestamps: bool,
     /// Window scaling is offered and accepted (RFC 7323).

@@ -13,7 +13,7 @@ fn config(iss: u32) -> Config<'static> {
     Config {
         clock: HostClock::new(1000, 0, 0),
         ip_header: 20,
-        path_mtu: None,
+        known: Default::default(),
         mss: 1460,
         ecn: EcnMode::Off,
         tso: false,

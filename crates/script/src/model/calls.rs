@@ -163,7 +163,8 @@ impl Model {
     /// Begins to connect a socket; returns the connection's index.
     pub(super) fn open_connection(&mut self, fd: i32, attempt: Option<Attempt>) -> usize {
         let settings = self.sockets.get(&fd).map(|socket| socket.settings.clone()).unwrap_or_default();
-        let config = self.config(&settings);
+        let known = self.recall();
+        let config = self.config(&settings, known);
         let mut endpoint = match attempt {
             Some(attempt) => Endpoint::connect_fast_open(&*self.profile, &config, self.now, attempt),
             None => Endpoint::connect(&*self.profile, &config, self.now),

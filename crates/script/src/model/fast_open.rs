@@ -8,8 +8,8 @@ use wire::Segment;
 use super::{Kind, Model, Settings};
 use crate::errno::Errno;
 
-/// Number under which the host remembers the one server there is.
-const SERVER: u64 = 0;
+/// Number under which the host remembers the one peer there is.
+pub(super) const PEER: u64 = 0;
 /// Key of the host's cookies until a script sets one.
 pub(super) const KEY: [u64; 2] = [0x6b65_7920_6f66_2074, 0x6865_206d_6f64_656c];
 
@@ -24,7 +24,7 @@ impl Model {
     /// Way in which a connection opens whose socket asks for Fast Open.
     pub(super) fn fast_open_attempt(&mut self) -> Option<Attempt> {
         let settings = self.profile.spec().fast_open;
-        self.fast_open.attempt(&settings, SERVER, self.now)
+        self.fast_open.attempt(&settings, PEER, self.now)
     }
 
     /// Verdict of the host on a SYN to a listener with these options.
@@ -52,11 +52,14 @@ impl Model {
     }
 
     /// Hands what connections have found out to their host.
-    pub(super) fn learn_fast_open(&mut self) {
-        let settings = self.profile.spec().fast_open;
+    pub(super) fn learn_of_peer(&mut self) {
+        let spec = self.profile.spec();
         for connection in &mut self.connections {
             while let Some(news) = connection.endpoint.fast_open_news() {
-                self.fast_open.learn(&settings, SERVER, self.now, &news);
+                self.fast_open.learn(&spec.fast_open, PEER, self.now, &news);
+            }
+            if let Some(lesson) = connection.endpoint.lesson() {
+                self.peers.learn(&spec.peers, PEER, self.now, lesson);
             }
         }
     }

@@ -117,7 +117,7 @@ impl Simulation {
         endpoint.on_icmp(self.now, &icmp);
         // Other connections to the same host begin with it.
         if let Some(mtu) = endpoint.path_mtu() {
-            machine.path_mtu.insert(peer, mtu);
+            machine.peers.learn_mtu(u64::from(peer.0), mtu);
         }
         self.service(connection);
         true
@@ -234,13 +234,14 @@ impl Simulation {
 
     /// Calls `work` with what a new connection of `host` needs to know. None: the host has no TCP.
     fn with_config<T>(
-        &self,
+        &mut self,
         host: HostId,
         connection: ConnectionId,
         socket: SocketOptions,
         cc: Option<&str>,
         work: impl FnOnce(&dyn Profile, &Config<'_>, Nanos) -> T,
     ) -> Option<T> {
+        let known = self.recall(host, connection);
         let machine = &self.hosts[host.index()];
         let flow = connection.flow().index();
         let side = if connection.is_opening() { "open" } else { "accept" };
@@ -254,7 +255,7 @@ impl Simulation {
         let config = Config {
             clock: machine.clock,
             ip_header: machine.ip.header(),
-            path_mtu: machine.path_mtu.get(&self.peer_of(connection)).copied(),
+            known,
             mss: machine.mss,
             ecn: machine.ecn,
             tso: machine.tso,
@@ -269,7 +270,7 @@ impl Simulation {
     }
 
     /// The host at the other end of a connection.
-    fn peer_of(&self, connection: ConnectionId) -> HostId {
+    pub(super) fn peer_of(&self, connection: ConnectionId) -> HostId {
         let flow = &self.flows[connection.flow().index()];
         flow.ends[connection.side() as usize].dst
     }

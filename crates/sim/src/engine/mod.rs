@@ -12,13 +12,12 @@ mod fast_open;
 mod guests;
 mod incast;
 mod media;
+mod peers;
 mod prefetch;
 mod recording;
 mod reports;
 mod service;
 mod setup;
-
-use std::collections::BTreeMap;
 
 use contract::ids::{ConnectionId, FlowId, HostId, LinkId};
 use contract::scenario::{IpVersion, Scenario, WhenFull};
@@ -114,8 +113,8 @@ struct HostRun {
     fast_open: tcp::fast_open::Host,
     ip: IpVersion,
     mss: u16,
-    /// Largest packet that the path to a host is known to take (Linux's exceptions of routes, FreeBSD's host cache).
-    path_mtu: BTreeMap<HostId, u32>,
+    /// Memory of other hosts.
+    peers: tcp::peers::Memory,
     ecn: EcnMode,
     tso: bool,
     veth: bool,

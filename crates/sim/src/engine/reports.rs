@@ -59,6 +59,7 @@ impl Simulation {
         if connection.is_opening() {
             self.learn_fast_open(connection);
         }
+        self.learn_of_peer(connection);
     }
 
     /// Reports what happened in the network. `sender` is the connection that was just transmitting, whose own interface may

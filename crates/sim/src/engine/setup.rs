@@ -1,6 +1,5 @@
 //! Setting up a run.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contract::ids::{FlowId, HostId};
@@ -299,7 +298,7 @@ fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Resu
             fast_open: tcp::fast_open::Host::new([scenario.seed, u64::from(id.0)]),
             ip: host.ip,
             mss: host.mss,
-            path_mtu: BTreeMap::new(),
+            peers: tcp::peers::Memory::default(),
             ecn: match host.ecn {
                 Ecn::Off => EcnMode::Off,
                 Ecn::Accept => EcnMode::Accept,

@@ -36,7 +36,7 @@ fn with_config<T>(work: impl FnOnce(&dyn tcp::stack::Profile, &Config<'_>) -> T)
     let config = Config {
         clock: HostClock::new(1000, 0, 0),
         ip_header: 20,
-        path_mtu: None,
+        known: Default::default(),
         mss: 1460,
         ecn: EcnMode::Off,
         tso: false,

@@ -17,6 +17,7 @@ mod media;
 mod milestones;
 #[cfg(feature = "smoltcp")]
 mod packet_guests;
+mod peers;
 mod refusals;
 mod rows;
 mod stepping;

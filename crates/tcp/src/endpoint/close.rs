@@ -5,6 +5,7 @@ use wire::{Segment, seq};
 use super::{Endpoint, Failure, State};
 use crate::clock::Nanos;
 use crate::event::EventKind;
+use crate::peers::{Lesson, Style};
 use crate::reset;
 
 impl Endpoint {
@@ -99,11 +100,36 @@ impl Endpoint {
             self.limits.settle(now);
             self.limits.running = false;
             if self.state != State::TimeWait && self.state != State::Closed {
+                self.note_lesson(state, now);
                 self.sender.on_closed();
             }
         }
         self.state = state;
         self.events.push(EventKind::State, 0, state as i64);
+    }
+
+    /// The connection ends, or enters TIME-WAIT: its host may learn of it.
+    fn note_lesson(&mut self, next: State, now: Nanos) {
+        let keeping = &self.handshake.keeping;
+        let waits = next == State::TimeWait;
+        let counts = match keeping.style {
+            Style::None => false,
+            // tcp_update_metrics.
+            Style::Linux => waits || self.state == State::LastAck && self.failure.is_none(),
+            Style::FreeBsd | Style::FreeBsdAfterTimeWait => true,
+        };
+        if !keeping.keeps || !counts {
+            return;
+        }
+        let after_wait =
+            self.time_wait_until.filter(|_| waits && keeping.style == Style::FreeBsdAfterTimeWait);
+        let from = self.clock.local(after_wait.unwrap_or(now));
+        self.handshake.lesson = self.sender.lesson(&self.snd).map(|lesson| (from, lesson));
+    }
+
+    /// Takes what the connection has learnt of its peer, and from when on its host knows that, by the host's own clock.
+    pub fn lesson(&mut self) -> Option<(Nanos, Lesson)> {
+        self.handshake.lesson.take()
     }
 
     /// Whether data, FINs and ACKs of them can still pass.

@@ -251,7 +251,8 @@ impl Endpoint {
         }
         if self.snd.limit() != self.snd.una && !self.handshake.fast_open.begun {
             self.handshake.fast_open.begun = true;
-            let opening = Opening { rcv_nxt: self.rcv.nxt, passive: true, ..Opening::default() };
+            let known = self.handshake.known;
+            let opening = Opening { rcv_nxt: self.rcv.nxt, passive: true, known, ..Opening::default() };
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
             self.sender.on_established(&mut self.snd, opening, &mut cx);
         }

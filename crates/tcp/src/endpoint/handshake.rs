@@ -8,6 +8,7 @@ use super::{Config, Endpoint, Failure, MAX_PACKET, State};
 use crate::accecn;
 use crate::clock::Nanos;
 use crate::context::Context;
+use crate::peers::{self, Known, Lesson};
 use crate::sender::{Limit, Opening};
 use crate::stack::{EcnMode, StackSpec};
 
@@ -23,8 +24,12 @@ pub(super) struct Handshake {
     pub(super) mss: u16,
     /// See [`Config::ip_header`].
     pub(super) ip_header: u32,
-    /// The largest packet that the path is known to take, bytes with the IP header.
-    pub(super) path_mtu: Option<u32>,
+    /// Knowledge of the peer: see [`Config::known`].
+    pub(super) known: Known,
+    /// Rules by which the host keeps what the connection learns.
+    pub(super) keeping: peers::Settings,
+    /// See [`Endpoint::lesson`].
+    pub(super) lesson: Option<(Nanos, Lesson)>,
     pub(super) ecn: EcnMode,
     /// See [`StackSpec::accecn`].
     pub(super) accecn: accecn::Settings,
@@ -71,7 +76,9 @@ impl Handshake {
         Handshake {
             mss: config.mss,
             ip_header: config.ip_header,
-            path_mtu: config.path_mtu,
+            known: config.known,
+            keeping: spec.peers,
+            lesson: None,
             ecn: config.ecn,
             accecn: spec.accecn,
             timestamps: spec.timestamps,
@@ -98,12 +105,12 @@ impl Handshake {
 
     /// Notes what the path takes; it does not grow.
     pub(super) fn learn_path_mtu(&mut self, mtu: u32) {
-        self.path_mtu = Some(self.path_mtu.map_or(mtu, |known| known.min(mtu)));
+        self.known.path_mtu = Some(self.known.path_mtu.map_or(mtu, |known| known.min(mtu)));
     }
 
     /// The MSS that a SYN offers: the interface's, or where the system notes a path's MTU, what that leaves (tcp_mssopt of FreeBSD).
     fn offered_mss(&self) -> u16 {
-        let path = self.path_mtu.map(|mtu| mtu - self.ip_header - TCP_HEADER);
+        let path = self.known.path_mtu.map(|mtu| mtu - self.ip_header - TCP_HEADER);
         path.map_or(self.mss, |mss| self.mss.min(mss as u16))
     }
 }
@@ -281,6 +288,7 @@ impl Endpoint {
             rcv_nxt: self.rcv.nxt,
             passive: self.handshake.passive,
             carried_end: self.carried_end(),
+            known: self.handshake.known,
         };
         self.handshake.deadline = None;
         self.handshake.syn_due = false;

@@ -135,7 +135,7 @@ impl Endpoint {
             // Below the smallest MTU of a route a packet may be fragmented again, and is as large as that.
             let least = if v6 { IPV6_MIN_MTU } else { LINUX_MIN_PMTU };
             let mtu = icmp.mtu.max(least);
-            let before = self.handshake.path_mtu;
+            let before = self.handshake.known.path_mtu;
             self.handshake.learn_path_mtu(mtu);
             self.reduce_path_mtu(now, mtu);
             // A SYN with data leaves at once without it (tcp_simple_retransmit).
@@ -233,7 +233,7 @@ impl Endpoint {
 
     /// The largest packet that the path is known to take, bytes with the IP header. None: nothing was learnt.
     pub fn path_mtu(&self) -> Option<u32> {
-        self.handshake.path_mtu
+        self.handshake.known.path_mtu
     }
 }
 

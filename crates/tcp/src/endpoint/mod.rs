@@ -32,6 +32,7 @@ use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::Context;
 use crate::event::Events;
 use crate::fast_open::Welcome;
+use crate::peers::Known;
 use crate::receiver::{ReceiveState, Receiver};
 use crate::sender::{Cork, Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
 use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec, StateRules};
@@ -89,8 +90,8 @@ pub struct Config<'a> {
     pub ip_header: u32,
     /// MSS option to announce.
     pub mss: u16,
-    /// The largest packet that the path is known to take, which another connection has found out: bytes with the IP header.
-    pub path_mtu: Option<u32>,
+    /// Knowledge of the peer from other connections.
+    pub known: Known,
     /// ECN of the host.
     pub ecn: EcnMode,
     /// Segmentation offload.
@@ -171,7 +172,7 @@ pub struct AccEcnInfo {
 ///     clock: HostClock::new(1000, 0, 0),
 ///     ip_header: 20,
 ///     mss: 1460,
-///     path_mtu: None,
+///     known: Default::default(),
 ///     ecn: EcnMode::Off,
 ///     tso: false,
 ///     veth: false,

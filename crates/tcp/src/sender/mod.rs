@@ -16,6 +16,7 @@ use crate::accecn::AccEcn;
 use crate::cc::Phase;
 use crate::clock::Nanos;
 use crate::context::{Context, EcnAnswer, EcnSegment};
+use crate::peers::{Known, Lesson};
 
 /// The facts of the sending side that are TCP itself (RFC 9293 section 3.3.1), kept by the endpoint and read by the
 /// sender. A sender changes `nxt` and `max` when it transmits and `sndbuf` when it autotunes; the endpoint does the rest.
@@ -236,6 +237,8 @@ pub struct Opening {
     pub passive: bool,
     /// End of what our SYN carried: to Linux no small packet, even if it has to leave again.
     pub carried_end: u64,
+    /// Knowledge of the peer from other connections.
+    pub known: Known,
 }
 
 /// Transmission that the sender wants.
@@ -398,6 +401,11 @@ pub trait Sender: Send {
     /// Whether congestion control hears of every segment on a connection with ECN, not only of those that change something.
     fn hears_ecn(&self) -> bool {
         self.needs_ecn()
+    }
+
+    /// Lesson for later connections to the peer, as the connection ends. None: it was too short for one.
+    fn lesson(&self, _s: &SendState) -> Option<Lesson> {
+        None
     }
 
     /// The connection is gone.

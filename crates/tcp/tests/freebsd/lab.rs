@@ -179,7 +179,7 @@ fn config<'a>(setup: &Setup<'a>, clock: HostClock, iss: u32) -> Config<'a> {
     Config {
         clock,
         ip_header: 20,
-        path_mtu: None,
+        known: Default::default(),
         mss: 1460,
         ecn: setup.ecn,
         tso: false,

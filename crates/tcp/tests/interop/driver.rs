@@ -326,7 +326,7 @@ impl World<'_> {
         Config {
             clock: HostClock::new(spec.hz, self.case.path.seed % SECOND + 100 * SECOND, 0),
             ip_header: 20,
-            path_mtu: None,
+            known: Default::default(),
             mss: s.mss,
             ecn: if s.ecn { EcnMode::On } else { spec.ecn },
             tso: s.tso,

@@ -163,7 +163,7 @@ fn config<'a>(path: &Path<'a>, profile: &dyn Profile, phase: Nanos, iss: u32) ->
     Config {
         clock: HostClock::new(profile.spec().hz, phase, 0),
         ip_header: 20,
-        path_mtu: None,
+        known: Default::default(),
         mss: 1460,
         ecn: path.ecn,
         tso: path.tso,

@@ -1,6 +1,7 @@
 //! FreeBSD's stacks as profiles: how the values of sysctls become senders and receivers.
 
 mod fast_open;
+mod host_cache;
 mod sysctls;
 mod v11;
 mod v13;
@@ -153,6 +154,7 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
         ecn: EcnMode::Off,
         accecn: crate::accecn::Settings::NONE,
         fast_open: crate::fast_open::Settings::NONE,
+        peers: crate::peers::Settings::FREEBSD,
         timestamps: true,
         window_scaling: true,
         sack: true,
@@ -171,9 +173,10 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
 impl FreeBsd {
     fn knobs(&self) -> impl Iterator<Item = &'static Knob> + use<> {
         let names = self.names;
+        let cache = &host_cache::SWITCHES[usize::from(!self.era.since_12)];
         let own = KNOBS.iter().filter(move |knob| names.contains(&knob.name));
         let fast_open = self.spec.fast_open.style != Style::None;
-        own.chain(FAST_OPEN.iter().filter(move |_| fast_open))
+        own.chain(FAST_OPEN.iter().filter(move |_| fast_open)).chain([cache]).chain(&host_cache::TIMES)
     }
 
     fn initial_window(&self) -> InitialWindow {

@@ -4,6 +4,7 @@ use super::v13;
 use super::{Era, FreeBsd, Values, common_names};
 use crate::accecn::Settings;
 use crate::cc::freebsd::{CubicEra, built_in};
+use crate::peers;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::sender::rack::{RackTuning, SackFilterKind};
 use crate::stack::{Family, StackSpec, StateRules};
@@ -59,7 +60,8 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
         spec: {
             let spec = v13::spec(name, inferred);
             let rules = StateRules { udp_encapsulation: true, ..spec.rules };
-            StackSpec { cc: super::CUBIC_FIRST, accecn: Settings::FREEBSD, rules, ..spec }
+            let peers = peers::Settings { style: peers::Style::FreeBsdAfterTimeWait, ..spec.peers };
+            StackSpec { cc: super::CUBIC_FIRST, accecn: Settings::FREEBSD, rules, peers, ..spec }
         },
         era,
         values: Values { rfc6675_pipe: 1, lrd: 1, sack_tso: 1, ..v13::VALUES },

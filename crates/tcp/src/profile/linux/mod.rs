@@ -66,6 +66,7 @@ impl LinuxProfile {
                 ecn: EcnMode::Accept,
                 accecn: Settings::NONE,
                 fast_open: crate::fast_open::Settings::NONE,
+                peers: crate::peers::Settings::LINUX,
                 timestamps: true,
                 window_scaling: true,
                 sack: true,
@@ -239,7 +240,7 @@ macro_rules! knob {
 use knob;
 
 /// Sysctls of every era.
-static COMMON: [Knob; 26] = [
+static COMMON: [Knob; 27] = [
     knob!(
         "net.ipv4.tcp_rmem.min",
         BYTES,
@@ -383,6 +384,13 @@ static COMMON: [Knob; 26] = [
         about: "keep-alive probes without an answer that end a connection",
         get: |p| i64::from(p.spec.keep_alive.count),
         set: |p, v| p.spec.keep_alive.count = v as u32,
+    },
+    Knob {
+        name: "net.ipv4.tcp_no_metrics_save",
+        range: SWITCH,
+        about: "nothing that a connection learns of the path is kept for later ones (Linux's own default: 0)",
+        get: |p| i64::from(!p.spec.peers.keeps),
+        set: |p, v| p.spec.peers.keeps = v == 0,
     },
     knob!("net.ipv4.tcp_frto", COUNT, "F-RTO: 0 off, 2 with SACK", config.frto, u32),
     knob!(

@@ -136,6 +136,13 @@ pub(super) static OWN: &[Knob] = &[
         bool
     ),
     Knob {
+        name: "net.ipv4.tcp_no_ssthresh_metrics_save",
+        range: SWITCH,
+        about: "of what is kept for later connections, the slow-start threshold is left out",
+        get: |p| i64::from(!p.spec.peers.keeps_ssthresh),
+        set: |p, v| p.spec.peers.keeps_ssthresh = v == 0,
+    },
+    Knob {
         name: "net.ipv4.tcp_invalid_ratelimit",
         range: (0, 0x7fff_ffff),
         about: "least time between ACKs of what is outside the window, ms; 0 no limit",
@@ -179,6 +186,8 @@ pub(super) fn with_controls(
     profile.syn_linear_timeouts = 4;
     profile.spec.fast_open = crate::fast_open::Settings::LINUX;
     profile.knobs.extend(&super::fast_open::FAST_OPEN);
+    // Since 5.6.
+    profile.spec.peers.keeps_ssthresh = false;
     profile.spec.invalid_ratelimit = 500 * MILLISECOND;
     profile.spec.syn_retry_ticks = Some(TIMEOUT_MIN);
     profile.set_handshake_timeouts();

@@ -6,6 +6,7 @@
 pub(super) mod output;
 pub(super) mod packet_rtt;
 pub mod path_mtu;
+pub(super) mod peers;
 mod recovery;
 pub mod rtt;
 pub mod scoreboard;
@@ -25,6 +26,7 @@ use crate::cc::freebsd::{AckKind, CcVar, CongestionControl, Signal};
 use crate::clock::{HostClock, Nanos, earliest};
 use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::event::EventKind;
+use crate::peers::Lesson;
 
 /// Duplicate ACKs that start fast recovery (RFC 5681 section 3.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
@@ -489,6 +491,7 @@ impl Sender for FreeBsdSender {
         self.update_tick(cx.now, cx.clock);
         self.ccv.hz = cx.clock.hz();
         self.rtt = Rtt::new(cx.clock.hz(), self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms);
+        self.rtt.begin_with(opening.known.rtt, opening.known.rttvar, cx.clock.hz());
         if let Some(rtt) = opening.rtt {
             let ticks = self.tick.number - cx.clock.ticks(cx.now.saturating_sub(rtt));
             self.rtt.sample(ticks as u32 + 1);
@@ -504,6 +507,7 @@ impl Sender for FreeBsdSender {
         self.refresh_cc_var(snd);
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.ccv.ecn = snd.ecn;
+        peers::begin_with(&mut self.ccv, &opening.known);
         self.cc.conn_init(&mut self.ccv);
         self.output_due = true;
     }
@@ -629,6 +633,10 @@ impl Sender for FreeBsdSender {
         self.ccv.note_ecn(segment);
         self.cc.ecnpkt_handler(&mut self.ccv);
         self.ccv.ecn_answer()
+    }
+
+    fn lesson(&self, snd: &SendState) -> Option<Lesson> {
+        peers::lesson(snd, &self.ccv, &self.rtt)
     }
 
     fn on_closed(&mut self) {

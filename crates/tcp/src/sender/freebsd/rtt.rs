@@ -8,6 +8,8 @@ const VAR_SHIFT: u32 = 4;
 const DELTA_SHIFT: u32 = 2;
 /// Multipliers of the timeout after 0, 1, 2 … timeouts in a row.
 const BACKOFF: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512, 512, 512];
+/// Samples from which on round trips are worth keeping (tcp_discardcb).
+const SAMPLES_TO_KEEP: u32 = 4;
 /// Timeouts in a row after which the connection fails (TCP_MAXRXTSHIFT).
 pub const MAX_SHIFT: u32 = 12;
 /// Largest retransmission timeout, seconds.
@@ -47,6 +49,27 @@ impl Rtt {
     /// not a quarter (tcp_rack_xmit_timer_commit).
     pub fn micros(min_ms: u32, slop_ms: u32) -> Rtt {
         Rtt { var_shift: VAR_SHIFT + 1, ..Rtt::new(1_000_000, min_ms, slop_ms) }
+    }
+
+    /// Begins with what is known of the path, in fractions of ticks of a clock of `hz`: see [`Rtt::known`] (cc_conn_init).
+    pub fn begin_with(&mut self, srtt: u64, rttvar: u64, hz: u32) {
+        if srtt == 0 {
+            return;
+        }
+        let ours = |value: u64| (value * u64::from(self.hz) / u64::from(hz)) as i32;
+        self.srtt = ours(srtt);
+        // Unknown, it is one round trip.
+        let variation = if rttvar > 0 { ours(rttvar) } else { self.srtt >> (SRTT_SHIFT - VAR_SHIFT) };
+        self.rttvar = variation << (self.var_shift - VAR_SHIFT);
+        self.rto = self.within((((self.srtt >> 2) + variation) >> 1) as u32, self.min);
+    }
+
+    /// Smoothed RTT and variation in 1/32 and 1/16 tick of a clock of `hz` (t_srtt, t_rttvar). None: there were too few samples
+    /// for a host to keep them.
+    pub fn known(&self, hz: u32) -> Option<(u64, u64)> {
+        let theirs = |value: i32| value as u64 * u64::from(hz) / u64::from(self.hz);
+        let variation = self.rttvar >> (self.var_shift - VAR_SHIFT);
+        (self.updates >= SAMPLES_TO_KEEP).then(|| (theirs(self.srtt), theirs(variation)))
     }
 
     /// Takes a sample of `rtt` ticks, counted from 1 (RFC 6298 section 2.3 in fixed point).

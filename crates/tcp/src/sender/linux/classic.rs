@@ -42,6 +42,14 @@ impl State {
     }
 }
 
+impl State {
+    /// The path is known to reorder (tcp_disable_fack, tcp_disable_early_retrans).
+    pub(super) fn distrust_order(&mut self) {
+        self.fack_enabled = false;
+        self.early_retransmit = false;
+    }
+}
+
 impl LinuxSender {
     pub(super) fn on_ack_classic(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mut p = self.begin_ack(snd, ack);

@@ -9,6 +9,7 @@ mod classic;
 mod modern;
 mod output;
 mod path_mtu;
+mod peers;
 mod rack;
 mod rate;
 mod recovery;
@@ -37,6 +38,7 @@ use crate::cc::linux::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SST
 use crate::clock::{MILLISECOND, Nanos, SECOND, earliest};
 use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::linux_config::{Detection, Shared};
+use crate::peers::Lesson;
 use crate::windowed::Windowed;
 
 /// Memory of a packet without segmentation offload, bytes: a power of two for data and headers, and the metadata.
@@ -266,6 +268,7 @@ impl Sender for LinuxSender {
             self.update_min_rtt((measured * unit / 1000).max(1) as u32);
             self.set_rto();
         }
+        self.begin_with(&opening.known, snd.nxt);
         self.cc.init(&mut self.core);
         self.init_sndbuf(snd);
     }
@@ -351,6 +354,10 @@ impl Sender for LinuxSender {
 
     fn hears_ecn(&self) -> bool {
         self.cc.hears_ecn()
+    }
+
+    fn lesson(&self, _s: &SendState) -> Option<Lesson> {
+        Some(self.learnt())
     }
 
     fn on_closed(&mut self) {

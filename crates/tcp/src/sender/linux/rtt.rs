@@ -56,6 +56,25 @@ impl Estimator {
         }
     }
 
+    /// Raises what a first sample has made to what is known of the path: eight times its RTT and four times its deviation. The
+    /// window of data ends at `nxt`.
+    pub(crate) fn raise(&mut self, srtt8: u64, mdev4: u64, nxt: u64) {
+        if srtt8 > self.srtt8 {
+            self.srtt8 = srtt8;
+            self.mark = nxt;
+        }
+        if mdev4 > self.mdev4 {
+            self.mdev4 = mdev4;
+            self.rttvar = mdev4.max(self.rto_min);
+            self.mdev_max = self.rttvar;
+        }
+    }
+
+    /// Four times the mean deviation.
+    pub(crate) fn mdev4(&self) -> u64 {
+        self.mdev4
+    }
+
     /// Smoothed RTT; 0 before the first sample.
     #[inline]
     pub(crate) fn srtt(&self) -> u64 {

@@ -38,6 +38,7 @@ use crate::cc::freebsd::{CcVar, CongestionControl, NewReno, Signal};
 use crate::clock::{MICROSECOND, Nanos, earliest};
 use crate::context::{Context, EcnAnswer, EcnSegment};
 use crate::event::EventKind;
+use crate::peers::Lesson;
 
 /// Duplicate ACKs that count as evidence of loss like a SACK (RFC 5681 section 3.2).
 const DUPLICATE_THRESHOLD: u8 = 3;
@@ -314,6 +315,7 @@ impl Sender for RackSender {
         } else {
             Rtt::micros(self.tuning.rexmit_min_ms, self.tuning.rexmit_slop_ms)
         };
+        self.rtt.begin_with(opening.known.rtt, opening.known.rttvar, cx.clock.hz());
         self.ccv.mss = u64::from(snd.payload);
         self.ccv.maxseg = u64::from(snd.mss);
         self.ccv.snd_scale = snd.wscale;
@@ -333,7 +335,10 @@ impl Sender for RackSender {
         self.cwnd_used = self.ccv.cwnd;
         self.packets = self.cc.wants_packet_rtt().then(Box::default);
         self.ccv.ecn = snd.ecn;
+        freebsd::peers::begin_with(&mut self.ccv, &opening.known);
         self.cc.conn_init(&mut self.ccv);
+        // It is to begin in slow start whatever is known (rack_cc_conn_init).
+        self.ccv.ssthresh = self.ccv.ssthresh.max(snd.wnd);
     }
 
     fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
@@ -525,6 +530,13 @@ impl Sender for RackSender {
         self.ccv.note_ecn(segment);
         self.cc.ecnpkt_handler(&mut self.ccv);
         self.ccv.ecn_answer()
+    }
+
+    fn lesson(&self, snd: &SendState) -> Option<Lesson> {
+        match &self.fallback {
+            Some(default) => default.lesson(snd),
+            None => freebsd::peers::lesson(snd, &self.ccv, &self.rtt),
+        }
     }
 
     fn on_closed(&mut self) {
