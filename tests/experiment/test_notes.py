@@ -44,6 +44,8 @@ flows:
   - {name: f1, from: a, to: m}
 """
 FREEBSD = "stack: freebsd-15-current, cc: cubic"
+TRANSFERS = "{kind: background, load: 1mbit, size: 50KB}"
+FIRST = "name: f1, from: a, to: b, stop: 10s"
 MAXIMA = "{kern.ipc.maxsockbuf: 2097152, net.inet.tcp.recvbuf_max: 16777216}"
 
 CASES = {
@@ -150,6 +152,21 @@ CASES = {
         one_flow(flow="name: f1, from: a, to: b, bytes: 10MB", more="measure: {from: 10s}\n"),
         "flow f1: its 1MB take 800ms at the rate of bottleneck, and `measure` begins at 10s, when all has"
         " arrived: it has no goodput and no RTT",
+    ),
+    "transfers that learn nothing": (
+        one_flow(flow=f"name: f1, from: a, to: b, app: {TRANSFERS}"),
+        one_flow(
+            flow=f"name: f1, from: a, to: b, app: {TRANSFERS}",
+            a=f"{HOSTS['a']}, sysctl: {{net.ipv4.tcp_no_metrics_save: 1}}",
+        ),
+        "flow f1: each of its transfers begins without what earlier connections of a have learnt; its system"
+        " keeps that by default, as the sysctl net.ipv4.tcp_no_metrics_save: 0 does",
+    ),
+    "a connection that learns nothing": (
+        one_flow(a=FREEBSD, flow=f"{FIRST}}}\n  - {{name: f2, from: a, to: b, start: 20s"),
+        one_flow(a=FREEBSD, flow=f"{FIRST}}}\n  - {{name: f2, from: a, to: b, start: 5s"),
+        "flow f2: it begins without what earlier connections of a have learnt; its system keeps that by"
+        " default, as the sysctl net.inet.tcp.hostcache.enable: 1 does",
     ),
     "no time for a handshake": (
         one_flow(duration="30ms"),

@@ -196,13 +196,25 @@ def test_what_ipfw_cannot_do_to_what_comes_in_is_refused(changes: dict[str, Any]
         rules.check(host(ingress={"before_gro": None, "after_gro": {**STAGE, **changes}}))
 
 
-def test_an_old_kernel_forgets_its_host_cache_after_a_second(stand_in: StandIn) -> None:
+def test_connections_learn_nothing_unless_the_file_says_so(stand_in: StandIn) -> None:
+    cache = "net.inet.tcp.hostcache.enable"
+    here = kernel.read(stand_in, "14.1-RELEASE")
+    assert here.sysctls[cache] == "1"
+    assert {stack.sysctls[cache].default for stack in kernel.known(here).stacks.values()} == {0}
+    own = system.FreeBSD(here)
+    assert own.sysctls(host(), [flow("newreno")])[cache] == "0"
+    assert own.sysctls(host(sysctl={cache: 1}), [flow("newreno")])[cache] == "1"
+
+
+def test_an_old_kernel_forgets_its_host_cache_soon(stand_in: StandIn) -> None:
     stand_in.sysctl("net.inet.tcp.hostcache.enable").unlink()
     stand_in.sysctl("net.inet.tcp.hostcache.expire").write_text("3600")
+    stand_in.sysctl("net.inet.tcp.hostcache.prune").write_text("300")
     stand_in.sysctl("net.inet.tcp.functions_default").unlink()
     own = system.FreeBSD(kernel.read(stand_in, "12.4-RELEASE"))
     assert own.sysctls(host(), [flow("newreno"), flow("cubic")]) == {
         "net.inet.tcp.hostcache.expire": "1",
+        "net.inet.tcp.hostcache.prune": "1",
         "net.inet.tcp.ecn.enable": "0",
         "net.inet.tcp.cc.algorithm": "newreno",
     }

@@ -16,6 +16,7 @@ from cwndlab.errors import InputError
 from cwndlab.execution import runner
 from cwndlab.experiment.catalogue import DATAGRAMS, Stack
 from cwndlab.experiment.experiment import Experiment
+from cwndlab.experiment.scenario.notes import MEMORY
 from cwndlab.experiment.suites import evaluations
 from cwndlab.experiment.suites.evaluations import SUITES, Subject
 from cwndlab.testbeds import loader
@@ -66,8 +67,12 @@ def _text(suite: str, name: str, contenders: Mapping[str, str], stack: Stack, re
     senders = {str(flow["from"]).partition(".")[0] for flow in content["flows"]}
     free = [host for host in content["hosts"] if host in senders and "cc" not in content["hosts"][host]]
     kernel = incumbents_stack(stack)
+    # Where short transfers follow each other, hosts learn of earlier ones, as their systems do.
+    memory = {
+        key: value for key, value in MEMORY.items() if key in kernel.sysctls and _has_transfers(content)
+    }
     for host in content["hosts"].values():
-        host |= {"stack": kernel.name, "sysctl": dict(BUFFERS.get(kernel.family, {}))}
+        host |= {"stack": kernel.name, "sysctl": BUFFERS.get(kernel.family, {}) | memory}
     subject = SUITES[suite].subject
     keys = {
         Subject.CC: [f"hosts.{host}.cc" for host in free],
@@ -88,6 +93,11 @@ def _text(suite: str, name: str, contenders: Mapping[str, str], stack: Stack, re
     content["sweep"] = [*content.get("sweep", []), {"name": AXIS, "values": levels}]
     content["repeat"] = repeats
     return yaml.dump(content, sort_keys=False, Dumper=Plain)
+
+
+def _has_transfers(content: Mapping[str, Any]) -> bool:
+    apps = [flow.get("app") for flow in content["flows"]]
+    return any(isinstance(app, Mapping) and app["kind"] == "background" for app in apps)
 
 
 def _is_media(flow: Mapping[str, Any]) -> bool:

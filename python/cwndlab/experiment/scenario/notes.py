@@ -231,6 +231,36 @@ CLUSTER, CLUSTER_AND_MBUF = 2048, 2048 + 256
 """Bytes of data in a cluster, and of memory that it takes with its mbuf (sys/param.h of FreeBSD)."""
 
 
+def _without_memory(run: Routed) -> Found:
+    """Flows whose connections follow others between the same hosts, and begin without what these have learnt."""
+    for flow in run.flows:
+        host = run.hosts[flow["from"]]
+        switch = next((name for name in MEMORY if run.sysctl(host, name) is not None), None)
+        if switch is None or switch in host["sysctl"] or run.sysctl(host, switch) == MEMORY[switch]:
+            continue
+        many = app_of(flow)["kind"] == "background"
+        if many or any(_follows(run, flow, other) for other in run.flows):
+            begins = "each of its transfers begins" if many else "it begins"
+            yield (
+                flow["name"],
+                f"{begins} without what earlier connections of {host['name']} have learnt; its system keeps that"
+                f" by default, as the sysctl {switch}: {MEMORY[switch]} does",
+            )
+
+
+def _follows(run: Routed, flow: Flow, other: Flow) -> bool:
+    same = other["from"] == flow["from"] and other["to"] == flow["to"]
+    return same and not is_datagrams(other) and run.end_ns(other) <= flow["start_ns"]
+
+
+MEMORY = {
+    "net.ipv4.tcp_no_metrics_save": 0,
+    "net.inet.tcp.hostcache.enable": 1,
+    "net.inet.tcp.hostcache.cachelimit": 15360,
+}
+"""Sysctls by which hosts keep what connections learn of a path, and the systems' own defaults."""
+
+
 def _outside_the_window(run: Routed) -> Found:
     """Flows of which nothing falls into `measure`."""
     measure = run.scenario["measure"]
@@ -312,12 +342,13 @@ CHECKS: tuple[Check, ...] = (
     _access_slower,
     _ecn_without_marks,
     _buffer_clamped,
+    _without_memory,
     _outside_the_window,
     _over_before_the_window,
     _too_short,
 )
 """All that is looked for, in the order in which it is said."""
-OF_ENDS = (_on_one_side, _buffer_clamped, _outside_the_window)
+OF_ENDS = (_on_one_side, _buffer_clamped, _without_memory, _outside_the_window)
 """Notes that look at no setting of a link."""
 
 

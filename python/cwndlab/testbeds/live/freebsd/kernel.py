@@ -18,6 +18,14 @@ ECN = "net.inet.tcp.ecn.enable"
 BASE_BLOCK = "freebsd"
 """The function block that is a part of every kernel."""
 FAMILY = "freebsd"
+HOST_CACHE = (
+    {"net.inet.tcp.hostcache.enable": "0"},
+    {"net.inet.tcp.hostcache.expire": "1", "net.inet.tcp.hostcache.prune": "1"},
+)
+"""Settings by which no connection learns from earlier ones: the first of these that a kernel has. Before
+FreeBSD 13 the host cache cannot be switched off: an entry goes when it has not been used for two seconds, once
+the search for old ones is over that was set for up to five minutes later (tcp_hc_purge).
+"""
 CUBIC_SINCE = 14
 """The first release whose default is CUBIC; NewReno before."""
 
@@ -123,6 +131,11 @@ def settings(text: str) -> dict[str, str]:
     return {name: text for name, text in sorted(found.items()) if not name.endswith(SECRETS)}
 
 
+def host(sysctls: Mapping[str, str]) -> Mapping[str, str]:
+    """Sysctls of hosts where the experiment does not set them: no connection learns from earlier ones."""
+    return next((each for each in HOST_CACHE if set(each) <= set(sysctls)), {})
+
+
 def known(here: Kernel) -> Catalogue:
     """The catalogue of an experiment on this kernel: a stack for each function block, by all their names."""
     engine = catalogue.of_machines()
@@ -131,7 +144,7 @@ def known(here: Kernel) -> Catalogue:
     model = model or engine.stacks[engine.newest[FAMILY]]
     sysctls = {
         name: Sysctl(name, int(text), -(1 << 63), (1 << 63) - 1, "of this kernel")
-        for name, text in here.sysctls.items()
+        for name, text in {**here.sysctls, **host(here.sysctls)}.items()
         if _INTEGER.fullmatch(text)
     }
     # Those of a module that is not loaded yet are as the model has them.

@@ -14,11 +14,6 @@ from cwndlab.testbeds.live.freebsd.kernel import Kernel
 from cwndlab.testbeds.live.freebsd.shell import ByShell
 from cwndlab.testbeds.live.lab import Reach
 
-HOST_CACHE = ({"net.inet.tcp.hostcache.enable": "0"}, {"net.inet.tcp.hostcache.expire": "1"})
-"""Settings by which no connection learns from earlier ones: the first of these that a kernel has. Before
-FreeBSD 13 the host cache cannot be switched off; its entries last a second then.
-"""
-
 BUFFERS = "kern.ipc.maxsockbuf"
 """The largest socket buffer, of which FreeBSD gives 8/9 to data (sb_max_adj, kern/uipc_sockbuf.c): a larger
 one is refused."""
@@ -37,10 +32,7 @@ class FreeBSD:
     def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
         """A host's sysctls as text, in the order they are set."""
         own = list(flows)
-        cache: Mapping[str, str] = next(
-            (each for each in HOST_CACHE if set(each) <= set(self._kernel.sysctls)), {}
-        )
-        values = {**cache, kernel.ECN: _ECN[host["ecn"]]}
+        values = {**kernel.host(self._kernel.sysctls), kernel.ECN: _ECN[host["ecn"]]}
         first = _first_cc(host, own)
         if first is not None:
             values[kernel.CHOSEN] = first

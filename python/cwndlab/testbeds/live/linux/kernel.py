@@ -16,6 +16,8 @@ FAMILY = "linux"
 CHOSEN = "net.ipv4.tcp_congestion_control"
 AVAILABLE = "net.ipv4.tcp_available_congestion_control"
 ALLOWED = "net.ipv4.tcp_allowed_congestion_control"
+HOST = {"net.ipv4.tcp_no_metrics_save": "1"}
+"""Sysctls of hosts where the experiment does not set them: no connection learns from earlier ones."""
 
 ACCURATE_ECN = (7, 0)
 """First version whose net.ipv4.tcp_ecn goes up to 5."""
@@ -83,7 +85,8 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
     """
     engine = catalogue.of_machines()
     model = engine.stacks[engine.newest["linux"]]
-    sysctls = {name: sysctl for name, text in here.sysctls.items() for name, sysctl in _sysctls(name, text)}
+    own = here.sysctls | {name: value for name, value in HOST.items() if here.has(name)}
+    sysctls = {name: sysctl for name, text in own.items() for name, sysctl in _sysctls(name, text)}
     stack = Stack(
         name=here.stack,
         family="linux",

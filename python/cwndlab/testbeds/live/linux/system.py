@@ -11,9 +11,6 @@ from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import kernel, rules, settings
 from cwndlab.testbeds.live.linux.kernel import Kernel
 
-HOST = {"net.ipv4.tcp_no_metrics_save": "1"}
-"""Sysctls of hosts where the experiment does not set them: no connection learns from earlier ones."""
-
 PLAIN_CC = "reno"
 """A congestion control that every Linux has, that every namespace may choose, and that leaves nothing behind
 (Documentation/networking/ip-sysctl.rst, tcp_congestion_control)."""
@@ -39,7 +36,7 @@ class Linux:
     def sysctls(self, host: Host, flows: Iterable[Flow]) -> dict[str, str]:
         """A host's sysctls as text, in the order they are set; three parts become one value again."""
         values: dict[str, str] = {
-            **HOST,
+            **kernel.HOST,
             "net.ipv4.tcp_ecn": _ECN[host["ecn"]],
             "net.ipv4.tcp_congestion_control": self._first_cc(host, flows),
         }
