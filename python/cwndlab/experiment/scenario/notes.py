@@ -232,7 +232,7 @@ CLUSTER, CLUSTER_AND_MBUF = 2048, 2048 + 256
 
 
 def _without_memory(run: Routed) -> Found:
-    """Flows whose connections follow others between the same hosts, and begin without what these have learnt."""
+    """Flows with connections that follow others between the same hosts, and begin without their lessons."""
     for flow in run.flows:
         host = run.hosts[flow["from"]]
         switch = next((name for name in MEMORY if run.sysctl(host, name) is not None), None)
@@ -243,8 +243,8 @@ def _without_memory(run: Routed) -> Found:
             begins = "each of its transfers begins" if many else "it begins"
             yield (
                 flow["name"],
-                f"{begins} without what earlier connections of {host['name']} have learnt; its system keeps that"
-                f" by default, as the sysctl {switch}: {MEMORY[switch]} does",
+                f"{begins} without what earlier connections of {host['name']} have learnt; its system keeps"
+                f" that by default, as the sysctl {switch}: {MEMORY[switch]} does",
             )
 
 

@@ -23,8 +23,8 @@ HOST_CACHE = (
     {"net.inet.tcp.hostcache.expire": "1", "net.inet.tcp.hostcache.prune": "1"},
 )
 """Settings by which no connection learns from earlier ones: the first of these that a kernel has. Before
-FreeBSD 13 the host cache cannot be switched off: an entry goes when it has not been used for two seconds, once
-the search for old ones is over that was set for up to five minutes later (tcp_hc_purge).
+FreeBSD 13 the host cache cannot be switched off: an entry goes when it has not been used for two seconds,
+once the search for old ones is over that was set for up to five minutes later (tcp_hc_purge).
 """
 CUBIC_SINCE = 14
 """The first release whose default is CUBIC; NewReno before."""
