@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use tcp::peers::Known;
 use tcp::profile;
 use tcp::stack::{EcnMode, SocketOptions};
 use tcp::{Config, Endpoint, HostClock, Listener, Nanos, State, SynOutcome};
@@ -149,6 +150,20 @@ fn opened(stack: &str, config: &Config<'_>, prepare: impl Fn(&mut Endpoint)) -> 
 
 fn newreno() -> Config<'static> {
     Config { cc: "newreno", ..config(1) }
+}
+
+/// First timeouts of connections of a live kernel 6.18 with 250 ticks a second, by the round trips that its tcp_metrics had, us.
+#[test]
+fn linux_begins_with_the_timeout_of_a_live_kernel() {
+    let clock = HostClock::new(250, 0, 0);
+    for (rtt, timeout) in [(39_080, 236), (43_005, 240), (50_922, 248)] {
+        let known = Known { rtt: 8 * rtt, rttvar: 4 * rtt, ..Known::default() };
+        let (mut a, _, now) = opened("linux-6.18", &Config { clock, known, cc: "reno", ..config(1) }, |_| ());
+        let found = a.info(now).sender;
+        assert_eq!((found.rto, found.ssthresh), (timeout * MS, None), "{rtt} us");
+        // That of the handshake, 20 ms, or a tick more.
+        assert!(found.srtt.expect("a round trip") <= 24 * MS);
+    }
 }
 
 #[test]
