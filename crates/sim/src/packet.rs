@@ -50,6 +50,7 @@ impl Ends {
         packet.src = self.src;
         packet.dst = self.dst;
         packet.corrupt = false;
+        packet.fragment = 0;
     }
 }
 
@@ -75,7 +76,13 @@ pub(crate) struct Packet {
     pub dst: HostId,
     /// Damaged on the way.
     pub corrupt: bool,
+    /// Part of the IP packet that this is, as its header says: offset in units of eight bytes, and [`MORE_FRAGMENTS`] unless it is
+    /// the last. 0: the whole.
+    pub fragment: u16,
 }
+
+/// Bit of [`Packet::fragment`] where more follow (RFC 791 section 3.1); the others are the offset.
+pub(crate) const MORE_FRAGMENTS: u16 = 0x2000;
 
 /// Implements what a link asks of a packet, whether it is here or in the pool.
 macro_rules! packet_fields {

@@ -131,6 +131,8 @@ pub struct StackSpec {
     pub accecn: accecn::Settings,
     /// TCP Fast Open.
     pub fast_open: fast_open::Settings,
+    /// Packets of IPv4 say that no router may cut them.
+    pub sets_df: bool,
     /// Memory of peers between connections.
     pub peers: peers::Settings,
     /// Timestamps are offered and accepted (RFC 7323).

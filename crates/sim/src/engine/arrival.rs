@@ -28,7 +28,9 @@ fn another_follows(
 
 #[inline(never)]
 fn front_is_for(network: &mut Network, link: LinkId, connection: ConnectionId) -> bool {
-    network.front_at_host(link).is_some_and(|(packet, _)| packet.connection == connection && !packet.corrupt)
+    network
+        .front_at_host(link)
+        .is_some_and(|(packet, _)| packet.connection == connection && !packet.corrupt && packet.fragment == 0)
 }
 
 impl Simulation {
@@ -48,7 +50,7 @@ impl Simulation {
         prefetcher.on_arrival(network, connections, flows, link);
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection;
-        if packet.corrupt {
+        if packet.corrupt || packet.fragment != 0 {
             return false;
         }
         let Some(mut endpoint) = connections[connection.index()].tcp_mut() else { return false };
@@ -85,6 +87,11 @@ impl Simulation {
         if self.arrived.corrupt && self.take_icmp() {
             return;
         }
+        let host = self.arrived.dst;
+        let fragment = self.arrived.fragment != 0 && !self.arrived.corrupt;
+        if fragment && !self.hosts[host.index()].fragments.take(self.now, &mut self.arrived) {
+            return;
+        }
         if self.intercepted {
             self.recording.captures.received(self.now, &self.arrived);
         }
@@ -92,7 +99,6 @@ impl Simulation {
             self.report_corrupt(link);
             return;
         }
-        let host = self.arrived.dst;
         let flow = self.arrived.connection.flow();
         self.flows[flow.index()].note_arrival(&self.arrived, self.now, self.recording.is_measuring());
         self.complete_departures(host);

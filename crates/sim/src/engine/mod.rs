@@ -9,6 +9,7 @@ mod background;
 mod datagrams;
 mod edges;
 mod fast_open;
+mod fragments;
 mod guests;
 mod incast;
 mod media;
@@ -40,6 +41,7 @@ use crate::limits::Capacity;
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::transport::{SenderState, Transport};
+use fragments::Fragments;
 use prefetch::Prefetcher;
 use recording::Recording;
 
@@ -115,6 +117,8 @@ struct HostRun {
     mss: u16,
     /// Memory of other hosts.
     peers: tcp::peers::Memory,
+    /// Packets of which fragments have come.
+    fragments: Fragments,
     ecn: EcnMode,
     tso: bool,
     veth: bool,

@@ -14,6 +14,7 @@ use tcp::{HostClock, Nanos};
 use units::SECOND;
 use wire::Segment;
 
+use super::fragments::Fragments;
 use super::prefetch::Prefetcher;
 use super::recording::{Recording, Window};
 use super::{HostRun, Simulation, mtu};
@@ -87,7 +88,10 @@ impl Simulation {
         let tracked: Vec<bool> = hosts.iter().map(|host| host.stack.watches_interface()).collect();
         let recording = recording(&scenario, run_id, named, &families)?;
         let captured = recording.captures.links();
-        let network = Network::new(&scenario, topology, &tracked, &captured, force_stepped);
+        let cuttable =
+            |host: &HostRun| host.ip.is_v4() && host.stack.kernel().is_some_and(|p| !p.spec().sets_df);
+        let fragmentable = hosts.iter().map(cuttable).collect();
+        let network = Network::new(&scenario, topology, &tracked, fragmentable, &captured, force_stepped);
         let intercepted = !scenario.record.pcap.is_empty() || hosts.iter().any(HostRun::has_edge);
         // Of other applications both ends have their turns at the same events.
         let apart = |flow: &FlowRun| matches!(flow.app, FlowApp::Bulk(_) | FlowApp::Datagrams);
@@ -299,6 +303,7 @@ fn hosts(scenario: &Scenario, stacks: Vec<HostStack>, trouble: &Trouble) -> Resu
             ip: host.ip,
             mss: host.mss,
             peers: tcp::peers::Memory::default(),
+            fragments: Fragments::default(),
             ecn: match host.ecn {
                 Ecn::Off => EcnMode::Off,
                 Ecn::Accept => EcnMode::Accept,

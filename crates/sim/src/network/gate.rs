@@ -1,4 +1,5 @@
-//! Links that are too small for some packets: a router drops those, and says so by ICMP, or is a black hole.
+//! Links that are too small for some packets: a router drops those, and says so by ICMP, or is a black hole. Packets of hosts that
+//! allow it are cut.
 
 use contract::ids::{HostId, LinkId};
 use contract::scenario::Scenario;
@@ -10,7 +11,7 @@ use wire::{Options, Segment};
 use super::output::{Fate, PacketReport};
 use super::{Network, PacketRef};
 use crate::event_queue::EventQueue;
-use crate::packet::Packet;
+use crate::packet::{MORE_FRAGMENTS, Packet};
 use crate::topology::Topology;
 
 /// ICMP behind an IP header: type, code, checksum, and four bytes that hold the MTU.
@@ -25,6 +26,8 @@ pub(super) struct Gate {
     mtu: u32,
     /// The router does not say so.
     black_hole: bool,
+    /// It is no switch: it cuts packets that may be cut.
+    cuts: bool,
     /// Packets that were too big.
     pub drops: u64,
 }
@@ -50,7 +53,8 @@ pub(super) fn gates(scenario: &Scenario, topology: &Topology) -> (Vec<Option<Gat
                 // A switch drops what is too long, and has no address to speak from.
                 let back = topology.link_of_router(link, source).filter(|_| node.switch.is_none());
                 let black_hole = config.black_hole || back.is_none();
-                gates[link.index()] = Some(Gate { mtu: config.mtu, black_hole, drops: 0 });
+                gates[link.index()] =
+                    Some(Gate { mtu: config.mtu, black_hole, cuts: node.switch.is_none(), drops: 0 });
                 if let Some(back) = back.filter(|_| !black_hole) {
                     fed_by_router[back.index()] = true;
                 }
@@ -105,15 +109,23 @@ impl Network {
     ) -> bool {
         let packet = *self.pool.unpack(reference);
         let is_message = packet.segment.options.has(Options::ICMP);
-        if self.meta[link.index()].captured && !is_message {
+        let gate = self.gates[link.index()].filter(|gate| packet.bytes > gate.mtu && !is_message);
+        if let Some(Gate { mtu, cuts: true, .. }) = gate
+            && self.fragmentable[packet.src.index()]
+        {
+            self.pool.free(reference);
+            self.cut(link, at, &packet, mtu, events);
+            return false;
+        }
+        // Of fragments the first one shows the packet.
+        let shows = packet.fragment & !MORE_FRAGMENTS == 0;
+        if self.meta[link.index()].captured && !is_message && shows {
             self.reports.captured.push((at, link, packet));
         }
-        let Some(gate) = &mut self.gates[link.index()] else { return true };
-        if packet.bytes <= gate.mtu || is_message {
-            return true;
+        let Some(Gate { mtu, black_hole, .. }) = gate else { return true };
+        if let Some(gate) = &mut self.gates[link.index()] {
+            gate.drops += 1;
         }
-        gate.drops += 1;
-        let Gate { mtu, black_hole, .. } = *gate;
         self.pool.free(reference);
         self.reports.packets.push(PacketReport::new(at, link.0, &packet, Fate::Dropped(DropReason::TooBig)));
         let back = self.topology.link_of_router(link, packet.src).filter(|_| !black_hole);
@@ -122,6 +134,21 @@ impl Network {
             self.enter(back, at, message(&packet, mtu, at, header), events);
         }
         false
+    }
+
+    /// A packet enters a link in parts that fit, all but the last of whole units of eight bytes (RFC 791 section 3.2).
+    fn cut(&mut self, link: LinkId, at: Nanos, packet: &Packet, mtu: u32, events: &mut EventQueue) {
+        let (most, length) = ((mtu - IPV4_HEADER) / 8 * 8, packet.bytes - IPV4_HEADER);
+        let mut start = 0;
+        while start < length {
+            let end = (start + most).min(length);
+            let more = if end < length { MORE_FRAGMENTS } else { packet.fragment & MORE_FRAGMENTS };
+            let offset = (packet.fragment & !MORE_FRAGMENTS) + (start / 8) as u16;
+            let bytes = IPV4_HEADER + end - start;
+            let part = self.pool.put(&Packet { bytes, fragment: offset | more, ..*packet });
+            self.enter_keeping_link(link, at, part, events);
+            start = end;
+        }
     }
 
     /// Length of the IP header of a host's packets.

@@ -42,6 +42,8 @@ pub(crate) struct Network {
     gates: Vec<Option<Gate>>,
     /// Hosts whose packets are of IPv6.
     ipv6: Vec<bool>,
+    /// Hosts whose packets routers may cut.
+    fragmentable: Vec<bool>,
     /// The packets in links that keep them, and behind those.
     pool: PacketPool,
     /// Packets on their way to the far end of each link.
@@ -92,13 +94,15 @@ pub(crate) fn paces(scenario: &Scenario, host: &scenario::Host) -> bool {
 }
 
 impl Network {
-    /// Sets up the links of a scenario. Of hosts that are `tracked`, what leaves the interface is kept in a ring; links
+    /// Sets up the links of a scenario. Of hosts that are `tracked`, what leaves the interface is kept in a ring; packets of
+    /// those that are `fragmentable` may be cut; links
     /// that are `captured` report the packets that enter them; `force_stepped` makes every hop wait for events, for
     /// comparison.
     pub(crate) fn new(
         scenario: &Scenario,
         topology: Topology,
         tracked: &[bool],
+        fragmentable: Vec<bool>,
         captured: &[bool],
         force_stepped: bool,
     ) -> Network {
@@ -148,6 +152,7 @@ impl Network {
             deliveries: links.iter().map(|_| Delivery::new()).collect(),
             gates,
             ipv6: scenario.hosts.iter().map(|host| !host.ip.is_v4()).collect(),
+            fragmentable,
             emitted: Vec::new(),
             batches: Batches::new(&meta),
             rings: tracked.iter().map(|&tracked| tracked.then(TransmitRing::default)).collect(),

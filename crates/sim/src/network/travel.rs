@@ -223,7 +223,13 @@ impl Network {
 
     /// A packet enters `link`, which is not plain and keeps it for a while.
     #[inline(always)]
-    fn enter_keeping_link(&mut self, link: LinkId, at: Nanos, packet: PacketRef, events: &mut EventQueue) {
+    pub(super) fn enter_keeping_link(
+        &mut self,
+        link: LinkId,
+        at: Nanos,
+        packet: PacketRef,
+        events: &mut EventQueue,
+    ) {
         let LinkMeta { mode, inspected, host, keeps, .. } = self.meta[link.index()];
         if inspected && !self.inspect(link, at, &packet, events) {
             return;

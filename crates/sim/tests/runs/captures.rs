@@ -6,7 +6,7 @@ use wire::capture::{LinkType, Reader};
 use crate::support::{MS, carry_out, column, dumbbell};
 
 /// Number of records of a capture that carry payload.
-fn data_packets(capture: &[u8]) -> usize {
+pub(crate) fn data_packets(capture: &[u8]) -> usize {
     let mut reader = Reader::new(capture).expect("a pcap file");
     let mut count = 0;
     while let Some(record) = reader.next_record().expect("a whole file") {

@@ -6,6 +6,7 @@ mod captures;
 mod cheats;
 mod fast_open;
 mod fast_paths;
+mod fragments;
 mod fused_equals_stepped;
 mod golden;
 #[cfg(feature = "quinn")]

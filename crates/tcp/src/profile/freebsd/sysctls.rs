@@ -252,6 +252,11 @@ pub(super) const KNOBS: &[Knob] = &[
         get: |p| i64::from(p.spec.rules.icmp == IcmpRules::FreeBsd { may_reset: true }),
         set: |p, value| p.spec.rules.icmp = IcmpRules::FreeBsd { may_reset: value != 0 },
     },
+    switch!(
+        "net.inet.tcp.path_mtu_discovery",
+        sets_df,
+        "packets of IPv4 have DF; without it they may be cut by routers"
+    ),
     switch!("net.inet.tcp.insecure_rst", rules.insecure_rst, "any reset in the window counts"),
     switch!("net.inet.tcp.insecure_syn", rules.insecure_syn, "a SYN in the window resets the connection"),
     switch!(
@@ -588,6 +593,7 @@ macro_rules! common_names {
             "net.inet.tcp.sack.enable",
             "net.inet.tcp.ecn.enable",
             "net.inet.tcp.icmp_may_rst",
+            "net.inet.tcp.path_mtu_discovery",
             "net.inet.tcp.insecure_rst",
             "net.inet.tcp.insecure_syn",
             "net.inet.tcp.drop_synfin",

@@ -66,6 +66,7 @@ impl LinuxProfile {
                 ecn: EcnMode::Accept,
                 accecn: Settings::NONE,
                 fast_open: crate::fast_open::Settings::NONE,
+                sets_df: true,
                 peers: crate::peers::Settings::LINUX,
                 timestamps: true,
                 window_scaling: true,
@@ -240,7 +241,7 @@ macro_rules! knob {
 use knob;
 
 /// Sysctls of every era.
-static COMMON: [Knob; 27] = [
+static COMMON: [Knob; 28] = [
     knob!(
         "net.ipv4.tcp_rmem.min",
         BYTES,
@@ -384,6 +385,13 @@ static COMMON: [Knob; 27] = [
         about: "keep-alive probes without an answer that end a connection",
         get: |p| i64::from(p.spec.keep_alive.count),
         set: |p, v| p.spec.keep_alive.count = v as u32,
+    },
+    Knob {
+        name: "net.ipv4.ip_no_pmtu_disc",
+        range: (0, 3),
+        about: "0 packets of IPv4 have DF, others they may be cut by routers",
+        get: |p| i64::from(!p.spec.sets_df),
+        set: |p, v| p.spec.sets_df = v == 0,
     },
     Knob {
         name: "net.ipv4.tcp_no_metrics_save",
