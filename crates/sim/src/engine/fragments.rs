@@ -21,7 +21,7 @@ pub(super) struct Fragments {
 
 /// Packet of which parts have come.
 struct Partial {
-    /// What tells it from other packets, as the identification in IP headers does: connection, time of sending, sequence number.
+    /// Connection, time of sending and sequence number, in place of the identification in IP headers.
     key: (ConnectionId, Nanos, u32),
     /// Arrival of the first part.
     since: Nanos,
