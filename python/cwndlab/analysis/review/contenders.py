@@ -72,7 +72,7 @@ def _text(suite: str, name: str, contenders: Mapping[str, str], stack: Stack, re
         key: value for key, value in MEMORY.items() if key in kernel.sysctls and _has_transfers(content)
     }
     for host in content["hosts"].values():
-        host |= {"stack": kernel.name, "sysctl": BUFFERS.get(kernel.family, {}) | memory}
+        host |= {"stack": kernel.name, "sysctl": {**BUFFERS.get(kernel.family, {}), **memory}}
     subject = SUITES[suite].subject
     keys = {
         Subject.CC: [f"hosts.{host}.cc" for host in free],
