@@ -7,6 +7,7 @@ import hashlib
 import html
 import itertools
 import json
+import math
 import re
 import zlib
 from html.parser import HTMLParser
@@ -27,7 +28,7 @@ from cwndlab.execution.runner import run
 from cwndlab.experiment import suites
 from cwndlab.experiment.suites import Metric
 from cwndlab.report import html_report
-from cwndlab.report.html_report import facts, pack, publication, sections
+from cwndlab.report.html_report import facts, headline, pack, publication, sections
 from cwndlab.report.plots import colours
 from cwndlab.results.labels import Labels
 from pages import rendered
@@ -466,6 +467,13 @@ def test_names_in_the_first_picture_are_whole_and_none_alike():
         for place in range(16):
             size, count = rmem[place // 8], place % 8
             assert f"abc_l_var {count}, tcp_rmem {size}" in text
+
+
+def test_a_short_name_in_the_first_picture_stays_in_one_line():
+    for length in range(1, 30):
+        rows = [headline._Row("x" * length, 1.0, math.nan, (1.0, 1.0), 0)]
+        picture = headline._drawn(rows, headline._LAYOUTS[0], "goodput")
+        assert f">{'x' * length}<" in picture
 
 
 def test_the_first_picture_shows_what_the_answer_compares():

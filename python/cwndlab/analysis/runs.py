@@ -70,8 +70,14 @@ def of_results(
     for key, wanted in (where or {}).items():
         rows = filtered(rows, key, list(wanted), results.labels)
     keys = columns.swept_keys(rows)
-    bad = rows.filter(pl.col("status").is_in([FAILED, MISSING]))["run_id"].n_unique()
+    counted = ~pl.col("status").is_in([FAILED, MISSING])
+    there = rows.filter(counted.any().over("run_id"))
+    bad = rows["run_id"].n_unique() - there["run_id"].n_unique()
     notes = [f"{results.path}: {bad} runs failed or are missing, and do not count"] if bad else []
+    if broken := there.filter(~counted).height:
+        notes.append(
+            f"{results.path}: {broken} flows failed, and do not count; the other flows of their runs do"
+        )
     doubtful = rows.filter(pl.col("status") == "unreliable")["run_id"].n_unique()
     if doubtful:
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
@@ -81,7 +87,7 @@ def of_results(
             f"{results.path}: {cut} runs ended before a flow had done all; they count, without a"
             " completion time"
         )
-    rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
+    rows = rows.filter(counted)
     notes += [note] if (note := inferred_models.note(inferred_models.of_rows(rows))) else []
     runs = _of_rows(results, rows, keys)
     # Of one flow a change may be another's coming or going.

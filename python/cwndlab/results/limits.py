@@ -50,6 +50,12 @@ def untold(row: Mapping[str, Value]) -> bool:
     return bool(row.get("cc")) and all(row.get(f"limited_{kind}_pct") is None for kind in KINDS)
 
 
+def unopened(row: Mapping[str, Value]) -> bool:
+    """Whether the flow is a connection that was carried out and of which nothing was seen: it never opened."""
+    seen = ("goodput_mbps", "rtt_mean_ms", "srtt_mean_ms", "cwnd_mean_bytes")
+    return untold(row) and all(row.get(name) is None for name in seen)
+
+
 def main(row: Mapping[str, Value]) -> str | None:
     """The limit of more than half of the time, or `several`. None where nothing is known."""
     found = shares(row)

@@ -169,7 +169,7 @@ def _groups(facts: Facts, metric: str, by: str) -> list[tuple[dict[str, object],
     and after of one combination, then of the next.
     """
     rows = facts.ran.filter(pl.col(metric).is_not_null())
-    keys = [*facts.telling, *(["flow"] if rows["flow"].n_unique() > 1 else [])]
+    keys = [*facts.telling, *(["flow"] if len(facts.flows) > 1 else [])]
     if not keys:
         return [({}, rows)]
     parts = rows.group_by(keys, maintain_order=True)
@@ -226,9 +226,10 @@ def _picture(facts: Facts, metric: str, by: str, label: str) -> Markup:
 
 
 def _drawn(rows: Sequence[_Row], of: _Layout, label: str) -> Markup:
-    left = 14.0 if of.above else min(300.0, _EM * max(len(row.label) for row in rows) + 12)
     right = of.width - of.right
-    room = right - 90 if of.above else left - 12
+    # Characters of a line of a name.
+    room = int((right - 90) / _EM) if of.above else min(37, max(len(row.label) for row in rows))
+    left = 14.0 if of.above else _EM * room + 12
     top = max(row.span[1] for row in rows) or 1.0
     lowest = min(row.span[0] for row in rows)
     bottom = min(0.0, lowest) if lowest < 0.5 * top else lowest - 0.6 * (top - lowest or 0.1 * top)
@@ -236,7 +237,7 @@ def _drawn(rows: Sequence[_Row], of: _Layout, label: str) -> Markup:
     def x(value: float) -> float:
         return left + (right - left) * (value - bottom) / (top - bottom)
 
-    names = [textwrap.wrap(row.label, int(room / _EM)) for row in rows]
+    names = [textwrap.wrap(row.label, room) for row in rows]
     tops = [*itertools.accumulate((of.row + _LINE * (len(name) - 1) for name in names), initial=_TOP)]
     floor = tops[-1]
     height = floor + _BOTTOM
