@@ -139,3 +139,24 @@ def test_a_flow_that_broke_counts_as_measured(tmp_path: Path) -> None:
     found = load(PARTS, ["repeat=2"]).run(out=tmp_path / "r")
     rows = [line.split()[:3] for line in display.table(found).splitlines()[3:]]
     assert rows[0] == ["broken", "2", "failed"], "what it measured until then is of two runs"
+
+
+WAYS = """\
+experiment: ways
+duration: 3s
+hosts: {a: {stack: linux-6.18}, b: {stack: linux-6.18}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, delay: 5ms}}}
+flows: [{name: up, from: a, to: b}, {name: up2, from: a, to: b}, {name: down, from: b, to: a}]
+sweep: [network.dumbbell.bottleneck.delay: [5ms, 10ms]]
+record: {tcp: "off", queue: "off"}
+"""
+
+
+def test_parts_of_different_links_are_not_added_up(tmp_path: Path) -> None:
+    found = load(WAYS, ["repeat=1"]).run(out=tmp_path / "r")
+    assert found.summary["utilisation"][:3].sum() > 1.2, "else this shows nothing"
+    assert "utilisation" not in totals(Facts(found))[0]
+    with pytest.raises(InputError, match="utilisation is of a bottleneck, and the flows here pass different"):
+        contrasts.by_key(found, "delay", contrasts.Selection(["utilisation"]))
+    of_one = contrasts.by_key(found, "delay", contrasts.Selection(["utilisation"], flow="down"))
+    assert of_one.each[0].a.mean == pytest.approx(found.summary["utilisation"][2])

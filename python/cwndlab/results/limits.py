@@ -51,7 +51,7 @@ def untold(row: Mapping[str, Value]) -> bool:
 
 
 def unopened(row: Mapping[str, Value]) -> bool:
-    """Whether the flow is a connection that was carried out and of which nothing was seen: it never opened."""
+    """Whether the flow is a connection of which nothing was seen: it never opened."""
     seen = ("goodput_mbps", "rtt_mean_ms", "srtt_mean_ms", "cwnd_mean_bytes")
     return untold(row) and all(row.get(name) is None for name in seen)
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from cwndlab.analysis import answer, bounds
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.numeric import mean_interval
+from cwndlab.analysis.runs import OF_BOTTLENECK
 from cwndlab.report.html_report.facts import Facts, capital, rounded, some, with_interval
 from cwndlab.report.plots import colours
 from cwndlab.report.plots.selection import floats
@@ -290,21 +291,27 @@ def _ticks(low: float, high: float) -> list[float]:
 def totals(facts: Facts) -> tuple[list[str], list[list[object]]]:
     """Return of the runs of several flows (the metrics of all flows together, cells of each run).
 
-    The cells are the run's keys, how many flows it has, those metrics, and the bottleneck's utilisation.
+    The cells are the run's keys, how many flows it has, those metrics, and the bottleneck's utilisation where
+    all flows pass one.
     """
-    rows = facts.ran
+    rows, briefs = facts.ran, {str(brief.run_id): brief for brief in facts.results.briefs}
     known = [name for name in (*TOTALS, "utilisation", "jain") if name in rows.columns and rows[name].count()]
-    found: list[list[object]] = []
+    heads: list[list[object]] = []
+    values: list[list[float]] = []
     for of_run in rows.partition_by("run_id", maintain_order=True) if len(facts.flows) > 1 else ():
         if of_run.height < 2:
             continue
         first = of_run.row(0, named=True)
-        cells: list[object] = [str(first["run_id"]).partition("-")[0]]
-        cells += ["–" if first[key] is None else first[key] for key in [*facts.telling, "repeat"]]
-        cells.append(of_run.height)
-        cells += [_number(_together(of_run[name]) * columns.describe(name).factor) for name in known]
-        found.append(cells)
-    return known, found
+        number = str(first["run_id"]).partition("-")[0]
+        keys = ["–" if first[key] is None else first[key] for key in [*facts.telling, "repeat"]]
+        heads.append([number, *keys, of_run.height])
+        apart = number in briefs and briefs[number].apart(of_run["flow"].to_list())
+        left_out = OF_BOTTLENECK if apart else ()
+        values.append([math.nan if name in left_out else _together(of_run[name]) for name in known])
+    told = [place for place in range(len(known)) if not all(math.isnan(of_run[place]) for of_run in values)]
+    factors = [columns.describe(name).factor for name in known]
+    cells = [[_number(of_run[place] * factors[place]) for place in told] for of_run in values]
+    return [known[place] for place in told], [[*head, *of] for head, of in zip(heads, cells, strict=True)]
 
 
 def _together(values: pl.Series) -> float:
