@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_results import MemoryResults, queue, record, sawtooth, summary_row, sweep
+from memory_results import MemoryResults, queue, record, sawtooth, scenario, summary_row, sweep
 
 from cwndlab import load
 from cwndlab.analysis.claims import claims, judge
@@ -311,6 +311,18 @@ def test_tables_say_what_was_run():
     ):
         assert expected in html
     assert "0 ns" not in html
+
+
+def test_changes_of_links_are_told_beside_the_links():
+    planned = scenario()
+    change = {"at_ns": 2 * 10**9, "link": "bottleneck", "rate_bps": 2_000_000, "down": None}
+    lines = [record(0, scenario=planned | {"schedule": [change]})]
+    html = rendered(
+        MemoryResults(pl.DataFrame([summary_row(0)]), {"tcp": sawtooth(0), "queue": queue(0)}, lines=lines)
+    )
+    told = html.partition("Changes of links")[2].partition("</table>")[0]
+    assert [cell in told for cell in ("bottleneck", "2 s", "2 Mbit/s")] == [True] * 3
+    assert "Changes of links" not in rendered(sweep())
 
 
 def test_a_few_flows_get_a_sentence_each():

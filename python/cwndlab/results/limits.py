@@ -100,7 +100,9 @@ def holder(row: Mapping[str, Value]) -> str:
 
 def percentage(share: float) -> str:
     """Per cent of the time, in which 0 and 100 mean none and all of it."""
-    if share < 1:
+    # Shares that add up to all of the time may miss it by what floating point makes of them.
+    share = round(share, 9)
+    if 0 < share < 1:
         return "less than 1 %"
     return "more than 99 %" if 99 < share < 100 else f"{share:.0f} %"
 
