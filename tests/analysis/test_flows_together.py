@@ -8,9 +8,10 @@ from cwndlab import load
 from cwndlab.analysis import contrasts, runs
 from cwndlab.analysis.comparison import RunSet
 from cwndlab.errors import InputError
-from cwndlab.report.html_report import sections
+from cwndlab.report.html_report import headline, sections
 from cwndlab.report.html_report.facts import Facts
 from cwndlab.report.html_report.headline import totals
+from cwndlab.results import display
 from cwndlab.results.resultset import ResultSet
 
 RATE = 10.0
@@ -91,3 +92,71 @@ def test_a_report_of_what_ended_says_nothing_of_that(tmp_path: Path) -> None:
     facts = Facts(load(FILE.replace("900KB", "90KB"), ["repeat=1"]).run(out=tmp_path / "r"))
     assert ("runs", "1 complete") in glance(facts)
     assert sections._incomplete(facts, 0, 1) == []
+
+
+PARTS = """\
+experiment: parts
+duration: 12s
+hosts:
+  a: {stack: linux-6.18, sysctl: {net.ipv4.tcp_retries2: 3}}
+  b: {stack: linux-6.18}
+  c: {stack: linux-6.18}
+network:
+  dumbbell:
+    left: [a, c]
+    right: [b]
+    access_of: {a: {schedule: [{at: 3s, set: {down: true}}]}}
+    bottleneck: {rate: 10mbit, delay: 10ms}
+flows:
+  - {name: broken, from: a, to: b}
+  - {name: whole, from: c, to: b}
+  - {name: shut, from: a, to: b, start: 5s}
+  - {name: late, from: c, to: b, start: 11990ms}
+start_jitter: 500ms
+record: {tcp: 1s, queue: "off"}
+"""
+"""Flows of one run: one whose connection breaks, one that carries on, one that never opens, one too late."""
+
+
+def test_a_run_of_which_one_flow_broke_is_not_said_to_have_failed(tmp_path: Path) -> None:
+    found = load(PARTS, ["repeat=1"]).run(out=tmp_path / "r")
+    assert found.summary["status"].to_list() == ["failed", "complete", "complete", "not-started"]
+    facts = Facts(found)
+    assert ("runs", "0 complete, 1 with flows that failed") in glance(facts)
+    assert sections._incomplete(facts, 0, 1) == [
+        "1 of 4 flows failed, as their connection broke: what follows covers the others only.",
+        "1 of 4 flows had not begun when their run ended: what follows covers the others only.",
+        "1 of 4 flows carried nothing, as their connection did not open.",
+    ]
+    assert "shut: its connection did not open." in sections._limits(facts)["limits"]
+    assert headline._rows(facts, "goodput_mbps", "")[0].label == "whole"
+    (run,), notes = runs.of_results(found)
+    assert run.metrics["goodput_mbps"] == found.summary["goodput_mbps"][1]
+    assert notes == [f"{found.path}: 1 flows failed, and do not count; the other flows of their runs do"]
+
+
+def test_a_flow_that_broke_counts_as_measured(tmp_path: Path) -> None:
+    found = load(PARTS, ["repeat=2"]).run(out=tmp_path / "r")
+    rows = [line.split()[:3] for line in display.table(found).splitlines()[3:]]
+    assert rows[0] == ["broken", "2", "failed"], "what it measured until then is of two runs"
+
+
+WAYS = """\
+experiment: ways
+duration: 3s
+hosts: {a: {stack: linux-6.18}, b: {stack: linux-6.18}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, delay: 5ms}}}
+flows: [{name: up, from: a, to: b}, {name: up2, from: a, to: b}, {name: down, from: b, to: a}]
+sweep: [network.dumbbell.bottleneck.delay: [5ms, 10ms]]
+record: {tcp: "off", queue: "off"}
+"""
+
+
+def test_parts_of_different_links_are_not_added_up(tmp_path: Path) -> None:
+    found = load(WAYS, ["repeat=1"]).run(out=tmp_path / "r")
+    assert found.summary["utilisation"][:3].sum() > 1.2, "else this shows nothing"
+    assert "utilisation" not in totals(Facts(found))[0]
+    with pytest.raises(InputError, match="utilisation is of a bottleneck, and the flows here pass different"):
+        contrasts.by_key(found, "delay", contrasts.Selection(["utilisation"]))
+    of_one = contrasts.by_key(found, "delay", contrasts.Selection(["utilisation"], flow="down"))
+    assert of_one.each[0].a.mean == pytest.approx(found.summary["utilisation"][2])

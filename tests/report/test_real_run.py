@@ -12,6 +12,7 @@ import cwndlab
 from cwndlab.errors import InputError
 from cwndlab.report import html_report, plots
 from cwndlab.results.resultset import ResultSet
+from pages import rendered
 
 EXPERIMENT = """
 experiment: two-flows
@@ -118,3 +119,34 @@ def test_the_report_holds_every_run_and_its_question(results: ResultSet, tmp_pat
     assert "Do two flows share a link, whatever its buffer?" in html
     assert "8 complete" in html
     assert f"cwndlab report {results.path}" in html
+
+
+MIXED = """\
+experiment: mixed
+duration: 2s
+hosts: {a: {stack: linux-6.18}, b: {stack: linux-6.18}}
+network: {dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, delay: 5ms}}}
+flows:
+  - {name: pages, from: a, to: b, app: {kind: request-response, response: 20KB}}
+  - {name: long, from: a, to: b}
+  - {name: call, from: a, to: b, app: voip}
+"""
+
+
+def test_plots_of_unlike_flows_name_what_they_show(tmp_path: Path) -> None:
+    found = cwndlab.load(MIXED, ["repeat=1"]).run(out=tmp_path / "r")
+    (legend,) = found.plot("slowdown").legends
+    assert [text.get_text() for text in legend.get_texts()] == ["request-response"], (
+        "no line is there of the others"
+    )
+    calm = cwndlab.load(MIXED.replace("kind: request-response, response: 20KB", "kind: ping"), ["repeat=1"])
+    figure = calm.run(out=tmp_path / "calm").plot("rtt")
+    assert figure.axes[0].get_title(loc="right") == "only flow long has this"
+
+
+def test_windows_of_a_short_run_are_those_of_its_report(tmp_path: Path) -> None:
+    found = cwndlab.load(MIXED, ["repeat=1"]).run(out=tmp_path / "r")
+    figure = found.plot("throughput", flow="long")
+    assert figure.get_suptitle() == "throughput, 0.05 s windows"
+    assert len(figure.axes[0].get_lines()[0].get_xdata()) >= 38
+    assert "windows of 0.05 s" in rendered(found)

@@ -7,6 +7,7 @@ import hashlib
 import html
 import itertools
 import json
+import math
 import re
 import zlib
 from html.parser import HTMLParser
@@ -18,7 +19,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_results import MemoryResults, queue, record, sawtooth, summary_row, sweep
+from memory_results import MemoryResults, queue, record, sawtooth, scenario, summary_row, sweep
 
 from cwndlab import load
 from cwndlab.analysis.claims import claims, judge
@@ -27,7 +28,7 @@ from cwndlab.execution.runner import run
 from cwndlab.experiment import suites
 from cwndlab.experiment.suites import Metric
 from cwndlab.report import html_report
-from cwndlab.report.html_report import facts, pack, publication, sections
+from cwndlab.report.html_report import facts, headline, pack, publication, sections
 from cwndlab.report.plots import colours
 from cwndlab.results.labels import Labels
 from pages import rendered
@@ -312,6 +313,18 @@ def test_tables_say_what_was_run():
     assert "0 ns" not in html
 
 
+def test_changes_of_links_are_told_beside_the_links():
+    planned = scenario()
+    change = {"at_ns": 2 * 10**9, "link": "bottleneck", "rate_bps": 2_000_000, "down": None}
+    lines = [record(0, scenario=planned | {"schedule": [change]})]
+    html = rendered(
+        MemoryResults(pl.DataFrame([summary_row(0)]), {"tcp": sawtooth(0), "queue": queue(0)}, lines=lines)
+    )
+    told = html.partition("Changes of links")[2].partition("</table>")[0]
+    assert [cell in told for cell in ("bottleneck", "2 s", "2 Mbit/s")] == [True] * 3
+    assert "Changes of links" not in rendered(sweep())
+
+
 def test_a_few_flows_get_a_sentence_each():
     html = rendered(sweep(ccs=("cubic",), repeats=1))
     limits = "limited 97 % of the time by the path, 3 % of the time by the send buffer."
@@ -466,6 +479,13 @@ def test_names_in_the_first_picture_are_whole_and_none_alike():
         for place in range(16):
             size, count = rmem[place // 8], place % 8
             assert f"abc_l_var {count}, tcp_rmem {size}" in text
+
+
+def test_a_short_name_in_the_first_picture_stays_in_one_line():
+    for length in range(1, 30):
+        rows = [headline._Row("x" * length, 1.0, math.nan, (1.0, 1.0), 0)]
+        picture = headline._drawn(rows, headline._LAYOUTS[0], "goodput")
+        assert f">{'x' * length}<" in picture
 
 
 def test_the_first_picture_shows_what_the_answer_compares():

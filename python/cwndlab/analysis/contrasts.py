@@ -265,6 +265,11 @@ def _metrics(pairs: Sequence[tuple[RunSet, RunSet]], wanted: Sequence[str]) -> l
     for name in wanted:
         if name in mixed:
             apps = mixed[name]
+            if not apps:
+                raise InputError(
+                    f"--metric: {name} is of a bottleneck, and the flows here pass different ones;"
+                    " choose with --flow NAME"
+                )
             raise InputError(
                 f"--metric: {name} is a metric of flows, and those here are of different applications"
                 f" ({', '.join(apps)}); choose with --where app={apps[0]} or --flow NAME"

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
 
 
+OF_BOTTLENECK = ("utilisation",)
+"""Metrics that are parts of what a bottleneck can carry, and so add up over its flows only."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of one side of a comparison."""
@@ -35,7 +39,9 @@ class Run:
     metrics: Mapping[str, float]
     """Metrics by column of the summary, in its unit; a metric that does not exist is absent."""
     mixed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Metrics that would be means over flows of different applications, with these."""
+    """Metrics that flows have no common value of, with their applications where these are why: means over
+    flows of different ones, and parts of different bottlenecks.
+    """
     cell: Mapping[str, str] = field(default_factory=dict)
     """Value of each swept key."""
     repeat: int | None = None
@@ -70,8 +76,14 @@ def of_results(
     for key, wanted in (where or {}).items():
         rows = filtered(rows, key, list(wanted), results.labels)
     keys = columns.swept_keys(rows)
-    bad = rows.filter(pl.col("status").is_in([FAILED, MISSING]))["run_id"].n_unique()
+    counted = ~pl.col("status").is_in([FAILED, MISSING])
+    there = rows.filter(counted.any().over("run_id"))
+    bad = rows["run_id"].n_unique() - there["run_id"].n_unique()
     notes = [f"{results.path}: {bad} runs failed or are missing, and do not count"] if bad else []
+    if broken := there.filter(~counted).height:
+        notes.append(
+            f"{results.path}: {broken} flows failed, and do not count; the other flows of their runs do"
+        )
     doubtful = rows.filter(pl.col("status") == "unreliable")["run_id"].n_unique()
     if doubtful:
         notes.append(f"{results.path}: {doubtful} runs are unreliable, as their warnings say; they count")
@@ -81,7 +93,7 @@ def of_results(
             f"{results.path}: {cut} runs ended before a flow had done all; they count, without a"
             " completion time"
         )
-    rows = rows.filter(~pl.col("status").is_in([FAILED, MISSING]))
+    rows = rows.filter(counted)
     notes += [note] if (note := inferred_models.note(inferred_models.of_rows(rows))) else []
     runs = _of_rows(results, rows, keys)
     # Of one flow a change may be another's coming or going.
@@ -126,6 +138,8 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
             # The last of its transfers would end later than the last of those that ended.
             here.pop("completion_s", None)
         mixed = _mixed(here, apps)
+        if brief.apart(names):
+            mixed |= {column: [] for column in OF_BOTTLENECK if column in here}
         here = {column: values for column, values in here.items() if column not in mixed}
         beside = _beside_marks(brief, names, here.get("ce_marks", ()))
         told = len(names) > 1 and all(flow in brief.active for flow in names)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cwndlab import testbeds
+from cwndlab.experiment.scenario.capacity import narrowest
 from cwndlab.results import marking, steady
 from cwndlab.results.parts import RunRecord
 
@@ -47,10 +48,19 @@ class Brief:
 
     Empty for a run of one flow.
     """
+    bottlenecks: Mapping[str, str]
+    """Bottleneck that the utilisation of each of several flows is of, where it has one.
+
+    Empty for a run of one flow.
+    """
     delivered: Mapping[str, int]
     """Data segments of each flow that arrived, where that is known."""
     rtt_exponent: float | None
     """Exponent of goodput against base RTT (`marking`). None where flows do not differ in that alone."""
+
+    def apart(self, flows: Iterable[str]) -> bool:
+        """Whether flows pass different bottlenecks, so that their parts of these do not add up."""
+        return len({self.bottlenecks[flow] for flow in flows if flow in self.bottlenecks}) > 1
 
 
 def of_records(records: Iterable[RunRecord]) -> list[Brief]:
@@ -80,6 +90,7 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
             identity=_identity(record),
             unsettled=None if record.summary is None else steady.unsettled(record.scenario, record.summary),
             active=shared(_active(record)),
+            bottlenecks=shared(_bottlenecks(record)),
             delivered={} if record.summary is None else shared(marking.delivered(record.summary)),
             rtt_exponent=(
                 None if record.summary is None else marking.rtt_exponent(record.scenario, record.summary)
@@ -107,6 +118,22 @@ def _active(record: RunRecord) -> dict[str, tuple[int, int]]:
         end = min(max(window[1] if stop is None else stop, window[0]), window[1])
         # It begins with the end of the handshake, and goes on to the end.
         found[flow["flow"]] = (end - flow["active_ns"], end)
+    return found
+
+
+def _bottlenecks(record: RunRecord) -> dict[str, str]:
+    counted = record.summary["flows"] if record.summary is not None else []
+    if len(counted) < 2:
+        return {}
+    names: dict[tuple[str, str], str | None] = {}
+    found = {}
+    for flow in record.scenario["flows"]:
+        ends = flow["from"], flow["to"]
+        if ends not in names:
+            link = narrowest(record.scenario, flow["name"])
+            names[ends] = None if link is None else link[0]
+        if (name := names[ends]) is not None:
+            found[flow["name"]] = name
     return found
 
 

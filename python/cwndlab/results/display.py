@@ -182,17 +182,28 @@ def _cells(results: ResultSet, *, every: bool) -> _Rows:
     runs = table["run_id"].to_pylist()
     columns["run"] = [runs[row].partition("-")[0] for row in first]
     columns["repeats"] = repeats.tolist()
-    said: list[dict[str, int]] = [{} for _ in places]
-    for cell, status in zip(place, table["status"].to_pylist(), strict=True):
-        said[cell][status] = said[cell].get(status, 0) + 1
-    columns["status"] = ["/".join(each) for each in said]
-    columns["n"] = [sum(each.values()) - each.get(MISSING, 0) - each.get(FAILED, 0) for each in said]
     in_order = user_metrics.shown(results.header.metrics or ())
+    said: list[dict[str, int]] = [{} for _ in places]
+    columns["n"] = [0] * len(places)
+    # A run that failed has no metric, a flow whose connection broke has those until then.
+    measured = _measured(table, [name for name in in_order if name in table.column_names])
+    for cell, status, there in zip(place, table["status"].to_pylist(), measured, strict=True):
+        said[cell][status] = said[cell].get(status, 0) + 1
+        columns["n"][cell] += there or status not in (FAILED, MISSING)
+    columns["status"] = ["/".join(each) for each in said]
     words = {name for name, metric in in_order.items() if metric.kind == "word"}
     for name in in_order:
         together = _words if name in words else _means
         columns[name] = together(table[name], place, len(places))
     return _Rows(columns, {*in_order, "n"} - words)
+
+
+def _measured(table: pa.Table, names: Sequence[str]) -> list[bool]:
+    """Whether a row has any of these metrics."""
+    found = np.zeros(table.num_rows, dtype=bool)
+    for name in names:
+        found |= table[name].is_valid().to_numpy()
+    return list(found.tolist())
 
 
 def _words(

@@ -50,6 +50,12 @@ def untold(row: Mapping[str, Value]) -> bool:
     return bool(row.get("cc")) and all(row.get(f"limited_{kind}_pct") is None for kind in KINDS)
 
 
+def unopened(row: Mapping[str, Value]) -> bool:
+    """Whether the flow is a connection of which nothing was seen: it never opened."""
+    seen = ("goodput_mbps", "rtt_mean_ms", "srtt_mean_ms", "cwnd_mean_bytes")
+    return untold(row) and all(row.get(name) is None for name in seen)
+
+
 def main(row: Mapping[str, Value]) -> str | None:
     """The limit of more than half of the time, or `several`. None where nothing is known."""
     found = shares(row)
@@ -94,7 +100,9 @@ def holder(row: Mapping[str, Value]) -> str:
 
 def percentage(share: float) -> str:
     """Per cent of the time, in which 0 and 100 mean none and all of it."""
-    if share < 1:
+    # Shares that add up to all of the time may miss it by what floating point makes of them.
+    share = round(share, 9)
+    if 0 < share < 1:
         return "less than 1 %"
     return "more than 99 %" if 99 < share < 100 else f"{share:.0f} %"
 

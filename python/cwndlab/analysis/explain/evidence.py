@@ -103,6 +103,11 @@ class Connection:
         return self.end_s - self.begin_s
 
     @property
+    def family(self) -> str:
+        """IP version of the packets, as the experiment file names it; IPv4 where the name has no address."""
+        return "ipv6" if self.name.startswith("[") else "ipv4"
+
+    @property
     def wire(self) -> float:
         """Bytes on the wire, an Ethernet header included, for a byte of payload."""
         return (self.mss + self.headers + 14) / self.mss

@@ -57,6 +57,7 @@ class Setup:
     lost: tuple[int, ...] = ()
     """Packets that were lost, counted from the SYN, to be lost again; empty: by chance, so many of them."""
     policer_bytes: int = 0
+    family: str = "ipv4"
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -79,6 +80,7 @@ class Setup:
                 f"  a: {{stack: {self.stack}, cc: {self.cc}}}",
                 f"  b: {{stack: {self.stack}}}",
                 "network:",
+                f"  family: {self.family}",
                 "  dumbbell:",
                 "    left: [a]",
                 "    right: [b]",
@@ -127,6 +129,7 @@ def setup(found: Connection, path: Path, stack: str, cc: str) -> Setup | None:
         policer_bytes=max(round(path.policer_bytes.value), 2 * PACKET)
         if path.policer_bytes is not None
         else 0,
+        family=found.family,
     )
 
 

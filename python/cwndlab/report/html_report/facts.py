@@ -14,6 +14,7 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.report.html_report import pack
 from cwndlab.report.live_page import link, serve
 from cwndlab.report.plots import colours
+from cwndlab.report.plots.selection import rate_window_s
 from cwndlab.results import columns, inferred_models
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.metrics import TOTALS
@@ -97,7 +98,7 @@ class Facts:
     @cached_property
     def window_s(self) -> float:
         """Length of the throughput windows of the viewer: a second, less for short runs."""
-        return 1.0 if self.duration_s >= 20 else max(0.001, float(f"{self.duration_s / 40:.1g}"))
+        return rate_window_s(self.results)
 
 
 def capital(text: str) -> str:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from cwndlab.analysis import answer, bounds
 from cwndlab.analysis.effects import Answer
 from cwndlab.analysis.numeric import mean_interval
+from cwndlab.analysis.runs import OF_BOTTLENECK
 from cwndlab.report.html_report.facts import Facts, capital, rounded, some, with_interval
 from cwndlab.report.plots import colours
 from cwndlab.report.plots.selection import floats
@@ -169,7 +170,7 @@ def _groups(facts: Facts, metric: str, by: str) -> list[tuple[dict[str, object],
     and after of one combination, then of the next.
     """
     rows = facts.ran.filter(pl.col(metric).is_not_null())
-    keys = [*facts.telling, *(["flow"] if rows["flow"].n_unique() > 1 else [])]
+    keys = [*facts.telling, *(["flow"] if len(facts.flows) > 1 else [])]
     if not keys:
         return [({}, rows)]
     parts = rows.group_by(keys, maintain_order=True)
@@ -226,9 +227,10 @@ def _picture(facts: Facts, metric: str, by: str, label: str) -> Markup:
 
 
 def _drawn(rows: Sequence[_Row], of: _Layout, label: str) -> Markup:
-    left = 14.0 if of.above else min(300.0, _EM * max(len(row.label) for row in rows) + 12)
     right = of.width - of.right
-    room = right - 90 if of.above else left - 12
+    # Characters of a line of a name.
+    room = int((right - 90) / _EM) if of.above else min(37, max(len(row.label) for row in rows))
+    left = 14.0 if of.above else _EM * room + 12
     top = max(row.span[1] for row in rows) or 1.0
     lowest = min(row.span[0] for row in rows)
     bottom = min(0.0, lowest) if lowest < 0.5 * top else lowest - 0.6 * (top - lowest or 0.1 * top)
@@ -236,7 +238,7 @@ def _drawn(rows: Sequence[_Row], of: _Layout, label: str) -> Markup:
     def x(value: float) -> float:
         return left + (right - left) * (value - bottom) / (top - bottom)
 
-    names = [textwrap.wrap(row.label, int(room / _EM)) for row in rows]
+    names = [textwrap.wrap(row.label, room) for row in rows]
     tops = [*itertools.accumulate((of.row + _LINE * (len(name) - 1) for name in names), initial=_TOP)]
     floor = tops[-1]
     height = floor + _BOTTOM
@@ -289,21 +291,27 @@ def _ticks(low: float, high: float) -> list[float]:
 def totals(facts: Facts) -> tuple[list[str], list[list[object]]]:
     """Return of the runs of several flows (the metrics of all flows together, cells of each run).
 
-    The cells are the run's keys, how many flows it has, those metrics, and the bottleneck's utilisation.
+    The cells are the run's keys, how many flows it has, those metrics, and the bottleneck's utilisation where
+    all flows pass one.
     """
-    rows = facts.ran
+    rows, briefs = facts.ran, {str(brief.run_id): brief for brief in facts.results.briefs}
     known = [name for name in (*TOTALS, "utilisation", "jain") if name in rows.columns and rows[name].count()]
-    found: list[list[object]] = []
+    heads: list[list[object]] = []
+    values: list[list[float]] = []
     for of_run in rows.partition_by("run_id", maintain_order=True) if len(facts.flows) > 1 else ():
         if of_run.height < 2:
             continue
         first = of_run.row(0, named=True)
-        cells: list[object] = [str(first["run_id"]).partition("-")[0]]
-        cells += ["–" if first[key] is None else first[key] for key in [*facts.telling, "repeat"]]
-        cells.append(of_run.height)
-        cells += [_number(_together(of_run[name]) * columns.describe(name).factor) for name in known]
-        found.append(cells)
-    return known, found
+        number = str(first["run_id"]).partition("-")[0]
+        keys = ["–" if first[key] is None else first[key] for key in [*facts.telling, "repeat"]]
+        heads.append([number, *keys, of_run.height])
+        apart = number in briefs and briefs[number].apart(of_run["flow"].to_list())
+        left_out = OF_BOTTLENECK if apart else ()
+        values.append([math.nan if name in left_out else _together(of_run[name]) for name in known])
+    told = [place for place in range(len(known)) if not all(math.isnan(of_run[place]) for of_run in values)]
+    factors = [columns.describe(name).factor for name in known]
+    cells = [[_number(of_run[place] * factors[place]) for place in told] for of_run in values]
+    return [known[place] for place in told], [[*head, *of] for head, of in zip(heads, cells, strict=True)]
 
 
 def _together(values: pl.Series) -> float:

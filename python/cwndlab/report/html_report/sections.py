@@ -42,10 +42,10 @@ from cwndlab.results import (
     questions,
     user_metrics,
 )
+from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import distinguishing
 from cwndlab.results.metrics import Value
 from cwndlab.results.resultset import ResultSet
-from cwndlab.results.summary import RAN
 
 MAX_SENTENCES = 6
 """Comparisons by a key that get a sentence each; more get a count, and a table."""
@@ -105,10 +105,13 @@ def render(results: ResultSet) -> str:
 
 def _glance(facts: Facts) -> dict[str, object]:
     of_runs = facts.results.summary.group_by("run_id").agg(pl.col("status"))["status"].to_list()
-    missing = sum(not set(statuses) <= set(RAN) for statuses in of_runs)
-    unfinished = sum("unfinished" in statuses for statuses in of_runs if set(statuses) <= set(RAN))
-    doubtful = sum("unreliable" in statuses for statuses in of_runs)
-    runs = [f"{len(of_runs) - missing - unfinished} complete"]
+    there = [set(statuses) for statuses in of_runs if not set(statuses) <= {FAILED, MISSING}]
+    missing = len(of_runs) - len(there)
+    broken = sum(FAILED in statuses for statuses in there)
+    unfinished = sum("unfinished" in statuses for statuses in there if FAILED not in statuses)
+    doubtful = sum("unreliable" in statuses for statuses in there)
+    runs = [f"{len(there) - broken - unfinished} complete"]
+    runs += [f"{broken} with flows that failed"] if broken else []
     runs += [f"{unfinished} with flows that had not done all"] if unfinished else []
     runs += [f"{missing} not"] if missing else []
     runs += [f"{doubtful} unreliable (its warnings say why)"] if doubtful else []
@@ -131,9 +134,19 @@ def _incomplete(facts: Facts, missing: int, runs: int) -> list[str]:
     said = []
     if missing:
         said.append(f"{missing} of {runs} runs failed or are missing: what follows covers the others only.")
-    if unfinished := facts.ran["status"].to_list().count("unfinished"):
+    flows = facts.summary.filter(pl.col("run_id").is_in(facts.shown_runs))
+    statuses = flows["status"].to_list()
+    for status, words in (
+        (FAILED, "failed, as their connection broke"),
+        ("not-started", "had not begun when their run ended"),
+    ):
+        if count := statuses.count(status):
+            said.append(f"{count} of {flows.height} flows {words}: what follows covers the others only.")
+    if count := sum(map(limits.unopened, facts.ran.iter_rows(named=True))):
+        said.append(f"{count} of {flows.height} flows carried nothing, as their connection did not open.")
+    if unfinished := statuses.count("unfinished"):
         said.append(
-            f"{unfinished} of {facts.ran.height} flows had not done all they were asked to when their run"
+            f"{unfinished} of {flows.height} flows had not done all they were asked to when their run"
             " ended: their rates and delays are those until then, and times of completion are of the others"
             " only."
         )
@@ -157,7 +170,9 @@ def _totals(facts: Facts) -> Table | None:
         return None
     heads = ["run", *(facts.short.get(key, key) for key in facts.telling), "repeat", "flows"]
     heads += [columns.describe(name).label for name in names]
-    return Table(heads, rows[:MAX_ROWS], f"{len(rows)} runs.", sortable=True, row_heads=1)
+    runs = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+    caption = f"{runs} in which several flows were carried out."
+    return Table(heads, rows[:MAX_ROWS], caption, sortable=True, row_heads=1)
 
 
 _LOAD = (
@@ -205,13 +220,16 @@ def _limits(facts: Facts) -> dict[str, object]:
     """
     known = [row for row in facts.ran.iter_rows(named=True) if limits.shares(row)]
     sentences = _of_flows(facts, known, lambda row: f"limited {limits.sentence(row)}.")
-    if known:
-        untold = [row for row in facts.ran.iter_rows(named=True) if limits.untold(row)]
-        sentences += _of_flows(facts, untold, lambda row: f"{row['stack'] or 'its stack'} does not tell.")
+    untold = [row for row in facts.ran.iter_rows(named=True) if limits.untold(row)]
+    if known or any(map(limits.unopened, untold)):
+        sentences += _of_flows(facts, untold, _untold)
     round_trips = _of_flows(facts, known, limits.round_trips)
     mains = [limits.main(row) for row in known]
     counts = sorted(((mains.count(kind), kind or "") for kind in dict.fromkeys(mains)), reverse=True)
-    summed = [f"{count} of {len(mains)} TCP flows were limited {_mostly(kind)}." for count, kind in counts]
+    summed = [
+        f"{count} of {len(mains)} TCP flows {'was' if count == 1 else 'were'} limited {_mostly(kind)}."
+        for count, kind in counts
+    ]
     many = len(known) > FEW_FLOWS
     if many and round_trips:
         summed.append(f"TCP's round trips are not the path's in {len(round_trips)} of them. {round_trips[0]}")
@@ -238,6 +256,13 @@ def _of_flows(
             name = [facts.results.labels.words(row, shown), repeats, str(row["flow"])]
             found += [f"{', '.join(filter(None, name))}: {words}"] if words else []
     return found
+
+
+def _untold(row: Mapping[str, Value]) -> str:
+    """Say why nothing limited a flow: its connection never opened, or its stack does not tell."""
+    if limits.unopened(row):
+        return "its connection did not open."
+    return f"{row['stack'] or 'its stack'} does not tell."
 
 
 def _mostly(kind: str) -> str:

@@ -24,13 +24,20 @@ def testbed(facts: Facts) -> dict[str, object]:
     """Section about the make-up of the testbed."""
     objects = []
     if (scenario := facts.scenario) is not None:
-        hosts = "Hosts of the first run, swept keys aside the same in all"
+        same = "of the first run, swept keys aside the same in all"
         objects = [
-            ("Hosts", _objects(scenario["hosts"], hosts)),
-            ("Links", _objects(scenario["links"], "One direction of a cable each")),
-            ("Flows", _objects(_flows(scenario), "Who sends to whom, and how")),
+            ("Hosts", _objects(scenario["hosts"], f"Hosts {same}")),
+            ("Links", _objects(scenario["links"], f"One direction of a cable each, {same}")),
+            ("Changes of links", _objects(_changes(scenario), f"Changes {same}")),
+            ("Flows", _objects(_flows(scenario), f"Who sends to whom, and how; flows {same}")),
         ]
+        objects = [(name, table) for name, table in objects if table.rows]
     return {"parameters": _parameters(facts), "objects": objects, "experiment": facts.results.experiment}
+
+
+def _changes(scenario: Scenario) -> list[Mapping[str, Any]]:
+    """The scheduled changes of links, the link first."""
+    return [{"link": change["link"], **change} for change in scenario["schedule"]]
 
 
 def _flows(scenario: Scenario) -> list[Mapping[str, Any]]:

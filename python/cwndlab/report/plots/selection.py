@@ -58,8 +58,8 @@ class Options:
     """Second column, for kinds that show one against another."""
     by: Sequence[str] = ()
     """Keys that make the groups: swept keys, `flow`, `app`, `stack`, `cc`, `repeat`."""
-    average: float = 1.0
-    """Length of a throughput window in seconds."""
+    average: float | None = None
+    """Length of a throughput window in seconds; None: `rate_window_s`."""
     overlap: float = 0.0
     """Share of a throughput window that the next one repeats, from 0 to below 1."""
     hop: str | None = None
@@ -124,7 +124,7 @@ class Options:
                 raise InputError(f"{name}: found {count}; expected 1 to 40")
         if self.font_size is not None and not 2 <= self.font_size <= 100:
             raise InputError(f"font size: found {self.font_size:g}; expected 2 to 100 points")
-        if not 0 < self.average < float("inf"):
+        if self.average is not None and not 0 < self.average < float("inf"):
             raise InputError(f"average: {self.average:g} s is no length of a window; it must be above 0")
         if not 0 <= self.overlap < 1:
             raise InputError(f"overlap: {self.overlap:g} is not a share; it must be at least 0 and below 1")
@@ -134,6 +134,16 @@ class Options:
             low, high = span or (None, None)
             if low is not None and high is not None and not low < high:
                 raise InputError(f"{name}: {low:g} to {high:g} is empty; the second must be larger")
+
+
+def rate_window_s(results: ResultSet) -> float:
+    """Length in s of a window of throughput where none is asked for: a second, or less of short runs."""
+    longest = max((brief.duration_ns / 1e9 for brief in results.briefs), default=LONG_S)
+    return 1.0 if longest >= LONG_S else max(0.001, float(f"{longest / 40:.1g}"))
+
+
+LONG_S = 20
+"""Length in s of a run from which on a window of a second shows what happens."""
 
 
 @dataclass(frozen=True)

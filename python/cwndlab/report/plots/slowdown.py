@@ -76,7 +76,13 @@ def draw(selection: Selection) -> Plot:
     figure.data = pl.concat(rows)
     entries: dict[str, Artist] = {}
     if keys:
-        entries |= {line.name: Line2D([], [], **colours.pen(line.pen)) for line in lines.values()}
+        # Flows without exchanges of a size have no line.
+        entries |= {
+            lines[group.cell].name: Line2D([], [], **colours.pen(lines[group.cell].pen))
+            for panel, drawn in zip(panels, points, strict=True)
+            for group, each in zip(panel.groups, drawn, strict=True)
+            if len(each.slowdown)
+        }
     if by_size:
         paint.outer(options, axes, x=SIZE, y=SLOWDOWN)
         entries["median"] = Line2D([], [], color="#595959", marker=".")

@@ -6,7 +6,7 @@ from cwndlab.analysis.numeric import windowed_rate
 from cwndlab.errors import InputError
 from cwndlab.report.plots import timelines
 from cwndlab.report.plots.paint import Plot
-from cwndlab.report.plots.selection import Selection, floats, held
+from cwndlab.report.plots.selection import Selection, floats, held, rate_window_s
 from cwndlab.results.columns import RATES
 
 
@@ -23,6 +23,7 @@ def draw_rate(selection: Selection, rate: str) -> Plot:
     recorded.
     """
     options, column = selection.options, RATES[rate]
+    window_s = options.average or rate_window_s(selection.results)
     start, stop = options.window or (None, None)
     ends: dict[object, float] = {}
     counters = []
@@ -45,7 +46,7 @@ def draw_rate(selection: Selection, rate: str) -> Plot:
             counted,
             start_s=start or 0.0,
             stop_s=ends[run.run_id] if stop is None else min(stop, ends[run.run_id]),
-            window_s=options.average,
+            window_s=window_s,
             overlap=options.overlap,
             # Packets arrive one by one, rows tell of several at once.
             steps=rate != "throughput",
@@ -54,6 +55,6 @@ def draw_rate(selection: Selection, rate: str) -> Plot:
             timelines.Line(run, flow, centres - t_s[0] if options.zero == "flow" else centres, rates)
         )
     if lines and not any(len(line.t_s) for line in lines):
-        raise InputError(f"average: no whole window of {options.average:g} s fits into what is shown")
-    title = f"{rate}, {options.average:g} s windows"
+        raise InputError(f"average: no whole window of {window_s:g} s fits into what is shown")
+    title = f"{rate}, {window_s:g} s windows"
     return timelines.draw(selection, lines, title=title, ylabel=f"{rate} [Mbit/s]", steps=False)

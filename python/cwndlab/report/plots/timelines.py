@@ -71,6 +71,13 @@ def _left_out(selection: Selection) -> str:
     return f"first {most} of {up_to}{max(flows)} flows" if max(flows) > most else ""
 
 
+def _only(lines: Sequence[Line]) -> str:
+    """Return the note that names the one flow that is drawn of runs of several; nothing of others."""
+    drawn = {line.name for line in lines}
+    others = {flow for line in lines for flow in line.run.flows} - drawn
+    return f"only flow {drawn.pop()} has this" if len(drawn) == 1 and others else ""
+
+
 def tcp_line(
     selection: Selection,
     run: Run,
@@ -150,7 +157,7 @@ def draw(
         axis.set_ylim(0, None if any((line.y > 0).any() for line in lines) else 1)
     paint.outer(options, axes, x=time_label(selection), y=ylabel)
     figure.data = pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame()
-    said = [selection.runs()[1], "" if hop else _left_out(selection), note]
+    said = [selection.runs()[1], "" if hop else _left_out(selection) or _only(lines), note]
     if most := max(len(series.members) for panel in panels for series in panel.series) - 1:
         said.append(f"strong: median of {most + 1} repeats")
     alone = len(entries) == 1
