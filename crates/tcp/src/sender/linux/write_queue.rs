@@ -259,7 +259,11 @@ mod tests {
         let mut queue = WriteQueue::default();
         queue.take_in(0, 100, 45, 0);
         assert_eq!([queue.last(0, 100, 45), queue.last(95, 100, 45), queue.last(100, 100, 45)], [10, 5, 0]);
-        assert_eq!([queue.last(0, 135, 45), queue.last(0, 140, 45)], [45, 5], "written, and in no buffer yet");
+        assert_eq!(
+            [queue.last(0, 135, 45), queue.last(0, 140, 45)],
+            [45, 5],
+            "written, and in no buffer yet"
+        );
         queue.grow(43, 4);
         queue.advance(47);
         assert_eq!(queue.last(47, 100, 45), 10, "what leaves is cut from the front");
