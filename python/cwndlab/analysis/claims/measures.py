@@ -469,7 +469,7 @@ def _burst(run: Run, quantile: float = 0.999) -> float:
 def _over_second(run: Run, column: str) -> float | None:
     """A column of the summary of the first flow over that of the second."""
     first, second = (row[column] for row in run.rows[:2])
-    return first / second if first is not None and second else None
+    return None if first is None or not second else float(first) / float(second)
 
 
 def _marks_per_round(run: Run) -> float | None:
