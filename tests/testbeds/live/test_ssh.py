@@ -103,8 +103,8 @@ def test_a_queue_discipline_stands_at_the_interface_of_a_host_during_a_run(
     ran = run(machines, "run", experiment, "--lab", machines.lab(), "-o", out, "--no-report", *own)
     assert ran.returncode == 0, ran.stderr
     states = json.loads(gzip.decompress((out / "runs" / "0-0" / "0-hosts.json.gz").read_bytes()))
-    assert '"limit": 77' in json.dumps(states["machines"]["a"])
-    assert '"limit": 77' not in json.dumps(states["machines"]["b"])
+    assert '"limit": 77' in json.dumps(states["namespaces"]["a"])
+    assert '"limit": 77' not in json.dumps(states["namespaces"]["b"])
     shown = machines.run("a", "tc", "qdisc", "show")
     assert "limit 77p" not in shown
 
