@@ -20,7 +20,7 @@ EVERY = "hosts.b.ingress.after_gro.loss.nth.every"
 
 def test_suites_have_titles_and_sources() -> None:
     assert [entry.name for entry in suites()] == [
-        "cubic-patch", "cubic-patch-bursts", "loadlatency", "loadlatency-linux", "loss-resilience",
+        "cubic-patch", "cubic-patch-bursts", "l4s", "loadlatency", "loadlatency-linux", "loss-resilience",
         "lro-acks-a-round", "lro-slow-start", "teacup-140502A", "teacup-next", "tri-point", "tri-point-more",
         "validate-linux", "validate-loss", "window-sweep",
     ]  # fmt: skip

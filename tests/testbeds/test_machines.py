@@ -25,6 +25,7 @@ from cwndlab.testbeds.live.linux.shell import ByShell
 from cwndlab.testbeds.live.linux.system import Linux
 from cwndlab.testbeds.live.observation import counters
 from cwndlab.testbeds.live.path.links import Look
+from cwndlab.testbeds.live.scenario import interface_queues
 from cwndlab.testbeds.logs import ss
 from cwndlab.testbeds.ssh import lab_file, stacks
 from cwndlab.testbeds.ssh.checks import preflight
@@ -388,6 +389,28 @@ def test_netem_stands_at_the_egress_of_a_host(keys: str, words: str) -> None:
         ValueError, match="host a: egress: netem has loss of kind random or gilbert here, not nth"
     ):
         tc.egress("a", {**told["egress"], "loss": {"kind": "nth", "every": 9, "packet": 1, "min_payload": 0}})
+
+
+def test_a_queue_discipline_stands_at_the_interface_of_a_host() -> None:
+    class Recorder:
+        told: tuple[list[str], list[str]]
+
+        def run(self, words: list[str], text: str = "", undo: Sequence[str] = ()) -> str:
+            self.told = words, list(undo)
+            return ""
+
+    host = "stack: linux, nic: {qdisc: {kind: fq, ce_threshold: 1ms}}"
+    scenario: Any = cwndlab.load(dumbbell("x", duration="1s", a=host, bottleneck="rate: 1gbit"))
+    made: Any = {**scenario.plan().runs[0].scenario, "live": {"loggers": [], "flows": {}, "qdiscs": ["a"]}}
+    queues, reach = interface_queues(made), Recorder()
+    assert list(queues) == ["a"]
+    tc.make_queue(reach, queues["a"], "eth1")  # type: ignore[arg-type]
+    words, undo = reach.told
+    assert words[:9] == ["tc", "qdisc", "add", "dev", "eth1", "root", "handle", "2:", "fq"]
+    assert "ce_threshold 1000us" in " ".join(words)
+    assert undo == tc.remove("eth1")
+    assert tc.queue_trials(queues["a"])["fq"][0][: len(tc.ALONE)] == list(tc.ALONE)
+    assert interface_queues({**made, "live": {"loggers": [], "flows": {}}}) == {}
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def column(*more: str) -> Sequence[str]:
 
 
 @pytest.mark.slow
-def test_there_are_sixty_claims_of_five_publications() -> None:
+def test_there_are_sixty_claims_of_the_publications() -> None:
     made = claims()
     assert len(made) >= 60
     assert {claim.publication for claim in made} == set(PUBLICATIONS)

@@ -94,6 +94,47 @@ def test_each_change_of_a_queue_is_recorded_of_the_flows_that_pass_it() -> None:
     assert not any(tap["changes"] for tap in at_intervals["taps"]["queues"])
 
 
+def disciplines(found: dict[str, Any]) -> dict[int, list[str]]:
+    """The kinds of queue disciplines at each node, in the order in which they are told."""
+    kinds: dict[int, list[str]] = {}
+    for step in found["steps"]:
+        message = bytes.fromhex(step["netlink"]["message"]) if "netlink" in step else b""
+        # struct nlmsghdr's type is RTM_NEWQDISC; behind struct tcmsg TCA_KIND comes first.
+        if message[4:6] == (36).to_bytes(2, "little"):
+            kind = message[40:].split(b"\0")[0].decode()
+            kinds.setdefault(step["netlink"]["node"], []).append(kind)
+    return kinds
+
+
+def test_fq_of_a_host_is_at_the_host_itself_below_the_rate_of_its_link() -> None:
+    plain, paced = told(), told("hosts.a.nic={qdisc: fq}")
+    assert (disciplines(plain).get(0), disciplines(paced).get(0)) == (None, ["fq"])
+    assert plain["nodes"] == paced["nodes"]
+    # What is behind has the rate too, and no queue of its own in which packets would be dropped.
+    fast = told("hosts.a.nic={qdisc: fq}", "network.dumbbell.access={rate: 100mbit}")
+    assert disciplines(fast)[0] == ["htb", "fq"]
+    own = next(link for link in fast["links"] if link["name"] == "access.a")
+    assert (own["node"], own["queue"], own["netem"]) == (0, 0x20000, None)
+    lossy = told("hosts.a.nic={qdisc: fq}", "network.dumbbell.access={rate: 100mbit, loss: {random: 1%}}")
+    own = next(link for link in lossy["links"] if link["name"] == "access.a")
+    assert own["node"] != 0 and own["netem"] is not None, "losses are counted where they are made"
+
+
+def refusals(*changes: str) -> list[str]:
+    scenario: Any = load(TEXT, changes).plan().runs[0].scenario
+    return [line for line in testbed._refusals(scenario, HAS, 1000) if " has no queue " not in line]
+
+
+def test_fq_of_a_host_may_mark_where_one_of_a_router_counts_from_another_time() -> None:
+    marking = "{kind: fq, ce_threshold: 1ms}"
+    assert refusals(f"hosts.a.nic={{qdisc: {marking}}}") == []
+    router = refusals(f"network.dumbbell.bottleneck.queue={marking}")
+    assert router and all("counts from when a sender's TCP sent" in line for line in router)
+    slower = "[{at: 1s, set: {rate: 5mbit}}]"
+    access = f"network.dumbbell.access={{rate: 100mbit, schedule: {slower}}}"
+    assert any("a host's link with fq" in line for line in refusals("hosts.a.nic={qdisc: fq}", access))
+
+
 def writes(found: dict[str, Any], name: str) -> dict[int | None, str]:
     path = "/proc/sys/" + name.replace(".", "/")
     return {

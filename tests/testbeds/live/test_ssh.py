@@ -5,6 +5,7 @@ Nothing may be left on a machine: no setting, no program, no file.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -92,6 +93,20 @@ def test_a_run_on_machines_is_as_one_elsewhere_and_leaves_nothing(
         assert "10.78.0.1." in shown[0]
         assert -1 < float(shown[-1].split()[0]) - zeros[machine] / 1e9 < 10
     assert not any("key" in line for line in ran.stderr.splitlines())
+
+
+def test_a_queue_discipline_stands_at_the_interface_of_a_host_during_a_run(
+    machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    own = ["--set", "hosts.a.nic={qdisc: {kind: pfifo, limit: 77p}}"]
+    ran = run(machines, "run", experiment, "--lab", machines.lab(), "-o", out, "--no-report", *own)
+    assert ran.returncode == 0, ran.stderr
+    states = json.loads(gzip.decompress((out / "runs" / "0-0" / "0-hosts.json.gz").read_bytes()))
+    assert '"limit": 77' in json.dumps(states["namespaces"]["a"])
+    assert '"limit": 77' not in json.dumps(states["namespaces"]["b"])
+    shown = machines.run("a", "tc", "qdisc", "show")
+    assert "limit 77p" not in shown
 
 
 HOLD = """

@@ -94,6 +94,17 @@ def test_what_each_machine_lacks_is_said_at_once_and_before_the_first_run(
     machines.wait_for_sshd()
 
 
+def test_a_machine_without_the_queue_discipline_of_its_interface_is_refused(
+    machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
+) -> None:
+    lacking(machines, "a", tmp_path, "' fq '")
+    out, own = tmp_path / "out", ["--set", "hosts.a.nic={qdisc: fq}"]
+    ran = run(machines, "run", experiment, "--lab", machines.lab(), "-o", out, *own)
+    assert ran.returncode == 2
+    assert "a: refuses queue discipline fq (nic.qdisc): Error: " in ran.stderr
+    assert not out.exists()
+
+
 def test_a_kernel_is_asked_itself(
     machines: Machines, settings: dict[str, str], experiment: Path, tmp_path: Path
 ) -> None:

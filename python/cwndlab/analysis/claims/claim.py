@@ -18,6 +18,7 @@ PUBLICATIONS: dict[str, str] = {
     "freebsd-net": "freebsd-net, slow start and LRO (2023)",
     "virtio": "FreeBSD VirtIO tuning article (FreeBSD 9.0)",
     "bloat-devel": "bloat-devel, loadlatency (2011)",
+    "l4s": "Documents of L4S: RFC 9330 to 9332, the draft of Prague, operational guidance (2020 to 2023)",
 }
 """The publications, by the names the claims use."""
 

@@ -466,6 +466,19 @@ def _burst(run: Run, quantile: float = 0.999) -> float:
     return float(np.quantile(let_out, quantile)) / run.mss
 
 
+def _over_second(run: Run, column: str) -> float | None:
+    """A column of the summary of the first flow over that of the second."""
+    first, second = (row[column] for row in run.rows[:2])
+    return None if first is None or not second else float(first / second)
+
+
+def _marks_per_round(run: Run) -> float | None:
+    """Packets of the first flow that were marked in a smoothed round trip."""
+    window = run.scenario["measure"]
+    rounds = (window["to_ns"] - window["from_ns"]) / 1e6 / run.rows[0]["srtt_mean_ms"]
+    return float(run.rows[0]["ce_marks"] / rounds)
+
+
 CELL_METRICS: dict[str, Callable[..., float | None]] = {
     "filled": _filled,
     "spread": _spread,
@@ -481,6 +494,8 @@ CELL_METRICS: dict[str, Callable[..., float | None]] = {
     "acks_of_round": _acks_of_round,
     "cwnd_step_segments": _cwnd_step,
     "burst_segments": _burst,
+    "over_second": _over_second,
+    "marks_per_round": _marks_per_round,
 }
 """Metrics of a run beyond the columns of the summary, by the names that claims use."""
 

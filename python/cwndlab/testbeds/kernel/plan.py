@@ -92,6 +92,8 @@ class _Plan:
         self._ways: list[_Way] = []
         self._wired: list[tuple[Link, Port]] = []
         """Delay and jitter of links behind their queues, and the interfaces at which they are."""
+        self._paced: list[tuple[Link, Port]] = []
+        """Rate and queue of links with FQ at hosts themselves, and the interfaces at which they are."""
         self._wires: dict[str, Cable] = {}
         for number, cable in enumerate(self._layout.cables):
             self._ways += self._divided(number, cable)
@@ -135,7 +137,10 @@ class _Plan:
         their own, which packets reach one by one, however the host hands them down. In three where a delay
         varies behind a queue.
         """
-        forward, reverse = _link(cable.forward), _link(cable.reverse)
+        forward, reverse = (
+            self._behind_fq(_link(link), port)
+            for link, port in ((cable.forward, cable.near), (cable.reverse, cable.far))
+        )
         (forward, far_wire), (reverse, near_wire) = (_queue_and_wire(link) for link in (forward, reverse))
         shaped = [
             link is not None
@@ -162,6 +167,14 @@ class _Plan:
             _Way(Port(names[0], "b"), Port(names[1], "a"), forward, reverse, cable.mtu),
             _Way(last, cable.far, None, None, cable.mtu),
         ]
+
+    def _behind_fq(self, link: Link | None, port: Port) -> Link | None:
+        """The part of a link that is behind its sender, where FQ is told when packets leave."""
+        if link is None or port.node not in self._hosts or not qdiscs.paces(link):
+            return link
+        own, behind = qdiscs.paced(link)
+        self._paced.append((own, port))
+        return behind
 
     def _settings(self) -> Iterator[dict[str, Any]]:
         """Sysctls: of all hosts together, of each host, of what passes packets on."""
@@ -292,11 +305,19 @@ class _Plan:
             changing = link["name"] in self._changing
             for message in qdiscs.messages(link, self._index[port], changing=changing):
                 yield self._send(port.node, f"link {link['name']}", message)
+        for link, port in self._paced:
+            for message in qdiscs.messages(link, self._index[port], at_host=True):
+                yield self._send(port.node, f"fq of link {link['name']}", message)
 
     def _looked_at(self) -> list[dict[str, Any]]:
         found = []
-        for link, port in self._shaped():
-            places = qdiscs.places(link, changing=link["name"] in self._changing)
+        paced = {link["name"]: (link, port) for link, port in self._paced}
+        for shaped, behind in self._shaped():
+            places = qdiscs.places(shaped, changing=shaped["name"] in self._changing)
+            # The queue of a link with FQ is at the host, unless losses behind it are to be told from drops.
+            own = paced.get(shaped["name"]) if places is not None and places.netem is None else None
+            link, port = own or (shaped, behind)
+            places = places if own is None else qdiscs.AT_HOST
             if places is not None:
                 found.append(
                     {

@@ -3,6 +3,8 @@
     netem (delay, loss, duplicates, damage) ── htb with one class, or tbf ── the link's queue
     at the next node, of a link with jitter: netem (delay, jitter)
 
+    at a host itself, of a link of its own with FQ: htb with one class, or tbf ── fq
+
 What a link has not is left out. A fixed delay comes before the queue, which changes nothing; one that varies
 comes behind it, as packets reach a queue otherwise out of order and at other times.
 """
@@ -55,10 +57,31 @@ class Places:
     netem: int | None
 
 
-def needs(link: Link, *, changing: bool = False) -> list[str]:
+def paces(link: Link) -> bool:
+    """Whether a link of a host has the queue discipline that keeps packets until TCP wants them to leave."""
+    return link["queue"]["kind"] == "fq"
+
+
+def paced(link: Link) -> tuple[Link, Link]:
+    """Split a host's link with FQ into what is at the host itself, rate and queue, and all behind it, where
+    packets of that rate do not wait.
+    """
+    own: Any = {
+        **{**link, "delay_ns": 0, "jitter": None, "loss": None},
+        **{"duplicate_ppb": 0, "corrupt_ppb": 0},
+    }
+    behind: Any = {**link, "queue": {"kind": "pfifo", "limit_packets": NETEM_LIMIT}}
+    return own, behind
+
+
+AT_HOST = Places(_QUEUE, None)
+"""Handles of what `paced` leaves at a host."""
+
+
+def needs(link: Link, *, changing: bool = False, at_host: bool = False) -> list[str]:
     """The kinds of queue disciplines that a link consists of; none where it only passes packets on.
 
-    `changing`: its delay or loss may change in mid-run.
+    `changing`: its delay or loss may change in mid-run. `at_host`: it is what `paced` leaves at a host.
     """
     kinds = []
     if changing or _impaired(link):
@@ -70,7 +93,7 @@ def needs(link: Link, *, changing: bool = False) -> list[str]:
     elif link["queue"]["kind"] == "cake" and link["queue"]["bandwidth_bps"]:
         kinds.append("cake")
         return kinds
-    if kinds[-1:] in (["htb"], ["tbf"]):
+    if at_host or kinds[-1:] in (["htb"], ["tbf"]):
         kinds.append(link["queue"]["kind"])
     return kinds
 
@@ -98,8 +121,8 @@ def divided_change(change: Change) -> tuple[Change, Change | None]:
     return queue, wire
 
 
-def refusal(link: Link) -> str | None:
-    """Reason why a link cannot be queue disciplines of the kernel's. None where it can."""
+def refusal(link: Link, *, of_host: bool = False) -> str | None:
+    """Reason why a link, from a host or from another node, cannot be queue disciplines. None where it can."""
     loss, shaper, queue = link["loss"], link["shaper"], link["queue"]
     if loss is not None and loss["kind"] not in ("random", "gilbert"):
         return f"loss {loss['kind']}: netem loses at random, or by a Gilbert-Elliott chain"
@@ -112,11 +135,13 @@ def refusal(link: Link) -> str | None:
         return "a queue of kind netem, which is a host's egress"
     if queue["kind"] == "red" and queue["adaptive"] and queue["nodrop"]:
         return "red with adaptive and nodrop"
-    return tc.in_one_kernel(queue)
+    return None if of_host else tc.in_one_kernel(queue)
 
 
-def change_refusal(link: Link, change: Change) -> str | None:
-    """Reason why a link cannot be changed so in mid-run. None where it can."""
+def change_refusal(link: Link, change: Change, *, of_host: bool = False) -> str | None:
+    """Reason why a link, of a host or of another node, cannot be changed so in mid-run. None where it can."""
+    if of_host and paces(link) and (change["rate_bps"], change["queue"]) != (None, None):
+        return "a change of the rate or the queue of a host's link with fq"
     if change["rate_bps"] is not None and link["rate_bps"] is None:
         return "a change of the rate of a link that begins without one"
     if change["queue"] is not None and change["queue"]["kind"] not in needs(link)[-1:]:
@@ -149,14 +174,14 @@ def change_messages(link: Link, change: Change, index: int, *, down: bool) -> It
         yield netlink.qdisc(index, change["queue"]["kind"], options, handle=_QUEUE, parent=parent, new=False)
 
 
-def messages(link: Link, index: int, *, changing: bool = False) -> Iterator[bytes]:
+def messages(link: Link, index: int, *, changing: bool = False, at_host: bool = False) -> Iterator[bytes]:
     """The messages that put a link's queue disciplines at an interface."""
     parent = netlink.ROOT
     extra = link["overhead"] - ETHERNET_HEADER
     if changing or _impaired(link):
         yield netlink.qdisc(index, "netem", _netem(link), handle=_NETEM, overhead=extra)
         parent, extra = _BELOW_NETEM, 0
-    kinds = needs(link, changing=changing)
+    kinds = needs(link, changing=changing, at_host=at_host)
     shaper: Mapping[str, Any] = dict(link["shaper"] or {})
     if "tbf" in kinds:
         peak = netlink.Bucket.of(shaper["peak"]) if shaper["peak"] else None

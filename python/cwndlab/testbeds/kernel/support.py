@@ -33,7 +33,7 @@ def support(kernel: Path | None) -> Support:
         {
             "experiment": EXPERIMENT.union(NetnsKeys.known_keys(), ["loggers"]),
             "host": keys("stack cc sndbuf rcvbuf mss family ecn hz sysctl nic count"),
-            "nic": keys("tx_queue tso gro veth"),
+            "nic": keys("tx_queue qdisc tso gro veth"),
             **PATH,
         },
         only_off={"nic": keys("lro")},

@@ -157,13 +157,18 @@ def _refusals(scenario: LiveScenario, has: inventory.Inventory, hz: int) -> Iter
     for node in scenario["nodes"]:
         if node["switch"] is not None:
             yield f"node {node['name']}: queue disciplines share no buffer"
+    hosts = {host["name"] for host in scenario["hosts"]}
     for link in scenario["links"]:
-        if reason := qdiscs.refusal(link):
+        of_host = link["from"] in hosts
+        if reason := qdiscs.refusal(link, of_host=of_host):
             yield f"link {link['name']}: {reason}"
         changes = [change for change in scenario["schedule"] if change["link"] == link["name"]]
-        refused = [reason for change in changes if (reason := qdiscs.change_refusal(link, change))]
+        refused = [
+            reason for change in changes if (reason := qdiscs.change_refusal(link, change, of_host=of_host))
+        ]
         yield from (f"link {link['name']}: {reason}" for reason in refused)
-        lacking = [kind for kind in qdiscs.needs(link, changing=bool(changes)) if not has.has_queue(kind)]
+        needed = qdiscs.needs(link, changing=bool(changes), at_host=of_host and qdiscs.paces(link))
+        lacking = [kind for kind in needed if not has.has_queue(kind)]
         yield from (
             f"link {link['name']}: {has.kernel.release} has no queue discipline {kind}" for kind in lacking
         )

@@ -1,6 +1,6 @@
 """A Scenario of a live testbed: the engine's, and what only live hosts are told."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from cwndlab.contract.scenario import Scenario
 
@@ -32,6 +32,8 @@ class Live(TypedDict):
     """Loggers of the lab file by name."""
     flows: dict[str, Tool]
     """Tools of the flows, by name."""
+    qdiscs: NotRequired[list[str]]
+    """Hosts at whose interface stands the queue of their own link: `nic.qdisc`."""
     emulator: NotRequired[str]
     """Carrier of the links of namespaces, `own` or `kernel`."""
 
@@ -40,3 +42,9 @@ class LiveScenario(Scenario):
     """A Scenario with a key that the engine never sees."""
 
     live: Live
+
+
+def interface_queues(scenario: LiveScenario) -> dict[str, dict[str, Any]]:
+    """Return the queue disciplines at hosts' interfaces (`nic.qdisc`), by host."""
+    names = scenario["live"].get("qdiscs", ())
+    return {link["from"]: dict(link["queue"]) for link in scenario["links"] if link["from"] in names}

@@ -37,6 +37,8 @@ def live(
         "loggers": _loggers(spec, testbed),
         "flows": {str(flow["name"]): _tool(spec, app, flow) for app, flow in flows},
     }
+    if queued := [str(name) for name, host in spec.hosts.items() if host.nic.qdisc is not None]:
+        told["qdiscs"] = queued
     for name, program in programs.items():
         if name in told["flows"]:
             words = {"server": program.server, "client": program.client}

@@ -17,7 +17,7 @@ from cwndlab.testbeds.live.linux import tc
 from cwndlab.testbeds.live.path.backend import PathBackend
 from cwndlab.testbeds.live.program import NAME as PROGRAM
 from cwndlab.testbeds.live.run_values import RunValues
-from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.scenario import LiveScenario, interface_queues
 from cwndlab.testbeds.live.user_programs import LOG_END_S
 from cwndlab.testbeds.ssh.checks import preflight
 from cwndlab.testbeds.ssh.machines.machine import Clock, Machine
@@ -96,11 +96,13 @@ class SshLab:
                 machine.hook("before_run", command, self._values)
 
     def connect(self) -> None:
-        """Put netem at the egress of hosts that have it; the machines are connected."""
+        """Put netem at egress of hosts, and disciplines at their interfaces; the machines are connected."""
         for host in self._scenario["hosts"]:
             name, told = host["name"], host["egress"]
             if told is not None:
                 tc.make_egress(self.places[name].reach, name, told, self.hosts[name].machine.interface())
+        for name, queue in interface_queues(self._scenario).items():
+            tc.make_queue(self.places[name].reach, queue, self.hosts[name].machine.interface())
 
     def interfaces(self, host: str) -> list[str]:
         """A host's interface of the test network."""

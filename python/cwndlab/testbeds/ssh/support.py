@@ -26,7 +26,7 @@ def support(lab: Path | None) -> Support:
         {
             "experiment": EXPERIMENT.union(["loggers"]),
             "host": keys("stack cc sndbuf rcvbuf family ecn sysctl nic egress ingress"),
-            "nic": keys("tso gro lro"),
+            "nic": keys("qdisc tso gro lro"),
             **PATH,
         },
         only_off={},

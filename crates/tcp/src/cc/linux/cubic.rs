@@ -180,7 +180,8 @@ impl Cubic {
         let h = &mut self.hystart;
         if (now as i64) - (h.last_ack as i64) <= HYSTART_ACK_DELTA_US {
             h.last_ack = now;
-            let threshold = if core.pacing { threshold_paced } else { threshold_paced >> 1 };
+            let paced = core.pacing || self.config.paced_by_queue;
+            let threshold = if paced { threshold_paced } else { threshold_paced >> 1 };
             if now - h.round_start > threshold {
                 h.found = true;
                 core.ssthresh = core.cwnd;

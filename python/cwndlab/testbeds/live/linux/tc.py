@@ -65,6 +65,13 @@ def egress_trials(host: str, told: Egress) -> Trials:
     return {"netem": [[*ALONE, "netem", *egress(host, told)]]}
 
 
+def queue_trials(told: Mapping[str, Any]) -> Trials:
+    """List trials of the queue discipline at a host's interface; raises ValueError for one that is not made
+    here.
+    """
+    return {told["kind"]: [[*ALONE, *queue(told)]]}
+
+
 def refusal(reach: Reach, interface: str) -> str | None:
     """Reason why a machine may make no link at an interface: disciplines of its own would be lost."""
     shown = reach.interfaces().get(interface, {"qdiscs": ()})["qdiscs"]
@@ -144,6 +151,12 @@ def egress(host: str, told: Egress) -> list[str]:
 def make_egress(reach: Reach, host: str, told: Egress, interface: str) -> None:
     """Put netem at a host's egress; raises OSError with what tc said."""
     words = ["tc", "qdisc", "add", "dev", interface, "root", "handle", "3:", "netem", *egress(host, told)]
+    reach.run(words, undo=remove(interface))
+
+
+def make_queue(reach: Reach, told: Mapping[str, Any], interface: str) -> None:
+    """Put a queue discipline at a host's interface; raises OSError with what tc said."""
+    words = ["tc", "qdisc", "add", "dev", interface, "root", "handle", "2:", *queue(told)]
     reach.run(words, undo=remove(interface))
 
 

@@ -19,7 +19,7 @@ from cwndlab.testbeds.live.lab import Reach
 from cwndlab.testbeds.live.linux import rules, tc
 from cwndlab.testbeds.live.linux.trial import Trials
 from cwndlab.testbeds.live.run_values import RunValues
-from cwndlab.testbeds.live.scenario import LiveScenario
+from cwndlab.testbeds.live.scenario import LiveScenario, interface_queues
 from cwndlab.testbeds.live.traffic import tools
 from cwndlab.testbeds.ssh.machines import scripts
 from cwndlab.testbeds.ssh.machines.site import Site
@@ -220,8 +220,8 @@ def _host(scenario: LiveScenario, host: Host, site: Site) -> Iterator[str]:
         return
     if interface not in shown:
         yield f"host {name}: has no interface {interface}; {', '.join(shown)}"
-    elif host["egress"] is not None:
-        yield from _egress(name, host["egress"], interface, site)
+    else:
+        yield from _roots(scenario, host, interface, site)
 
 
 def _ipfw(host: Host, reach: Reach) -> Iterator[str]:
@@ -235,6 +235,19 @@ def _ipfw(host: Host, reach: Reach) -> Iterator[str]:
         yield f"host {host['name']}: {reason}, and is to have ingress.after_gro"
 
 
+def _roots(scenario: LiveScenario, host: Host, interface: str, site: Site) -> Iterator[str]:
+    """Yield the reasons why a host cannot have what it is to have at the root of its interface."""
+    name, queue = host["name"], interface_queues(scenario).get(host["name"])
+    if host["egress"] is not None:
+        yield from _egress(name, host["egress"], interface, site)
+    elif queue is not None:
+        try:
+            tc.queue(queue)
+        except ValueError as error:
+            yield f"host {name}: nic.qdisc: {error}"
+        yield from _root(name, "nic.qdisc", interface, site)
+
+
 def _egress(host: str, told: Egress, interface: str, site: Site) -> Iterator[str]:
     """Yield the reasons why a host cannot have netem at its egress."""
     driven = site.driven()[host]
@@ -245,11 +258,16 @@ def _egress(host: str, told: Egress, interface: str, site: Site) -> Iterator[str
         tc.egress(host, told)
     except ValueError as error:
         yield str(error)
-    yield from _program(site, host, "tc", f"host {host}: egress")
+    yield from _root(host, "egress", interface, site)
+
+
+def _root(host: str, key: str, interface: str, site: Site) -> Iterator[str]:
+    """Yield the reasons why a host cannot have what a key puts at the root of its interface."""
+    yield from _program(site, host, "tc", f"host {host}: {key}")
     if interface in site.file.hosts[host].links.values():
-        yield f"host {host}: makes a link at {interface}, where its egress would be"
-    elif (reason := tc.refusal(driven.reach, interface)) is not None:
-        yield f"host {host}: {reason}, and is to have egress"
+        yield f"host {host}: makes a link at {interface}, where its {key} would be"
+    elif (reason := tc.refusal(site.driven()[host].reach, interface)) is not None:
+        yield f"host {host}: {reason}, and is to have {key}"
 
 
 def _links(scenario: LiveScenario, site: Site) -> Iterator[str]:
@@ -304,6 +322,11 @@ def _trials(scenario: LiveScenario, site: Site) -> Iterator[tuple[str, str, Tria
             with suppress(ValueError):
                 site.program(name, "tc", f"host {name}: egress")
                 yield name, "egress", tc.egress_trials(name, told)
+    for name, queue in interface_queues(scenario).items():
+        if name in site.file.hosts:
+            with suppress(ValueError):
+                site.program(name, "tc", f"host {name}: nic.qdisc")
+                yield name, "nic.qdisc", tc.queue_trials(queue)
     own = site.addresses(scenario)
     if len(own) == len(scenario["hosts"]):
         known = Addresses(own, addresses.sockets(scenario, own))
