@@ -100,7 +100,7 @@ def of(source: Source) -> Stream:
 
 
 def _rested_s(acks: pl.DataFrame) -> float:
-    """Return how long nothing was in flight: from an ACK that left nothing to a round trip before the next."""
+    """Return for how long nothing was in flight: up to a round trip before the next ACK."""
     left = pl.coalesce("left", pl.col("flight") - pl.col("bytes")).shift()
     rest = (pl.col("t_ns").diff() - pl.col("rtt_ns")).clip(0)
     return float(acks.select(rest.filter(left == 0).sum()).item()) / 1e9
