@@ -90,7 +90,7 @@ def _of_captures(captures: Sequence[Path], scenario: Scenario) -> Iterator[pl.Da
 
 
 def at_sender(results: ResultSet, run_id: object, flow: str) -> Passed | None:
-    """What passed the host that a flow begins at, in order of time; None where no capture there has it.
+    """Data and acknowledgements of a flow at its sender; None where no capture there has it.
 
     Raises InputError for a capture that cannot be read.
     """

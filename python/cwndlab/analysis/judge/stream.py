@@ -47,7 +47,7 @@ class Stream:
     acks: int
     duration_s: float
     busy_s: float
-    """Of that, the time in which something was in flight."""
+    """Time in which something was in flight."""
     rtt_s: float
     """Median round trip; 0 where none was recorded."""
     window: float
