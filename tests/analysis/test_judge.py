@@ -304,7 +304,7 @@ def test_a_connection_without_slow_start_is_named(tmp_path: Path) -> None:
 
 
 def test_growth_of_a_window_that_is_not_used_up_is_named(tmp_path: Path) -> None:
-    rows = ((*row[:4], 4 * MSS, row[5]) for row in acks() if row[1] == "ack")
+    rows = ((at, event, n, rtt, 4 * MSS, cwnd) for at, event, n, rtt, _, cwnd in acks() if event == "ack")
     found = judged(csv_of(tmp_path, rows))
     assert found.first is not None and found.first.compared == "slow-start"
     assert "the window grows though the sender does not use it up" in found.causes["slow-start"]
