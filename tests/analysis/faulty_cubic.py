@@ -87,6 +87,30 @@ class Pinned(Cubic):
         flow.cwnd = flow.ssthresh = 2 * flow.mss
 
 
+class SlowStartOfTwiceTheBytes(Cubic):
+    """Slow start adds twice what is acknowledged."""
+
+    def on_ack(self, flow):
+        super().on_ack(flow)
+        if flow.cwnd < flow.ssthresh:
+            flow.cwnd += flow.acked
+
+
+class NoSlowStart(Cubic):
+    """The threshold is the window from the beginning on."""
+
+    def on_ack(self, flow):
+        flow.cwnd += flow.mss * flow.acked / flow.cwnd
+
+
+class NoGrowth(Cubic):
+    """Congestion avoidance leaves the window as it is."""
+
+    def on_ack(self, flow):
+        if flow.cwnd < flow.ssthresh:
+            flow.cwnd += flow.acked
+
+
 class TwiceTheGrowth(Cubic):
     """Congestion avoidance grows twice as fast."""
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import cwndlab
@@ -22,9 +23,11 @@ FAULTY = Path(__file__).with_name("faulty_cubic.py")
 
 def judged(path: Path, against: str = CUBIC, mss: int = MSS, **chosen: str) -> Judgement:
     source = sources.read(path, chosen.get("flow"), chosen.get("run"))
-    seen = stream.of(source.tcp, source.events, simulated=source.simulated, before=source.before)
-    return verdicts.judge(seen, against, mss)
+    return verdicts.judge(stream.of(source), against, mss)
 
+
+CAPTURED = ", pcap: [a]"
+"""A capture at the sender, which tells what was acknowledged."""
 
 DROPS = "rate: 20mbit, delay: 20ms, queue: {kind: pfifo, limit: 60p}"
 
@@ -38,6 +41,7 @@ def simulated(
     path: str = DROPS,
     host: str = "",
     app: str = "bulk",
+    pcap: str = "",
 ) -> Path:
     # FreeBSD's own buffers hold less than the path does: nothing would be lost.
     host += ", sndbuf: 2MB, rcvbuf: 2MB" if stack.startswith("freebsd") else ""
@@ -47,7 +51,7 @@ def simulated(
         a=f"stack: {stack}, cc: {cc}{host}",
         bottleneck=path,
         flow=f"name: f1, from: a, to: b, app: {app}",
-        more="record: {tcp: per-ack}\n",
+        more=f"record: {{tcp: per-ack{pcap}}}\n",
     )
     cwndlab.load(text, cc=modules).run(out=tmp_path / "results")
     return tmp_path / "results"
@@ -61,6 +65,7 @@ def simulated(
         ("TwoReductions", "loss", "0.70 x 0.70: the window is reduced twice for one loss"),
         ("Pinned", "loss", "the window is pinned at its minimum, 2.0 packets"),
         ("TwiceTheGrowth", "avoidance", "the window grows twice as fast"),
+        ("NoGrowth", "avoidance", "the window does not grow"),
     ],
 )
 def test_a_fault_is_named(tmp_path: Path, fault: str, compared: str, named: str) -> None:
@@ -89,6 +94,57 @@ def test_a_fault_is_named_beside_a_reference_of_freebsd(
     compared, named = told
     assert found.first.compared == compared, words.text(found, fault)
     assert named in found.causes[compared]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ("SlowStartOfTwiceTheBytes", "the window grows twice as fast"),
+        ("NoSlowStart", "there is no slow start from the beginning on"),
+    ],
+)
+def test_a_fault_of_slow_start_is_named_where_a_capture_tells_what_was_acknowledged(
+    tmp_path: Path, fault: str, named: str
+) -> None:
+    found = judged(simulated(tmp_path, "mine", [f"mine={FAULTY}:{fault}"], pcap=CAPTURED))
+    assert found.first is not None
+    assert found.first.compared == "slow-start", words.text(found, fault)
+    assert named in found.causes["slow-start"]
+
+
+APPS = [
+    "bulk",
+    "{kind: on-off, on: 100ms, off: 2000ms}",
+    "{kind: on-off, on: 1500ms, off: 300ms, rate: 10mbit, write: 1448B}",
+    "{kind: rate-limited, rate: 10mbit, write: 16KB}",
+    "{kind: on-off, on: 700ms, off: 800ms, distribution: exponential}",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [DROPS, DROPS.replace("queue", "loss: {random: 0.1%}, queue")])
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("against", ["cubic@linux-6.18", "reno@linux-6.12", "cubic@linux-7.3"])
+def test_a_sender_of_linux_that_its_application_holds_back_is_as_its_reference(
+    tmp_path: Path, against: str, app: str, path: str
+) -> None:
+    cc, _, stack = against.partition("@")
+    results = simulated(tmp_path, cc, [], stack, app=app, path=path, pcap=CAPTURED)
+    found = judged(results, against)
+    assert found.first is None, words.text(found, against)
+    told = {each.compared: each.count for each in found.spreads()}
+    assert told["slow-start"] >= 2
+    assert not any("slow start is not judged" in note for note in found.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("against", ["newreno@freebsd-13", "cubic@freebsd-15-current"])
+def test_slow_start_of_freebsd_is_as_its_reference(tmp_path: Path, against: str) -> None:
+    cc, _, stack = against.partition("@")
+    found = judged(simulated(tmp_path, cc, [], stack, pcap=CAPTURED), against)
+    assert found.first is None, words.text(found, against)
+    assert {each.compared: each.count for each in found.spreads()}["slow-start"] >= 2
 
 
 CODEL = "rate: 20mbit, delay: 20ms, queue: {kind: codel, limit: 1000p, ecn: true}"
@@ -216,7 +272,7 @@ def acks(*, growth: int = 1, factor: float = 0.7, every: int = 1, limited: bool 
     """Slow start to 160 packets, a loss, and three round trips of 50 ms without growth to speak of."""
     at, window = 0.0, 10 * MSS
     for n in range(8):
-        packets = 10 if limited else window // MSS
+        packets = 4 if limited else window // MSS
         flight = packets * MSS
         if n == 4:
             yield round(at, 6), "loss", MSS, None, flight, window
@@ -239,6 +295,56 @@ def test_twice_the_growth_of_slow_start_is_named(tmp_path: Path) -> None:
     found = judged(csv_of(tmp_path, acks(growth=2)))
     assert found.first is not None and found.first.compared == "slow-start"
     assert "twice as fast" in found.causes["slow-start"]
+
+
+def test_a_connection_without_slow_start_is_named(tmp_path: Path) -> None:
+    found = judged(csv_of(tmp_path, acks(growth=0)))
+    assert found.first is not None and found.first.compared == "slow-start"
+    assert "there is no slow start from the beginning on" in found.causes["slow-start"]
+
+
+def test_growth_of_a_window_that_is_not_used_up_is_named(tmp_path: Path) -> None:
+    rows = ((at, event, n, rtt, 4 * MSS, cwnd) for at, event, n, rtt, _, cwnd in acks() if event == "ack")
+    found = judged(csv_of(tmp_path, rows))
+    assert found.first is not None and found.first.compared == "slow-start"
+    assert "the window grows though the sender does not use it up" in found.causes["slow-start"]
+
+
+@pytest.mark.parametrize(
+    ("left", "named"),
+    [
+        (110, "slow start goes on above its threshold of 70 packets"),
+        (20, "slow start ends at 20 packets, below its threshold of 70"),
+    ],
+)
+def test_slow_start_that_ends_at_another_window_than_the_threshold_is_named(left: int, named: str) -> None:
+    """After a timeout the threshold is told; the window leaves slow start elsewhere."""
+    rows, at, window = [], 0.0, 100
+    for n in range(12):
+        acked = window
+        if n == 2:
+            window = 1
+        for _ in range(acked if n != 2 else 1):
+            at += 0.05 / acked
+            window += 1 if n > 2 and window < left else 0
+            threshold = 70 if n >= 2 else 10
+            rows.append((at, window * MSS, threshold * MSS, min(window, acked) * MSS))
+    tcp = pl.DataFrame(
+        {
+            "t_ns": [int(1e9 * row[0]) for row in rows],
+            "cwnd_bytes": [row[1] for row in rows],
+            "ssthresh_bytes": [row[2] for row in rows],
+            "inflight_bytes": [row[3] for row in rows],
+            "delivered_bytes": [MSS * n for n in range(len(rows))],
+            "rtt_ns": [50_000_000] * len(rows),
+            "srtt_ns": [50_000_000] * len(rows),
+            "state": ["open"] * len(rows),
+        }
+    )
+    events = pl.DataFrame({"t_ns": [int(1e9 * 0.1001)], "kind": ["rto"], "value": [0]})
+    source = sources.Source("log", "f", tcp, events, MSS, simulated=False, before=False, others=0)
+    found = verdicts.judge(stream.of(source), CUBIC, MSS)
+    assert named in found.causes.get("slow-start", ""), words.text(found, "log")
 
 
 def test_a_window_that_falls_stands_for_a_loss_that_nothing_tells(tmp_path: Path) -> None:
@@ -335,7 +441,7 @@ KNOWN = [
         "avoidance",
         "packets here, and growth counted by ACKs is slower",
     ),
-    ("quicly-dc9905b.csv", 1200, "avoidance", "the window does not grow"),
+    ("quicly-dc9905b.csv", 1200, "slow-start", "there is no slow start from the beginning on"),
 ]
 """Streams of public stacks with known faults: packet, what is compared first, and words of the cause."""
 

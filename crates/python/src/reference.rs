@@ -8,7 +8,7 @@ use crate::Result;
 use crate::error::Error;
 
 /// Numbers of 64 bits in a row.
-const FIELDS: usize = 9;
+const FIELDS: usize = 10;
 /// Value that is not known.
 const UNKNOWN: u64 = u64::MAX;
 /// Notices by their numbers.
@@ -25,8 +25,8 @@ const NOTICES: [Notice; 9] = [
 ];
 
 /// Stretch that has come to an end: kind, its beginning and end in ns, the window before, the other sender's and the reference's after,
-/// and what was acknowledged in between, in bytes.
-type Row = (&'static str, u64, u64, u64, u64, u64, u64);
+/// and what was acknowledged in between, in bytes; the slow-start threshold; whether the window was never used up.
+type Row = (&'static str, u64, u64, u64, u64, u64, u64, Option<u64>, bool);
 
 /// A congestion control of a stack beside another sender; raises ValueError, with one line, where there is no such reference.
 #[pyclass(module = "cwndlab._native")]
@@ -44,9 +44,9 @@ impl Reference {
         Ok(Reference { replay: std::sync::Mutex::new(replay) })
     }
 
-    /// Takes in rows, each of nine numbers of 64 bits: time in ns, notice (its place in `NOTICES` of the stub), bytes
+    /// Takes in rows, each of ten numbers of 64 bits: time in ns, notice (its place in `NOTICES` of the stub), bytes
     /// acknowledged or lost, round trip in ns, bytes in flight before, window and slow-start threshold after, smoothed round
-    /// trip in ns and bytes in flight after; 2^64 - 1: not known. Returns what has come to an end.
+    /// trip in ns, bytes in flight after, and before at most; 2^64 - 1: not known. Returns what has come to an end.
     fn feed(&mut self, py: Python<'_>, rows: &[u8]) -> Result<Vec<Row>> {
         let replay = self.replay.get_mut().map_err(|_| Error::FailedEarlier)?;
         let mut seen = Vec::with_capacity(rows.len() / (8 * FIELDS));
@@ -68,12 +68,25 @@ impl Reference {
                 ssthresh: known(6),
                 srtt: known(7),
                 left: known(8),
+                most: known(9),
             });
         }
         Ok(py.detach(|| {
             let ended = seen.iter().filter_map(|seen| replay.step(seen));
             ended
-                .map(|v| (word(v.compared), v.since, v.now, v.before, v.found, v.expected, v.acked))
+                .map(|v| {
+                    (
+                        word(v.compared),
+                        v.since,
+                        v.now,
+                        v.before,
+                        v.found,
+                        v.expected,
+                        v.acked,
+                        v.threshold,
+                        v.unused,
+                    )
+                })
                 .collect()
         }))
     }

@@ -32,7 +32,7 @@ def judge(
     from cwndlab.analysis.judge import sources, stream, verdicts, words
 
     source = sources.read(file, flow, run)
-    seen = stream.of(source.tcp, source.events, simulated=source.simulated, before=source.before)
+    seen = stream.of(source)
     size = mss or source.mss
     if size is None:
         seen.notes.append(f"packets of {sources.USUAL_MSS} bytes are assumed; --mss says otherwise")

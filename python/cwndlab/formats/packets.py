@@ -7,6 +7,7 @@ sends from port 10000 + n on every testbed, and the times count from the start o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -24,6 +25,17 @@ from cwndlab.results.resultset import ResultSet
 KINDS = ("retransmission", "duplicate-ack", "sack", "duplicate-sack")
 """Kinds of events that packets tell; `seq` and `value` are the first byte and the number of bytes; of a
 duplicate ACK `seq` is what it acknowledges."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """Data and acknowledgements of a flow as a capture at the sender has them, each in order of time."""
+
+    sent: pl.DataFrame
+    """t_ns, and `sent`, the end of what was sent until then in bytes."""
+    acked: pl.DataFrame
+    """t_ns, and `acked`, the end of what was acknowledged until then in bytes."""
+
 
 _SCHEMA = {"t_s": pl.Float64, "flow": pl.String, "kind": pl.String, "seq": pl.Float64, "value": pl.Float64}
 
@@ -63,12 +75,7 @@ def rows(times: Any, batch: pa.RecordBatch) -> Iterator[tuple[str, Any, Any, Any
 def _of_captures(captures: Sequence[Path], scenario: Scenario) -> Iterator[pl.DataFrame]:
     starts = {link["name"]: link["from"] for link in scenario["links"]}
     ends = {link["name"]: link["to"] for link in scenario["links"]}
-    opened = {}
-    for path in captures:
-        try:
-            opened[unquote(path.stem.partition("-")[2])] = _native.Capture(str(path), False)
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from None
+    opened = {_point(path): _opened(path) for path in captures}
     for number, flow in enumerate(scenario["flows"]):
         # At the sender, or at the links next to it; acknowledgements also anywhere else they were seen.
         leaving = [point for point in opened if flow["from"] in (point, starts.get(point))]
@@ -80,6 +87,42 @@ def _of_captures(captures: Sequence[Path], scenario: Scenario) -> Iterator[pl.Da
             if told:
                 yield from told
                 break
+
+
+def at_sender(results: ResultSet, run_id: object, flow: str) -> Passed | None:
+    """Data and acknowledgements of a flow at its sender; None where no capture there has it.
+
+    Raises InputError for a capture that cannot be read.
+    """
+    flows = results.record(run_id).scenario["flows"]
+    [(number, begins)] = [(at, each["from"]) for at, each in enumerate(flows) if each["name"] == flow]
+    for path in results.captures(run_id):
+        if _point(path) != begins:
+            continue
+        capture = _opened(path)
+        streams = list(_streams(capture, CLIENT_PORT + number))
+        if len(streams) == 1:
+            data, acks = (
+                pl.DataFrame(pa.record_batch(rows))
+                for rows in (capture.data(*streams[0]), capture.acks(*streams[0]))
+            )
+            sent = (pl.col("offset") + pl.col("bytes")).cum_max().alias("sent")
+            return Passed(
+                data.select(pl.col("t_ns").cast(pl.Int64), sent),
+                acks.select(pl.col("t_ns").cast(pl.Int64), pl.col("acked").cum_max()),
+            )
+    return None
+
+
+def _point(capture: Path) -> str:
+    return unquote(capture.stem.partition("-")[2])
+
+
+def _opened(path: Path) -> _native.Capture:
+    try:
+        return _native.Capture(str(path), False)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _streams(capture: _native.Capture, port: int) -> Iterator[tuple[int, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cwndlab.analysis.judge.verdict import REDUCTIONS, Verdict
+from cwndlab.analysis.judge.verdict import GROWTH, REDUCTIONS, Verdict
 
 SMALLEST_PACKETS = 4
 """Packets of a window up to which it is as small as any stack lets it become."""
@@ -14,6 +14,9 @@ SEVERAL = 3.0
 
 NEAR = 0.015
 """Distance of two factors that are taken for the same: a packet of a window of some 70."""
+
+LEAST_PACE = 0.5
+"""Share of the reference's growth below which a slow start is none."""
 
 FIRST_OF_FREEBSD = 0.03
 """Distance from a half of what CUBIC's first reduction leaves on FreeBSD: half, or 0.7 x 0.7."""
@@ -48,6 +51,12 @@ FREEBSD = {
 }
 """Rules of congestion controls of FreeBSD that differ, by what is compared."""
 
+UNUSED = (
+    "RFC 9438 section 5.8, RFC 9002 section 7.8: a window that the application leaves unused does not grow"
+    " (tcp_is_cwnd_limited)"
+)
+"""Rule of references of Linux where a window was never used up, and grows."""
+
 OTHER_NAMES = {"newreno": "reno"}
 """Names of congestion controls on FreeBSD, with those of Linux."""
 
@@ -70,15 +79,19 @@ def of(against: str, first: Verdict, mss: int, *, reduced: bool, per_ack: float)
         rule = FREEBSD.get(first.compared, rule)
     if linux and cc == "cubic" and first.compared == "avoidance" and not reduced and first.ratio < 1:
         rule = FIRST_EPOCH
+    unused = first.compared in GROWTH and first.unused and first.found > first.expected
+    rule = UNUSED if unused else rule
     packets = first.found / mss
-    if packets <= SMALLEST_PACKETS and first.found < first.expected:
+    if unused:
+        cause = "the window grows though the sender does not use it up"
+    elif packets <= SMALLEST_PACKETS and first.found < first.expected:
         cause = f"the window is pinned at its minimum, {packets:.1f} packets, where the reference's is larger"
     elif first.compared == "timeout":
         cause = f"the window is not given up: {first.found / max(first.before, 1):.2f} of it is left"
     elif first.compared in REDUCTIONS:
         cause = _reduction(cc, first, mss)
     else:
-        cause = _growth(first.ratio)
+        cause = (first.compared == "slow-start" and _slow_start(first, mss)) or _growth(first.ratio)
         if 0 < first.ratio < 1 and per_ack >= SEVERAL:
             cause += f"; an ACK covers {per_ack:.0f} packets here, and growth counted by ACKs is slower"
     return f"{cause}. {rule}."
@@ -112,6 +125,18 @@ def _reduction(cc: str, first: Verdict, mss: int) -> str:
     if abs(near - found) <= max(NEAR, mss / max(first.before, 1)):
         return f"{found:.3f} is {known[near]}" if near != 1.0 else known[near]
     return f"the window is left at {found:.3f} of what it was, the reference's at {expected:.3f}"
+
+
+def _slow_start(first: Verdict, mss: int) -> str | None:
+    """Say what a slow start does at its beginning or end that another does not; None for its pace."""
+    if first.threshold is None:
+        return "there is no slow start from the beginning on" if first.ratio < LEAST_PACE else None
+    ends, threshold = first.found / mss, first.threshold / mss
+    if first.found > first.expected and first.expected >= first.threshold:
+        return f"slow start goes on above its threshold of {threshold:.0f} packets, to {ends:.0f}"
+    if first.ratio < LEAST_PACE:
+        return f"slow start ends at {ends:.0f} packets, below its threshold of {threshold:.0f}"
+    return None
 
 
 def _growth(found: float) -> str:

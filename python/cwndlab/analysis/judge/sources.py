@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from cwndlab import testbeds
 from cwndlab.errors import InputError, unknown
-from cwndlab.formats import ack_stream, base, directory, qlog
+from cwndlab.formats import ack_stream, base, directory, packets, qlog
+from cwndlab.formats.packets import Passed
 from cwndlab.results import sampling
 from cwndlab.results.resultset import ResultSet
 from cwndlab.testbeds import tables
@@ -27,6 +28,7 @@ class Source:
     """Rows of a flow."""
 
     name: str
+    flow: str
     tcp: pl.DataFrame
     events: pl.DataFrame
     mss: int | None
@@ -36,6 +38,8 @@ class Source:
     """Whether a row has what was in flight before its ACK, and not after."""
     others: int
     """Number of further flows, which were not chosen."""
+    passed: Passed | None = None
+    """Data and acknowledgements in a capture at a simulated sender; None: there is no such capture."""
 
 
 def read(path: Path, flow: str | None, run: str | None) -> Source:
@@ -71,8 +75,10 @@ def _of_results(results: ResultSet, flow: str | None, run: str | None) -> Source
     stored = {name: results.rows(chosen, name) for name in ("tcp", "events")}
     size = record.facts.get(qlog.DATAGRAM) if record.testbed == directory.TESTBED else None
     where = f"{results.path}, run {chosen}"
-    made = SIMULATED if record.testbed == SIMULATED else str(record.facts.get("format", ""))
-    return _chosen(stored, flow, where, int(size) if size else None, made)
+    simulated = record.testbed == SIMULATED
+    made = SIMULATED if simulated else str(record.facts.get("format", ""))
+    found = _chosen(stored, flow, where, int(size) if size else None, made)
+    return replace(found, passed=packets.at_sender(results, chosen, found.flow)) if simulated else found
 
 
 def _at_each_ack(where: str, every_ms: float | None) -> None:
@@ -101,6 +107,7 @@ def _chosen(
     others = 0 if flow is not None else len(flows) - 1
     return Source(
         f"{where}, {name}",
+        name,
         tcp.filter(of_flow),
         events.filter(of_flow),
         mss,

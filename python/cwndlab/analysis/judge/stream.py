@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from cwndlab.analysis.judge.sources import Source
 from cwndlab.errors import InputError
+from cwndlab.formats.packets import Passed
 
 Rows = np.ndarray[Any, Any]
 
@@ -39,11 +41,13 @@ class Stream:
     """Notices of a sender, in the order of time."""
 
     rows: Rows
-    """Nine numbers a row, as `cwndlab._native.Reference.feed` takes them."""
+    """Ten numbers a row, as `cwndlab._native.Reference.feed` takes them."""
     told: bool
     """Whether the sender says when a recovery is over."""
     acks: int
     duration_s: float
+    busy_s: float
+    """Time in which something was in flight."""
     rtt_s: float
     """Median round trip; 0 where none was recorded."""
     window: float
@@ -56,40 +60,50 @@ class Stream:
     @property
     def per_round(self) -> float:
         """ACKs in a round trip; 0 of fewer than two, infinite where no round trip was recorded."""
-        if not self.duration_s:
+        if not self.busy_s:
             return 0.0
         if not self.rtt_s:
             return np.inf
-        return self.acks * self.rtt_s / self.duration_s
+        return self.acks * self.rtt_s / self.busy_s
 
 
-def of(tcp: pl.DataFrame, events: pl.DataFrame, *, simulated: bool, before: bool = False) -> Stream:
-    """Make the stream of one flow's rows, which have what was in flight after their ACK, or `before` it.
+def of(source: Source) -> Stream:
+    """Make the stream of one flow's rows.
 
-    Of a simulated sender the rows tell what the receiver has read, and not what was acknowledged. Raises
-    InputError for rows without a window.
+    Of a simulated sender they tell what the receiver has read, and only a capture what was acknowledged.
+    Raises InputError for rows without a window.
     """
     notes: list[str] = []
-    rows = _rows(tcp, notes, before=before)
-    happened = _events(events, rows, notes, simulated=simulated)
-    if simulated:
+    rows = _rows(source, notes)
+    happened = _events(source.events, rows, notes, simulated=source.simulated)
+    if source.simulated and source.passed is None:
         rows, happened = _behind_slow_start(rows, happened, notes)
     told = bool((happened["notice"] == RECOVERED).any())
     whole = pl.concat(
         [happened.with_columns(order=pl.lit(0)), rows.with_columns(order=pl.lit(1))], how="diagonal"
     )
     whole = _collapsed(whole.sort("t_ns", "order", maintain_order=True), told=told)
-    columns = ("t_ns", "notice", "bytes", "rtt_ns", "flight", "cwnd", "ssthresh", "srtt_ns", "left")
+    columns = ("t_ns", "notice", "bytes", "rtt_ns", "flight", "cwnd", "ssthresh", "srtt_ns", "left", "most")
     numbers = np.stack(
         [whole[name].cast(pl.UInt64).fill_null(UNKNOWN).to_numpy() for name in columns], axis=1
     )
     acked = rows.filter((pl.col("notice") == ACK) & (pl.col("bytes") > 0))
     span = float(acked["t_ns"][-1] - acked["t_ns"][0]) / 1e9 if acked.height else 0.0
+    busy = max(span - _rested_s(rows), 0.0)
     rtt = rows["rtt_ns"].median()
     rtt_s = float(rtt) / 1e9 if isinstance(rtt, float) else 0.0
     window = float(np.median(rows["cwnd"].to_numpy()))
     covered = float(acked["bytes"].sum()) / max(acked.height, 1)
-    return Stream(np.ascontiguousarray(numbers), told, acked.height, span, rtt_s, window, covered, notes)
+    return Stream(
+        np.ascontiguousarray(numbers), told, acked.height, span, busy, rtt_s, window, covered, notes
+    )
+
+
+def _rested_s(acks: pl.DataFrame) -> float:
+    """Return for how long nothing was in flight: up to a round trip before the next ACK."""
+    left = pl.coalesce("left", pl.col("flight") - pl.col("bytes")).shift()
+    rest = (pl.col("t_ns").diff() - pl.col("rtt_ns")).clip(0)
+    return float(acks.select(rest.filter(left == 0).sum()).item()) / 1e9
 
 
 def _collapsed(whole: pl.DataFrame, *, told: bool) -> pl.DataFrame:
@@ -104,12 +118,16 @@ def _collapsed(whole: pl.DataFrame, *, told: bool) -> pl.DataFrame:
     return whole.filter(~((pl.col("notice") == LOSS) & late.fill_null(value=False)))
 
 
-def _rows(tcp: pl.DataFrame, notes: list[str], *, before: bool) -> pl.DataFrame:
-    """The ACKs: one row for each time, with what was in flight before it and the window after it."""
+def _rows(source: Source, notes: list[str]) -> pl.DataFrame:
+    """The ACKs: one row for each time, with what was in flight before it and the window after it.
+
+    Where the rows have what was in flight after their ACK, what was sent between two of them may have been
+    there before the second, or have followed from it.
+    """
     held = [
         pl.col(name).forward_fill() for name in ("cwnd_bytes", "ssthresh_bytes", "delivered_bytes", "state")
     ]
-    frame = tcp.sort("t_ns", maintain_order=True).with_columns(*held)
+    frame = source.tcp.sort("t_ns", maintain_order=True).with_columns(*held)
     frame = frame.filter(pl.col("cwnd_bytes").is_not_null()).unique("t_ns", keep="last", maintain_order=True)
     if not frame.height:
         raise InputError("no row has a congestion window: there is nothing to judge")
@@ -117,7 +135,16 @@ def _rows(tcp: pl.DataFrame, notes: list[str], *, before: bool) -> pl.DataFrame:
         name: bool(frame[name].is_not_null().any())
         for name in ("delivered_bytes", "inflight_bytes", "rtt_ns")
     }
-    if has["delivered_bytes"]:
+    frame = frame.with_columns(pl.col("t_ns", "inflight_bytes").cast(pl.Int64))
+    least, left = pl.col("inflight_bytes").shift(), pl.col("inflight_bytes")
+    if source.before:
+        least, left = left, pl.lit(None, pl.Int64)
+    most = least
+    if source.passed is not None:
+        frame = _with_packets(frame, source.passed)
+        acked, least = pl.col("acked").diff().clip(0), pl.col("sent") - pl.col("acked").shift()
+        most = least
+    elif has["delivered_bytes"]:
         acked = pl.col("delivered_bytes").cast(pl.Int64).diff().clip(0)
     elif has["inflight_bytes"]:
         acked = -pl.col("inflight_bytes").cast(pl.Int64).diff().clip(None, 0)
@@ -128,19 +155,31 @@ def _rows(tcp: pl.DataFrame, notes: list[str], *, before: bool) -> pl.DataFrame:
         )
     if not has["inflight_bytes"]:
         notes.append("bytes in flight are not recorded: the sender is taken to use its whole window")
+    if source.passed is None and not source.before:
+        most = pl.max_horizontal(least, left + acked)
+        # Of data read it is not known whether they were in flight.
+        least = least if source.simulated else most
     return frame.select(
-        pl.col("t_ns").cast(pl.Int64),
+        "t_ns",
         pl.lit(ACK).alias("notice"),
         acked.fill_null(0).alias("bytes"),
         (pl.col("rtt_ns") if has["rtt_ns"] else pl.col("srtt_ns")).cast(pl.Int64).alias("rtt_ns"),
-        pl.col("inflight_bytes").cast(pl.Int64).shift(0 if before else 1).alias("flight"),
+        least.alias("flight"),
+        most.alias("most"),
         pl.col("cwnd_bytes").cast(pl.Int64).alias("cwnd"),
         pl.col("ssthresh_bytes").cast(pl.Int64).alias("ssthresh"),
         pl.col("srtt_ns").cast(pl.Int64),
-        pl.lit(None, pl.Int64).alias("left")
-        if before
-        else pl.col("inflight_bytes").cast(pl.Int64).alias("left"),
+        left.alias("left"),
         pl.col("state").cast(pl.String),
+    )
+
+
+def _with_packets(frame: pl.DataFrame, passed: Passed) -> pl.DataFrame:
+    """Give each row what was acknowledged with it, and what had been sent before: all but its own answer."""
+    earlier = passed.sent.with_columns(pl.col("t_ns") + 1)
+    joined = frame.join_asof(passed.acked, on="t_ns", strategy="backward")
+    return joined.join_asof(earlier, on="t_ns", strategy="backward").with_columns(
+        pl.col("acked", "sent").fill_null(0)
     )
 
 
@@ -173,12 +212,12 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str], *, simul
         changed = states.filter(pl.col("now") != pl.col("before"))
         notice = pl.when("now").then(LOSS).otherwise(RECOVERED).cast(pl.Int32).alias("notice")
         found = pl.concat([found, changed.select("t_ns", notice)], how="diagonal").sort("t_ns")
-    elif not told:
+    elif not told and not simulated:
         found = pl.concat([found, _inferred(rows, notes)], how="diagonal").sort("t_ns")
     # A recovery that a timeout ends has no window of its own.
     timeouts = found.filter(pl.col("notice") == TIMEOUT)["t_ns"].implode()
     found = found.filter(~((pl.col("notice") == RECOVERED) & pl.col("t_ns").is_in(timeouts)))
-    windows = rows.select("t_ns", "cwnd", "ssthresh", "flight", "left")
+    windows = rows.select("t_ns", "cwnd", "ssthresh", "flight", "left", "most")
     at, after = found.filter(pl.col("notice") != TIMEOUT), found.filter(pl.col("notice") == TIMEOUT)
     whole = pl.concat(
         [
@@ -207,11 +246,11 @@ def _founded(found: pl.DataFrame, rows: pl.DataFrame, notes: list[str]) -> pl.Da
     Lost is what a loss names, and what leaves the flight without being acknowledged. A recovery that takes
     the window or its threshold down has a reason, too, which may be an ECN echo.
     """
-    if not rows["flight"].is_not_null().any():
+    if not rows["left"].is_not_null().any():
         return found
-    after, threshold = pl.col("flight").shift(-1), pl.col("ssthresh").ne_missing(pl.col("ssthresh").shift())
+    before, threshold = pl.col("left").shift(), pl.col("ssthresh").ne_missing(pl.col("ssthresh").shift())
     gone = (
-        (pl.col("flight") - after > pl.col("bytes"))
+        (before - pl.col("left") > pl.col("bytes"))
         | threshold
         | (pl.col("cwnd") < CUT * pl.col("cwnd").shift())
     )
@@ -240,7 +279,9 @@ def _inferred(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     before, changed = pl.col("cwnd").shift(), pl.col("ssthresh").ne_missing(pl.col("ssthresh").shift())
     cut = (pl.col("ssthresh") < CUT * before) if rows["ssthresh"].is_not_null().any() else pl.lit(value=False)
     dropped = pl.col("cwnd") < CUT * before
-    loss = (changed & cut) | dropped
+    # Nothing was in flight, so nothing was lost: sending began again.
+    rested = (pl.col("left").shift() == 0).fill_null(value=False)
+    loss = ((changed & cut) | dropped) & ~rested
     left = changed & pl.col("ssthresh").is_not_null() & pl.col("ssthresh").shift().is_null() & ~loss
     marked = rows.with_columns(
         loss.fill_null(value=False).alias("loss"), left.fill_null(value=False).alias("left")
@@ -265,5 +306,13 @@ def _behind_slow_start(
     )
     early = pl.lit(value=True) if first is None else pl.col("t_ns") < first
     slow = early | (pl.col("cwnd").shift() < pl.col("ssthresh")).fill_null(value=False)
-    notice = pl.when(slow).then(FOLLOWED).otherwise("notice").cast(pl.Int32).alias("notice")
+    # What was read in it is acknowledged up to a round trip later.
+    since = pl.col("t_ns") - pl.when(slow).then("t_ns").forward_fill()
+    notice = (
+        pl.when(slow | (since <= pl.col("rtt_ns")).fill_null(value=False))
+        .then(FOLLOWED)
+        .otherwise("notice")
+        .cast(pl.Int32)
+        .alias("notice")
+    )
     return rows.with_columns(notice), happened.filter(~early)

@@ -23,6 +23,10 @@ class Verdict:
     expected: int
     acked: int
     differs: bool
+    threshold: int | None
+    """The reference's slow-start threshold; None: there was none."""
+    unused: bool
+    """Whether the reference took the window for one that was never used up."""
 
     @property
     def ratio(self) -> float:

@@ -41,7 +41,7 @@ PIECE = 1 << 15
 """Rows that the reference is handed at a time."""
 
 
-Ended = tuple[str, int, int, int, int, int, int]
+Ended = tuple[str, int, int, int, int, int, int, int | None, bool]
 """Row of `cwndlab._native.Reference.feed`."""
 
 
@@ -135,7 +135,7 @@ def _judged(stream: Stream, mss: int) -> tuple[list[str], Sequence[str]]:
 
 def _verdict(ended: Ended, mss: int, prior: int) -> Verdict:
     """Compare two windows; `prior`: that before the last reduction, 0 where Reno's growth is no matter."""
-    compared, since, now, before, found, expected, acked = ended
+    compared, since, now, before, found, expected, acked, threshold, unused = ended
     if compared == "exit":
         differs = False
     elif compared == "timeout":
@@ -149,7 +149,8 @@ def _verdict(ended: Ended, mss: int, prior: int) -> Verdict:
         if compared == "avoidance" and prior:
             highest = max(expected, _as_reno(before, prior, acked / max(before, 1), mss))
         differs = found < expected - slack or found > highest + slack
-    return Verdict(compared, since / 1e9, now / 1e9, before, found, expected, acked, bool(differs))
+    times = since / 1e9, now / 1e9
+    return Verdict(compared, *times, before, found, expected, acked, bool(differs), threshold, unused)
 
 
 def _as_reno(before: int, prior: int, rounds: float, mss: int) -> float:

@@ -84,7 +84,7 @@ impl Driven for FreeBsd {
         self.ccv.abc_sent_a_window = false;
     }
 
-    fn window(&self) -> u64 {
+    fn window(&self, _found: u64) -> u64 {
         self.ccv.cwnd
     }
 
@@ -224,7 +224,18 @@ mod tests {
                 let (bytes, flight, left) = (MSS, Some(100 * MSS), Some(left * MSS));
                 let (cwnd, ssthresh) = (cwnd * MSS, Some(ssthresh * MSS));
                 let (rtt, srtt) = (Some(RTT), None);
-                replay.step(&Seen { now, notice, bytes, rtt, srtt, flight, left, cwnd, ssthresh })
+                replay.step(&Seen {
+                    now,
+                    notice,
+                    bytes,
+                    rtt,
+                    srtt,
+                    flight,
+                    most: flight,
+                    left,
+                    cwnd,
+                    ssthresh,
+                })
             };
             tell(0, Notice::Ack, 100, 100, 10);
             tell(1, Notice::Loss, 100, 100, 10);
@@ -249,7 +260,18 @@ mod tests {
                 let (bytes, flight, left) = (MSS, Some(100 * MSS), None);
                 let (cwnd, ssthresh) = (cwnd * MSS, (now > 0).then_some(threshold * MSS));
                 let (now, rtt, srtt) = (now * SECOND, Some(RTT), None);
-                told = replay.step(&Seen { now, notice, bytes, rtt, srtt, flight, left, cwnd, ssthresh });
+                told = replay.step(&Seen {
+                    now,
+                    notice,
+                    bytes,
+                    rtt,
+                    srtt,
+                    flight,
+                    most: flight,
+                    left,
+                    cwnd,
+                    ssthresh,
+                });
             }
             let told = told.expect("a verdict");
             assert_eq!((told.compared, told.expected), (Compared::Threshold, threshold * MSS), "{told:?}");
@@ -266,7 +288,18 @@ mod tests {
             let (now, ssthresh) = (packet * RTT / 100, Some(50 * MSS));
             let (notice, bytes) = (Notice::Ack, if packet > 0 { MSS } else { 0 });
             let (rtt, srtt, flight, left) = (Some(RTT), Some(RTT), None, None);
-            found.extend(replay.step(&Seen { now, notice, bytes, rtt, srtt, flight, left, cwnd, ssthresh }));
+            found.extend(replay.step(&Seen {
+                now,
+                notice,
+                bytes,
+                rtt,
+                srtt,
+                flight,
+                most: flight,
+                left,
+                cwnd,
+                ssthresh,
+            }));
         }
         assert!(found.len() >= 2, "{found:?}");
         for verdict in found {

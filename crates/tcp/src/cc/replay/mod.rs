@@ -15,6 +15,9 @@ use crate::clock::Nanos;
 /// Packets by which what is in flight may be below the window that limits it: a burst that is held back.
 const SLACK_PACKETS: u64 = 3;
 
+/// Packets of a window up to which it may be that of a connection's beginning: ten (RFC 6928), and those of the first ACK.
+const INITIAL_PACKETS: u64 = 12;
+
 /// Packets acknowledged since a recovery whose end was counted, up to which a loss may still belong to it: three that make a gap a
 /// loss (RFC 9002 section 6.1.1), and the two of an ACK. Those three were counted in place of the packets that were lost.
 const BELATED_PACKETS: u64 = 5;
@@ -64,8 +67,10 @@ pub struct Seen {
     pub rtt: Option<Nanos>,
     /// Smoothed round trip of the sender afterwards. None: not known.
     pub srtt: Option<Nanos>,
-    /// Amount in flight before this. None: not known.
+    /// Amount in flight before this, or the least that it may have been. None: not known.
     pub flight: Option<u64>,
+    /// The most that it may have been. None: not known.
+    pub most: Option<u64>,
     /// Amount in flight afterwards. None: not known.
     pub left: Option<u64>,
     /// Window afterwards.
@@ -85,6 +90,7 @@ impl Seen {
             rtt: Some(rtt),
             srtt: None,
             flight: None,
+            most: None,
             left: None,
             cwnd,
             ssthresh: None,
@@ -128,6 +134,10 @@ pub struct Verdict {
     pub expected: u64,
     /// Amount acknowledged in between.
     pub acked: u64,
+    /// Slow-start threshold that the reference went by. None: there was none.
+    pub threshold: Option<u64>,
+    /// Whether the reference took the window for one that was never used up in between.
+    pub unused: bool,
 }
 
 /// Reaction to congestion under way.
@@ -163,15 +173,16 @@ struct Fast {
 pub(crate) struct Arrival {
     /// Amount newly acknowledged.
     bytes: u64,
-    /// Amount in flight before it.
+    /// Least and most that may have been in flight before it.
     flight: u64,
+    most: u64,
+    /// The other sender's window before it.
+    window: u64,
     /// Oldest unacknowledged, and next to send, after it.
     una: u64,
     nxt: u64,
-    /// Whether the window is what limits: for a round trip after it was used up.
-    limited: bool,
-    /// Whether it was used up just now.
-    filled: bool,
+    /// Whether the other sender says that its application limits it.
+    app_limited: bool,
 }
 
 /// The congestion control of a system, driven by the hooks of that system. Windows are bytes.
@@ -184,7 +195,8 @@ pub(crate) trait Driven: Send {
     /// Takes over a window and a threshold; None: none is known.
     fn follow(&mut self, cwnd: u64, ssthresh: Option<u64>);
 
-    fn window(&self) -> u64;
+    /// Window; where it hangs on what the rows do not tell, the one next to what was `found`.
+    fn window(&self, found: u64) -> u64;
 
     /// Slow-start threshold. None: not set yet.
     fn threshold(&self) -> Option<u64>;
@@ -215,8 +227,19 @@ pub(crate) trait Driven: Send {
     /// Reacts to a timeout, the `first` in a row or not, of a window with so much in flight that was `reduced` already or not.
     fn timeout(&mut self, cwnd: u64, flight: u64, first: bool, reduced: bool);
 
-    /// Begins to send again after nothing was in flight; the window follows.
-    fn restart(&mut self);
+    /// Whether the window was never used up since it was taken over, so that it may not grow.
+    fn unused(&self) -> bool {
+        false
+    }
+
+    /// Leaves slow start during a reaction, as the other sender does, with such a threshold.
+    fn leave(&mut self, _ssthresh: u64) {}
+
+    /// Begins to send again, at `began`, after nothing was in flight; the last was sent at `sent`, not later.
+    fn resume(&mut self, _sent: Nanos, _began: Nanos) {}
+
+    /// Takes the window for one that begins anew after a rest; it follows.
+    fn restart(&mut self) {}
 
     /// Takes a reaction back; the window follows.
     fn undo(&mut self);
@@ -241,14 +264,21 @@ pub struct Replay {
     fallen: Option<Fallen>,
     /// Whether nothing was acknowledged since a timeout.
     backing_off: bool,
+    /// Time at which the other sender said that a recovery was over.
+    ended: Option<Nanos>,
     fast: Fast,
     /// The stretch that is compared next: its beginning, the window then, and what was acknowledged.
     since: Nanos,
     before: u64,
     acked: u64,
     round_end: u64,
-    limited_until: u64,
+    /// Last time at which the window was used up.
+    used_at: Nanos,
     app_limited: bool,
+    /// Time at which the last was sent of what was acknowledged when nothing was in flight any more.
+    drained: Option<Nanos>,
+    /// Whether something was compared.
+    compared: bool,
     begun: bool,
 }
 
@@ -267,13 +297,16 @@ impl Replay {
             belated: None,
             fallen: None,
             backing_off: false,
+            ended: None,
             fast: Fast::default(),
             since: 0,
             before: 0,
             acked: 0,
             round_end: 0,
-            limited_until: 0,
+            used_at: 0,
             app_limited: false,
+            drained: None,
+            compared: false,
             begun: false,
         }
     }
@@ -290,7 +323,10 @@ impl Replay {
             Notice::Loss => self.congestion(seen, Compared::Loss),
             Notice::Ecn => self.congestion(seen, Compared::Ecn),
             Notice::Timeout => Some(self.timeout(seen)),
-            Notice::Recovered => self.recovered(seen),
+            Notice::Recovered => {
+                self.ended = self.episode.is_some().then_some(seen.now);
+                self.recovered(seen)
+            }
             Notice::Undo => {
                 self.episode = None;
                 self.fallen = None;
@@ -298,9 +334,16 @@ impl Replay {
                 self.follow(seen, seen.ssthresh);
                 None
             }
+            Notice::Exit if self.episode.is_some() => {
+                // A window on its way up to the threshold may leave slow start, too.
+                if let Some(threshold) = seen.ssthresh {
+                    self.driven.leave(threshold);
+                }
+                None
+            }
             Notice::Exit => {
-                let slow = self.driven.is_slow_start(self.driven.window());
-                (self.episode.is_none() && slow).then(|| self.exit(seen))
+                let slow = self.driven.is_slow_start(self.driven.window(self.window));
+                slow.then(|| self.exit(seen))
             }
             Notice::AppLimited => {
                 self.app_limited = true;
@@ -308,6 +351,7 @@ impl Replay {
             }
         };
         self.window = seen.cwnd;
+        self.compared |= verdict.is_some();
         verdict
     }
 
@@ -342,7 +386,7 @@ impl Replay {
         {
             self.react(since, seen, Compared::Loss);
         }
-        self.noted(seen);
+        let resumed = self.noted(seen);
         self.backing_off &= seen.bytes == 0;
         if let Some(episode) = &mut self.episode {
             self.driven.measure(seen.rtt, seen.srtt);
@@ -356,9 +400,16 @@ impl Replay {
             self.counted = true;
             return verdict;
         }
-        if seen.flight == Some(0) && seen.cwnd < self.window && self.fallen.is_none() {
+        if self.ended == Some(seen.now) {
+            // The ACK that ends a recovery covers what had arrived in it.
+            self.follow(seen, seen.ssthresh.or(self.driven.threshold()));
+            return None;
+        }
+        if seen.cwnd < self.window && self.fallen.is_none() && (resumed || self.lies_idle(seen)) {
             // Nothing was in flight, so nothing was lost: RFC 5681 section 4.1 restarts.
-            self.driven.restart();
+            if resumed {
+                self.driven.restart();
+            }
             self.follow(seen, seen.ssthresh.or(self.driven.threshold()));
             return None;
         }
@@ -394,21 +445,41 @@ impl Replay {
             found,
             expected: fallen.expected,
             acked,
+            threshold: None,
+            unused: false,
         })
     }
 
-    /// Notes an ACK, and whether the window is what limits.
-    fn noted(&mut self, seen: &Seen) {
+    /// Whether a window may fall as it is not used (RFC 2861): for a round trip, or down to what is in flight, so that no burst is sent.
+    fn lies_idle(&self, seen: &Seen) -> bool {
+        let long = seen.now - self.used_at >= seen.rtt.or(seen.srtt).unwrap_or(Nanos::MAX);
+        let (Some(flight), Some(left)) = (seen.flight, seen.left) else { return long };
+        long || (flight + self.bytes(SLACK_PACKETS) < self.window && left <= seen.cwnd)
+    }
+
+    /// Notes an ACK; returns whether sending began again before it, after nothing was in flight.
+    fn noted(&mut self, seen: &Seen) -> bool {
         let (bytes, flight) = (seen.bytes, seen.flight.unwrap_or(self.window));
+        let most = seen.most.unwrap_or(flight);
+        let sent = seen.now.saturating_sub(seen.rtt.unwrap_or(0));
+        let empty = seen.left.or(seen.flight.map(|flight| flight.saturating_sub(bytes))) == Some(0);
+        let nothing = empty && bytes == 0;
+        let drained = self.drained.take_if(|_| !nothing);
+        if let Some(last) = drained {
+            self.driven.resume(last, sent.max(last));
+        }
+        if empty {
+            self.drained.get_or_insert(sent);
+        }
         self.una += bytes;
         self.nxt = self.una + flight.saturating_sub(bytes);
-        let filled = flight + self.bytes(SLACK_PACKETS) >= self.window;
-        if filled {
-            self.limited_until = self.nxt;
-            self.app_limited = false;
+        if flight + self.mss > self.window {
+            self.used_at = seen.now;
         }
-        let limited = !self.app_limited && self.una <= self.limited_until;
-        self.driven.arrived(&Arrival { bytes, flight, una: self.una, nxt: self.nxt, limited, filled });
+        self.app_limited &= flight + self.bytes(SLACK_PACKETS) < self.window;
+        let (una, nxt, window, app_limited) = (self.una, self.nxt, self.window, self.app_limited);
+        self.driven.arrived(&Arrival { bytes, flight, most, window, una, nxt, app_limited });
+        drained.is_some()
     }
 
     /// Compares the windows once a window's worth was acknowledged.
@@ -435,11 +506,15 @@ impl Replay {
         }
         let stalled = grown < wanted && self.fast.since >= self.bytes(STALLED_PACKETS);
         if self.driven.threshold().is_none() && (stalled || 2 * grown < wanted) {
-            return if self.fallen.is_some() {
-                self.threshold(seen, self.fast.cwnd)
-            } else {
-                Some(self.exit(seen))
-            };
+            if self.fallen.is_some() {
+                return self.threshold(seen, self.fast.cwnd);
+            }
+            if self.compared || self.before > self.bytes(INITIAL_PACKETS) || 2 * grown >= wanted {
+                return Some(self.exit(seen));
+            }
+            // A connection's first round trip has no other whose delay would be a reason to leave: this is no slow start.
+            self.follow(seen, Some(seen.cwnd));
+            return Some(verdict);
         }
         self.follow(seen, self.driven.threshold());
         Some(verdict)
@@ -458,8 +533,10 @@ impl Replay {
             compared,
             before: self.before,
             found: seen.cwnd,
-            expected: self.driven.window(),
+            expected: self.driven.window(seen.cwnd),
             acked: self.acked,
+            threshold: self.driven.threshold(),
+            unused: self.driven.unused(),
         }
     }
 
@@ -509,6 +586,8 @@ impl Replay {
             found,
             expected,
             acked: episode.acked,
+            threshold: None,
+            unused: false,
         })
     }
 
@@ -533,7 +612,7 @@ impl Replay {
             fallen.expected = again;
         }
         self.backing_off = true;
-        let expected = self.driven.window();
+        let expected = self.driven.window(seen.cwnd);
         // The slow start that follows shows the other sender's threshold, where nothing tells it.
         self.follow(seen, None);
         Verdict {
@@ -544,6 +623,8 @@ impl Replay {
             found: seen.cwnd,
             expected,
             acked: 0,
+            threshold: None,
+            unused: false,
         }
     }
 }

@@ -8,8 +8,10 @@ const MSS: u64 = 1000;
 const RTT: Nanos = 50_000_000;
 
 fn reference() -> Replay {
-    let cubic = built_in(&["cubic"]).get("cubic").expect("built in").connect(&Config::linux_6_18().into());
-    Replay::new(Box::new(Linux::new(cubic, MSS as u32, 1000)), MSS as u32, false)
+    let modules = built_in(&["cubic"]);
+    let cubic = modules.get("cubic").expect("built in");
+    let connect = || cubic.connect(&Config::linux_6_18().into());
+    Replay::new(Box::new(Linux::new(connect, MSS as u32, 1000)), MSS as u32, false)
 }
 
 /// A sender whose window follows `grows` per packet acknowledged; a round trip of ACKs after the other.
@@ -146,30 +148,116 @@ fn a_window_that_stays_is_seen_beside_one_that_grows() {
     assert!(told.expected > 85 * MSS, "{told:?}");
 }
 
+/// Five round trips of 20 packets each, at least, and of no more than `most`, of a window of 100 that grows by `grows` with each.
+fn with_20_of_100(most: u64, grows: u64) -> Verdict {
+    let mut other = Other::new(100);
+    for _ in 0..100 {
+        other.now += RTT / 20;
+        other.cwnd += grows * MSS;
+        let seen = Seen {
+            flight: Some(20 * MSS),
+            most: Some(most * MSS),
+            ..Seen::with_window(other.now, Notice::Ack, MSS, RTT, other.cwnd)
+        };
+        other.found.extend(other.replay.step(&seen));
+    }
+    other.last(Compared::SlowStart)
+}
+
 #[test]
 fn a_window_that_the_application_leaves_unused_does_not_grow() {
-    let mut other = Other::new(100);
-    other.tell(Notice::AppLimited, 0);
-    for _ in 0..5 {
-        for _ in 0..20 {
-            other.now += RTT / 20;
-            let (now, cwnd) = (other.now, other.cwnd);
-            let flight = Some(20 * MSS);
-            let seen = Seen {
-                now,
-                notice: Notice::Ack,
-                bytes: MSS,
-                rtt: Some(RTT),
-                srtt: None,
-                flight,
-                left: None,
-                cwnd,
-                ssthresh: None,
-            };
-            other.found.extend(other.replay.step(&seen));
-        }
+    for (grows, found) in [(0, 100), (1, 200)] {
+        let told = with_20_of_100(20, grows);
+        assert_eq!((told.found, told.expected, told.unused), (found * MSS, 100 * MSS, true));
     }
-    assert_eq!(other.last(Compared::SlowStart).expected, 100 * MSS);
+}
+
+#[test]
+fn a_window_that_may_have_been_used_or_not_may_grow_or_not() {
+    for (grows, found, expected) in [(0, 100, 100), (1, 200, 200), (2, 300, 200)] {
+        let told = with_20_of_100(300, grows);
+        assert_eq!((told.found, told.expected, told.unused), (found * MSS, expected * MSS, false));
+    }
+}
+
+#[test]
+fn a_connection_that_begins_without_slow_start_does_not_leave_it() {
+    let mut other = Other::new(10);
+    other.round(1);
+    let told = other.last(Compared::SlowStart);
+    assert_eq!((told.before, told.found, told.expected), (10 * MSS, 11 * MSS, 20 * MSS));
+    assert_eq!((told.threshold, told.unused), (None, false));
+    other.round(1);
+    let told = other.last(Compared::Avoidance);
+    assert_eq!((told.before, told.found), (11 * MSS, 12 * MSS));
+}
+
+#[test]
+fn what_the_ack_that_ends_a_recovery_covers_makes_no_window_grow() {
+    let mut other = Other::new(100);
+    other.replay.told = true;
+    other.tell(Notice::Loss, MSS);
+    other.now += RTT;
+    other.cwnd = 70 * MSS;
+    other.tell(Notice::Recovered, 0);
+    assert_eq!(other.last(Compared::Loss).expected, 70 * MSS);
+    other.tell(Notice::Ack, 100 * MSS);
+    other.round(1);
+    assert_eq!(other.last(Compared::Avoidance).acked, 70 * MSS);
+}
+
+#[test]
+fn slow_start_that_is_left_in_a_recovery_is_followed() {
+    let mut other = Other::new(100);
+    other.replay.told = true;
+    other.tell(Notice::Loss, MSS);
+    let exit =
+        Seen { ssthresh: Some(60 * MSS), ..Seen::with_window(other.now, Notice::Exit, 0, RTT, 60 * MSS) };
+    assert!(other.replay.step(&exit).is_none());
+    (other.now, other.cwnd) = (other.now + RTT, 60 * MSS);
+    other.tell(Notice::Recovered, 0);
+    assert_eq!(other.last(Compared::Loss).expected, 60 * MSS);
+}
+
+#[test]
+fn a_rest_is_no_time_of_an_epoch() {
+    let grown = |rest: u64| {
+        let mut other = Other::new(100);
+        other.lose(70 * MSS);
+        other.round(0);
+        let empty =
+            Seen { left: Some(0), ..Seen::with_window(other.now + RTT, Notice::Ack, MSS, RTT, other.cwnd) };
+        other.found.extend(other.replay.step(&empty));
+        other.now += RTT + rest * RTT;
+        for _ in 0..20 {
+            other.round(0);
+        }
+        other.last(Compared::Avoidance).expected
+    };
+    let (without, with) = (grown(1), grown(100));
+    assert!(without > 75 * MSS && with.abs_diff(without) <= MSS, "{without} {with}");
+}
+
+#[test]
+fn a_window_may_fall_to_what_is_in_flight_once_it_is_not_used() {
+    for (flight, falls) in [(30, true), (70, false)] {
+        let mut other = Other::new(100);
+        other.lose(70 * MSS);
+        other.round(0);
+        other.cwnd = 50 * MSS;
+        other.now += RTT / 2;
+        let seen = Seen {
+            flight: Some(flight * MSS),
+            left: Some(29 * MSS),
+            ssthresh: Some(50 * MSS),
+            ..Seen::with_window(other.now, Notice::Ack, MSS, RTT, other.cwnd)
+        };
+        other.found.extend(other.replay.step(&seen));
+        other.round(0);
+        other.round(0);
+        let told = other.last(Compared::Avoidance);
+        assert_eq!(told.before == 50 * MSS, falls, "{told:?}");
+    }
 }
 
 #[test]
@@ -188,8 +276,18 @@ fn a_window_that_falls_after_nothing_was_in_flight_is_a_restart() {
     other.round(10);
     let (now, cwnd, ssthresh) = (other.now + 20 * RTT, 10 * MSS, Some(80 * MSS));
     let (notice, bytes, rtt, srtt) = (Notice::Ack, MSS, Some(RTT), None);
-    let restart =
-        Seen { now, notice, bytes, rtt, srtt, flight: Some(0), left: Some(9 * MSS), cwnd, ssthresh };
+    let restart = Seen {
+        now,
+        notice,
+        bytes,
+        rtt,
+        srtt,
+        flight: Some(0),
+        most: None,
+        left: Some(9 * MSS),
+        cwnd,
+        ssthresh,
+    };
     assert!(other.replay.step(&restart).is_none());
     (other.now, other.cwnd) = (now, cwnd);
     other.round(10);

@@ -210,7 +210,7 @@ impl Profile for LinuxProfile {
     fn reference(&self, cc: &str, mss: u32, told: bool) -> Option<Replay> {
         let known = self.references().contains(&cc);
         let module = known.then(|| self.modules.get(cc)).flatten()?;
-        let driven = replay::Linux::new(module.connect(&self.config), mss, self.spec.hz);
+        let driven = replay::Linux::new(|| module.connect(&self.config), mss, self.spec.hz);
         Some(Replay::new(Box::new(driven), mss, told))
     }
 }
