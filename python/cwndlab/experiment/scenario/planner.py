@@ -79,9 +79,9 @@ def _plan(experiment: Experiment, told: Callable[[int, int], None] | None, repea
     for place, values, resolved in cells(listed=False):
         if isinstance(resolved, ExperimentError):
             raise next(error for _, _, error in cells() if isinstance(error, ExperimentError))
-        if spec.repeat is None and not repeats:
-            if drawn := draws.of(resolved.scenario, resolved.ends, resolved.path):
-                return drawn
+        undecided = spec.repeat is None and not repeats
+        if undecided and (drawn := draws.of(resolved.scenario, resolved.ends, resolved.path)):
+            return drawn
         noted = found.of(resolved.scenario, resolved.ends, resolved.path)
         said = (*experiment.notes, *part.notes, *resolved.notes, *noted)
         for number, own in enumerate(resolved.hashes(repeat)):
