@@ -106,7 +106,9 @@ class Sections:
             written: set[str] = set()
             for part in self._parts[path]:
                 found = self._checked.of((part.paths, rows.of(*part.paths)), self._check, part, rows)
-                made = made if part.fields else found
+                if not part.fields:
+                    made = found
+                    continue
                 fields |= {name: getattr(found, name) for name in part.fields}
                 written |= found.model_fields_set.intersection(part.fields)
             made = made.copied(fields, written) if fields else made
