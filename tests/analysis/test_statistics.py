@@ -32,10 +32,10 @@ def autocorrelated(random: np.random.Generator, *shape: int) -> Floats:
 
 @pytest.mark.parametrize("sizes", [(3, 3), (5, 5), (4, 7)])
 def test_the_permutation_test_is_scipys(sizes: tuple[int, int]) -> None:
-    random = np.random.default_rng(1)
+    random, draws = np.random.default_rng(1), statistics.Draws(101)
     for _ in range(20):
         a, b = random.normal(10, 1, sizes[0]), random.normal(11, 2, sizes[1])
-        ours = statistics.permutation_test(a, b, random)
+        ours = statistics.permutation_test(a, b, draws)
         theirs = stats.permutation_test(
             (a, b),
             lambda x, y, axis: np.abs(stats.ttest_ind(x, y, equal_var=False, axis=axis).statistic),
@@ -48,10 +48,10 @@ def test_the_permutation_test_is_scipys(sizes: tuple[int, int]) -> None:
 
 
 def test_the_sign_test_is_scipys() -> None:
-    random = np.random.default_rng(2)
+    random, draws = np.random.default_rng(2), statistics.Draws(102)
     for _ in range(20):
         d = random.normal(0.5, 1, 8)
-        ours = statistics.sign_test(d, random)
+        ours = statistics.sign_test(d, draws)
         theirs = stats.permutation_test(
             (d,),
             lambda x, axis: np.abs(np.mean(x, axis=axis)),
@@ -65,16 +65,16 @@ def test_the_sign_test_is_scipys() -> None:
 
 def test_an_arrangement_and_its_mirror_image_are_equal_however_small_the_spread() -> None:
     a, b = np.array([116.945, 116.944, 116.937]), np.array([134.23, 134.232, 134.201])
-    found = statistics.permutation_test(a, b, np.random.default_rng(1))
+    found = statistics.permutation_test(a, b, statistics.Draws(1))
     assert (found.p, found.smallest) == (0.1, 0.1)
 
 
 def test_random_arrangements_come_close_to_all_of_them() -> None:
-    random = np.random.default_rng(3)
+    random, draws = np.random.default_rng(3), statistics.Draws(103)
     a, b = random.normal(10, 1, 9), random.normal(11, 1, 9)
-    every = statistics.permutation_test(a, b, random)
+    every = statistics.permutation_test(a, b, draws)
     more_a, more_b = np.append(a, a.mean()), np.append(b, b.mean())
-    sampled = statistics.permutation_test(more_a, more_b, random)
+    sampled = statistics.permutation_test(more_a, more_b, draws)
     assert (every.exact, sampled.exact) == (True, False)
     exact = stats.permutation_test(
         (more_a, more_b),
@@ -84,6 +84,24 @@ def test_random_arrangements_come_close_to_all_of_them() -> None:
     ).pvalue
     # Three standard errors of 19,999 draws.
     assert sampled.p == pytest.approx(exact, abs=3 * math.sqrt(exact * (1 - exact) / 19_999))
+
+
+def test_draws_are_a_generators_and_made_once_for_what_was_drawn_before() -> None:
+    draws, generator, made = statistics.Draws(7), np.random.default_rng(7), []
+
+    def draw(random: np.random.Generator, *shape: int) -> Floats:
+        made.append(shape)
+        return random.random(shape)
+
+    first, second = draws.of(draw, 3, 4), draws.of(draw, 5)
+    assert first.tolist() == generator.random((3, 4)).tolist()
+    assert second.tolist() == generator.random(5).tolist()
+    again = draws.again()
+    assert again.of(draw, 3, 4) is first
+    assert again.of(draw, 2).tolist() == second[:2].tolist()
+    draws.again().of(draw, 3, 4)
+    assert draws.of(draw, 5) is second
+    assert made == [(3, 4), (5,), (2,)]
 
 
 def test_the_intervals_of_welch_and_student_are_scipys() -> None:
@@ -125,14 +143,14 @@ def test_holms_correction_by_hand() -> None:
 def test_false_alarms_are_between_4_and_6_percent(
     values: Callable[..., Floats], runs: int, paired: bool
 ) -> None:
-    random = np.random.default_rng(21)
+    random, draws = np.random.default_rng(21), statistics.Draws(1021)
     a, b = values(random, DATA_SETS, runs), values(random, DATA_SETS, runs)
     if paired:
         # What a pair shares; it is no difference.
         shared = random.normal(0, 3, (DATA_SETS, runs))
-        found = [statistics.sign_test(d, random, 999) for d in (b + shared) - (a + shared)]
+        found = [statistics.sign_test(d, draws, 999) for d in (b + shared) - (a + shared)]
     else:
-        found = [statistics.permutation_test(x, y, random, 999) for x, y in zip(a, b, strict=True)]
+        found = [statistics.permutation_test(x, y, draws, 999) for x, y in zip(a, b, strict=True)]
     alarms = sum(test.p <= 0.05 for test in found) / DATA_SETS
     assert 0.04 <= alarms <= 0.06
 
@@ -150,14 +168,14 @@ def test_samples_in_place_of_runs_would_alarm_for_nothing() -> None:
     ("runs", "paired"), [(5, False), (8, False), (10, False), (6, True), (8, True), (12, True)]
 )
 def test_a_detectable_difference_shows_in_80_percent(runs: int, paired: bool) -> None:
-    random = np.random.default_rng(31)
+    random, draws = np.random.default_rng(31), statistics.Draws(1031)
     sd = (math.sqrt(2),) * 2 if paired else (1.0, 1.0)
     effect = statistics.detectable(sd, (runs, runs), 0.05, paired=paired)
     a, b = normal(random, DATA_SETS, runs), normal(random, DATA_SETS, runs) + effect
     if paired:
-        found = [statistics.sign_test(d, random, 999) for d in b - a]
+        found = [statistics.sign_test(d, draws, 999) for d in b - a]
     else:
-        found = [statistics.permutation_test(x, y, random, 999) for x, y in zip(a, b, strict=True)]
+        found = [statistics.permutation_test(x, y, draws, 999) for x, y in zip(a, b, strict=True)]
     assert 0.77 <= sum(test.p <= 0.05 for test in found) / DATA_SETS <= 0.83
 
 
@@ -181,14 +199,14 @@ def test_power_is_that_of_scipys_noncentral_t() -> None:
 
 
 def test_a_bootstrap_interval_covers_the_truth_in_95_percent() -> None:
-    random = np.random.default_rng(41)
+    random, draws = np.random.default_rng(41), statistics.Draws(1041)
     inside = [0, 0]
     for _ in range(400):
         a, b = random.normal(10, 1, 6), random.normal(12, 2, 8)
-        interval = statistics.bootstrap(a, b, 0.95, random)
+        interval = statistics.bootstrap(a, b, 0.95, draws)
         inside[0] += interval.low <= 2 <= interval.high
         d = random.normal(2, 1, 10)
-        paired = statistics.bootstrap_paired(d, 0.95, random) or statistics.student(d, 0.95)[0]
+        paired = statistics.bootstrap_paired(d, 0.95, draws) or statistics.student(d, 0.95)[0]
         inside[1] += paired.low <= 2 <= paired.high
     assert min(inside) >= 0.925 * 400
     assert max(inside) <= 0.975 * 400

@@ -64,7 +64,12 @@ def alone(experiment: Experiment) -> list[tuple[object, ...]]:
         repeat = planner.make(experiment).repeat
         for cell in part.cells():
             made = resolve(locate.check(schema, cell.tree), cell.tree, catalogue, support, repeat)
-            notes = (*experiment.notes, *part.notes, *made.notes, *Notes(catalogue).of(made.scenario, None))
+            notes = (
+                *experiment.notes,
+                *part.notes,
+                *made.notes,
+                *Notes(catalogue).of(made.scenario, None, None),
+            )
             digest = scenario_hash(made.scenario)
             found.append((list(cell.values.items()), repr(made.scenario), digest, notes, made.warnings))
     except ExperimentError as error:

@@ -134,4 +134,4 @@ def test_what_differs_between_runs_is_drawn(tmp_path: Path, overrides: list[str]
     )
     alike = max(drops) - min(drops) <= max(drops) // 10 and max(goodput) - min(goodput) < 2 * 1448
     scenario = cwndlab.load(ONE, still).plan().runs[0].scenario
-    assert alike or chance.drawn(scenario, start=False)
+    assert alike or chance.Chance(start=False).of(scenario, None, None)

@@ -18,7 +18,7 @@ import stored_results
 from cwndlab.errors import InputError
 from cwndlab.execution import resumption, store
 from cwndlab.experiment.plan import PlannedRun, scenario_hash
-from cwndlab.results import catalogue, display, metrics, texttable
+from cwndlab.results import catalogue, display, metrics, parts, texttable
 from cwndlab.testbeds import tables
 
 
@@ -46,6 +46,19 @@ def test_summary_csv_says_the_same_and_leaves_missing_metrics_empty(tmp_path):
         "12.5",
     )
     assert (row["response_p50_ms"], row["jain"]) == ("", "")  # a bulk flow answers nothing, and is alone
+
+
+@pytest.mark.parametrize("most", [1, 5, parts.AHEAD])
+def test_runs_that_are_read_together_have_their_own_rows(tmp_path, monkeypatch, most):
+    directory = stored_results.results(tmp_path / "r")
+    monkeypatch.setattr(parts, "AHEAD", most)
+    results = cwndlab.open(directory)
+    for run in (0, 1, 3, 2, 0):
+        alone = results.rows(run, "tcp")
+        together = results.series(run)
+        assert together["cwnd_bytes"].to_list() == alone["cwnd_bytes"].to_pylist()
+        assert together["t_s"].to_list() == [time / 1e9 for time in alone["t_ns"].to_pylist()]
+        assert set(alone["run_id"].to_pylist()) == {run}
 
 
 READ_CATALOGUE = """

@@ -196,7 +196,8 @@ def compare(contrasts: Sequence[Contrast], metrics: Sequence[str], options: Opti
         if _has(contrast.a, metric) and _has(contrast.b, metric)
     ]
     family = sum(sample.testable for sample in samples)
-    found = [_examined(sample, max(1, family), options) for sample in samples]
+    random = statistics.Draws(options.seed)
+    found = [_examined(sample, max(1, family), options, random) for sample in samples]
     return _corrected(found, options)
 
 
@@ -372,7 +373,7 @@ def _sample(contrast: Contrast, metric: str) -> _Sample:
                 f"{before - len(runs)} of {before} runs of {side.label} repeat another exactly: "
                 "they count once"
             )
-    values = [np.array([run.metrics[metric] for run in runs]) for runs in (a, b)]
+    values = [np.array([run.metrics[metric] for run in runs], dtype=np.float64) for runs in (a, b)]
     return _Sample(
         metric,
         contrast,
@@ -411,7 +412,7 @@ def _cannot_vary(runs: Sequence[Run]) -> bool:
     )
 
 
-def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
+def _examined(sample: _Sample, family: int, options: Options, random: statistics.Draws) -> Comparison:
     """The comparison of a sample, its p not yet corrected."""
     notes = list(sample.notes)
     if (warning := drift(sample.contrast)) is not None:
@@ -440,7 +441,7 @@ def _examined(sample: _Sample, family: int, options: Options) -> Comparison:
         return replace(known, kind=Kind.DETERMINISTIC, notes=tuple(kept))
     if not sample.testable:
         return _single(known, options)
-    return _tested(known, sample, family, options)
+    return _tested(known, sample, family, options, random.again())
 
 
 def _single(known: Comparison, options: Options) -> Comparison:
@@ -459,10 +460,11 @@ def _single(known: Comparison, options: Options) -> Comparison:
     return replace(known, kind=Kind.SINGLE, within=within, effective=sizes)
 
 
-def _tested(known: Comparison, sample: _Sample, family: int, options: Options) -> Comparison:
+def _tested(
+    known: Comparison, sample: _Sample, family: int, options: Options, random: statistics.Draws
+) -> Comparison:
     level = options.alpha / family
     draws = statistics.draws_for(family, options.alpha)
-    random = np.random.default_rng(options.seed)
     a, b = sample.a.values, sample.b.values
     possible = _possible(sample)
     design = Design.EXACT if sample.exact else Design.PAIRED if sample.shared else Design.UNPAIRED
@@ -539,7 +541,7 @@ class _Found:
     sd: tuple[float, float] | None
 
 
-def _unpaired(a: Floats, b: Floats, options: Options, random: np.random.Generator, draws: int) -> _Found:
+def _unpaired(a: Floats, b: Floats, options: Options, random: statistics.Draws, draws: int) -> _Found:
     test = statistics.permutation_test(a, b, random, draws)
     if min(len(a), len(b)) < 2:
         return _Found(test, None, "", None)
@@ -552,7 +554,7 @@ def _unpaired(a: Floats, b: Floats, options: Options, random: np.random.Generato
     return _Found(test, interval, method, (float(a.std(ddof=1)), float(b.std(ddof=1))))
 
 
-def _paired(d: Floats, design: Design, options: Options, random: np.random.Generator, draws: int) -> _Found:
+def _paired(d: Floats, design: Design, options: Options, random: statistics.Draws, draws: int) -> _Found:
     what = "pairs" if design is Design.PAIRED else "runs"
     test = statistics.sign_test(d, random, draws)
     if len(d) < 2:

@@ -6,10 +6,11 @@ equal output.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from cwndlab.analysis.distributions import (
 )
 
 Floats = NDArray[np.float64]
+_T = TypeVar("_T", bound=np.generic)
 
 MAX_EXACT = 50_000
 """Arrangements up to which a permutation test looks at all: 9 against 9 runs, or 15 pairs."""
@@ -39,7 +41,13 @@ RESAMPLES = 9_999
 """Resamples of a bootstrap."""
 
 MAX_VALUES = 2_000_000
-"""Values of resamples or arrangements that are held at a time."""
+"""Values of resamples or arrangements that are drawn at a time."""
+
+MAX_KEPT = 2 * MAX_VALUES
+"""Values of draws that are kept for comparisons of equal size."""
+
+AT_ONCE = 1 << 16
+"""Values of resamples that are looked at at a time: what a processor's cache holds."""
 
 POWER = 0.8
 """Chance that a difference of the size stated shows: the field's custom (Cohen 1988, section 2.4)."""
@@ -83,6 +91,36 @@ class Test:
     """Whether these are all there are."""
 
 
+class Draws:
+    """Random arrays of a seed, in order. What is drawn once more after equal draws is made once."""
+
+    def __init__(self, seed: int) -> None:
+        """Nothing is drawn yet."""
+        self._random = np.random.default_rng(seed)
+        self._first = self._random.bit_generator.state
+        self._made: dict[tuple[object, ...], tuple[NDArray[Any], Mapping[str, Any]]] = {}
+        """Arrays by all that was drawn until then, and the generator's state behind them."""
+        self.again()
+
+    def again(self) -> "Draws":
+        """Draw from the beginning."""
+        self._drawn: tuple[object, ...] = ()
+        self._state: Mapping[str, Any] = self._first
+        return self
+
+    def of(self, draw: Callable[..., NDArray[_T]], *of: int) -> NDArray[_T]:
+        """Return what `draw` makes of the generator and some numbers."""
+        self._drawn += (draw, of)
+        if self._drawn not in self._made:
+            self._random.bit_generator.state = self._state
+            made = draw(self._random, *of)
+            if made.size + sum(kept.size for kept, _ in self._made.values()) > MAX_KEPT:
+                self._made.clear()
+            self._made[self._drawn] = made, self._random.bit_generator.state
+        made, self._state = self._made[self._drawn]
+        return made
+
+
 def welch(a: Floats, b: Floats, confidence: float) -> tuple[Interval, float]:
     """Welch's interval of the difference of two means, and its p (Welch 1947; unequal variances).
 
@@ -106,7 +144,7 @@ def student(d: Floats, confidence: float) -> tuple[Interval, float]:
     return Interval(centre - half, centre + half), 2 * t_above(abs(centre / error), len(d) - 1)
 
 
-def bootstrap(a: Floats, b: Floats, confidence: float, random: np.random.Generator) -> Interval | None:
+def bootstrap(a: Floats, b: Floats, confidence: float, random: Draws) -> Interval | None:
     """Bootstrap-t interval of the difference of two means (Efron and Tibshirani 1993, section 12.5).
 
     Runs are resampled whole: each is one block, however its samples depend on one another (Davison and
@@ -118,7 +156,7 @@ def bootstrap(a: Floats, b: Floats, confidence: float, random: np.random.Generat
     return _studentised(float(b.mean() - a.mean()), error, means[1] - means[0], np.hypot(*errors), confidence)
 
 
-def bootstrap_paired(d: Floats, confidence: float, random: np.random.Generator) -> Interval | None:
+def bootstrap_paired(d: Floats, confidence: float, random: Draws) -> Interval | None:
     """Return the interval of paired differences: pairs are resampled whole. Raises ValueError as `student`
     does.
     """
@@ -126,7 +164,7 @@ def bootstrap_paired(d: Floats, confidence: float, random: np.random.Generator) 
     return _studentised(float(d.mean()), _error(d), means[0], errors[0], confidence)
 
 
-def permutation_test(a: Floats, b: Floats, random: np.random.Generator, draws: int = MIN_DRAWS) -> Test:
+def permutation_test(a: Floats, b: Floats, random: Draws, draws: int = MIN_DRAWS) -> Test:
     """Permutation test of the difference of two means, two-sided: which runs are a's is arbitrary if none is.
 
     The statistic is Welch's t, which keeps the test right in large samples also where the variances differ
@@ -145,7 +183,7 @@ def permutation_test(a: Floats, b: Floats, random: np.random.Generator, draws: i
     return _test(found, seen, smallest_p(n, m, paired=False, draws=draws), exact)
 
 
-def sign_test(d: Floats, random: np.random.Generator, draws: int = MIN_DRAWS) -> Test:
+def sign_test(d: Floats, random: Draws, draws: int = MIN_DRAWS) -> Test:
     """Permutation test of paired differences, two-sided: which of a pair is a is arbitrary if none is.
 
     The statistic is the mean (equivalent to t: the sum of squares is the same in all arrangements, which are
@@ -332,16 +370,33 @@ def _error(d: Floats) -> float:
     return error
 
 
-def _resampled(sets: Sequence[Floats], random: np.random.Generator) -> tuple[list[Floats], list[Floats]]:
+def _resampled(sets: Sequence[Floats], random: Draws) -> tuple[list[Floats], list[Floats]]:
     """Means of resamples of each set, and their standard errors."""
     means, errors = [], []
     for values in sets:
         n = len(values)
-        drawn = (values[random.integers(0, n, (rows, n))] for rows in _chunks(RESAMPLES, n))
-        parts = [(chosen.mean(axis=1), chosen.std(axis=1, ddof=1)) for chosen in drawn]
+        drawn = (random.of(_places, rows, n) for rows in _chunks(RESAMPLES, n))
+        step = max(1, AT_ONCE // n)
+        parts = [
+            _mean_and_sd(values[places[row : row + step]])
+            for places in drawn
+            for row in range(0, len(places), step)
+        ]
         means.append(np.concatenate([mean for mean, _ in parts]))
         errors.append(np.concatenate([sd for _, sd in parts]) / math.sqrt(n))
     return means, errors
+
+
+def _places(random: np.random.Generator, rows: int, of: int) -> NDArray[np.int64]:
+    return random.integers(0, of, (rows, of))
+
+
+def _mean_and_sd(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of each row, in whose place its squares are made."""
+    mean = rows.mean(axis=1)
+    rows -= mean[:, None]
+    rows *= rows
+    return mean, np.sqrt(rows.sum(axis=1) / (rows.shape[1] - 1))
 
 
 def _chunks(rows: int, width: int) -> Iterator[int]:
@@ -414,17 +469,23 @@ def _others(of: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.nonzero(left)[1].reshape(len(chosen), -1)
 
 
-def _random_subsets(
-    of: int, size: int, draws: int, random: np.random.Generator
-) -> Iterator[NDArray[np.int64]]:
+def _random_subsets(of: int, size: int, draws: int, random: Draws) -> Iterator[NDArray[np.int64]]:
     for rows in _chunks(draws, of):
-        keys = random.random((rows, of), dtype=np.float32)
-        yield np.argsort(keys, axis=1)[:, :size]
+        yield random.of(_chosen, rows, of, size)
 
 
-def _random_signs(pairs: int, draws: int, random: np.random.Generator) -> Iterator[Floats]:
+def _chosen(random: np.random.Generator, rows: int, of: int, size: int) -> NDArray[np.int64]:
+    keys = random.random((rows, of), dtype=np.float32)
+    return np.argsort(keys, axis=1)[:, :size].copy()
+
+
+def _random_signs(pairs: int, draws: int, random: Draws) -> Iterator[Floats]:
     for rows in _chunks(draws, pairs):
-        yield random.choice(np.array([-1.0, 1.0]), (rows, pairs))
+        yield random.of(_plus_or_minus, rows, pairs)
+
+
+def _plus_or_minus(random: np.random.Generator, rows: int, pairs: int) -> Floats:
+    return random.choice(np.array([-1.0, 1.0]), (rows, pairs))
 
 
 @lru_cache(maxsize=8)

@@ -28,16 +28,17 @@ class Axes:
             for axis in axes
         ]
         self._kinds: dict[tuple[int, frozenset[str]], _Kinds] = {}
-        self._touching: dict[tuple[Path, ...], tuple[tuple[int, _Kinds], ...]] = {}
+        self.known: dict[tuple[Path, ...], tuple[tuple[int, _Kinds], ...]] = {}
+        """Results of `touching`."""
 
     def touching(self, paths: tuple[Path, ...]) -> tuple[tuple[int, _Kinds], ...]:
         """Return the axes that set something at one of the paths, below it or above it."""
-        found = self._touching.get(paths)
+        found = self.known.get(paths)
         if found is None:
             met = {key for key, own in self._paths.items() if any(_meet(own, path) for path in paths)}
             touched = [(axis, met.intersection(keys)) for axis, keys in enumerate(self._keys)]
             found = tuple((axis, self._of(axis, frozenset(keys))) for axis, keys in touched if keys)
-            self._touching[paths] = found
+            self.known[paths] = found
         return found
 
     def _of(self, axis: int, keys: frozenset[str]) -> _Kinds:
@@ -63,7 +64,10 @@ class Rows:
     def of(self, *paths: Path) -> tuple[int, ...]:
         """Return the rows of the axes that touch some paths, of those that set the same there the first:
         cells with equal ones have equal content there."""
-        return tuple([kinds[self.combination[axis]] for axis, kinds in self.axes.touching(paths)])
+        touching = self.axes.known.get(paths)
+        if touching is None:
+            touching = self.axes.touching(paths)
+        return tuple([kinds[self.combination[axis]] for axis, kinds in touching]) if touching else ()
 
 
 NO_ROWS = Rows(Axes((), {}), ())

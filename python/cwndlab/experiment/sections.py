@@ -102,9 +102,16 @@ class Sections:
         here = _field(self._first, top)
         for path in self._tops[top]:
             made = _at(self._first, path)
+            fields: dict[str, Any] = {}
+            written: set[str] = set()
             for part in self._parts[path]:
                 found = self._checked.of((part.paths, rows.of(*part.paths)), self._check, part, rows)
-                made = made.copied(*_of(found, part.fields)) if part.fields else found
+                if not part.fields:
+                    made = found
+                    continue
+                fields |= {name: getattr(found, name) for name in part.fields}
+                written |= found.model_fields_set.intersection(part.fields)
+            made = made.copied(fields, written) if fields else made
             here = _put(here, path[1:], made)
         return here
 
@@ -159,11 +166,6 @@ def _parts(section: type, path: Path, words: Sequence[str]) -> Iterator[_Part]:
 def _looked_at(section: type[Section], field: str) -> frozenset[str]:
     """Return the fields that are looked at together with one."""
     return section.ruled if field in section.ruled else frozenset({field})
-
-
-def _of(section: Section, fields: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return the values of some fields, and which of them the file wrote."""
-    return {name: getattr(section, name) for name in fields}, section.model_fields_set.intersection(fields)
 
 
 def _section(first: Spec, tree: Mapping, key: str, place: Place) -> Path:

@@ -61,7 +61,8 @@ class Column:
 
 def recorded(rows: pl.DataFrame, column: str) -> pl.DataFrame:
     """The rows that say something of a column; between those of one thing there may be those of another."""
-    return rows if column in GAPS else rows.filter(rows[column].is_not_null())
+    whole = column in GAPS or not rows[column].null_count()
+    return rows if whole else rows.filter(rows[column].is_not_null())
 
 
 _WORDS = {

@@ -44,6 +44,9 @@ else:
 RUNS = "runs.jsonl"
 """The file of a part that holds a line per run."""
 
+AHEAD = 1 << 13
+"""Rows up to which those of the next runs are read with those of a run that is asked for."""
+
 NAME = re.compile(r"[0-9]+-[0-9]+")
 """Names of parts: first and last run. Names read from disk are checked before they become paths."""
 
@@ -175,6 +178,12 @@ class StoredPart:
         except ValueError as error:
             raise damaged(file, str(error)) from None
 
+    def ahead(self, table: str, record: RunRecord) -> tuple[list[RunRecord], pa.Table]:
+        """A run that has rows in a table, some of those behind it, and the rows of one after the other."""
+        behind = self.records[self.records.index(record) :]
+        together = next(_read_together(table, behind, AHEAD))
+        return together, self._rows(table, together)
+
     def rows(self, table: str, record: RunRecord) -> pa.Table:
         """The rows of one run in a table, empty if it has none."""
         if table not in record.tables:
@@ -191,10 +200,12 @@ class StoredPart:
             footer = self._footers.get(name)
             with pq.ParquetFile(file, metadata=footer, page_checksum_verification=True) as parquet:
                 self._footers[name] = parquet.metadata
-                groups = [[parquet.metadata.row_group(group) for group in each.row_groups] for each in kept]
-                # Rows that are all alike take no room in a file, however many it says there are.
-                if any(group.num_rows > tables.ROWS_PER_GROUP for of_run in groups for group in of_run):
-                    raise damaged(file, f"has a row group of more than {tables.ROWS_PER_GROUP} rows")
+                groups = []
+                for each in kept:
+                    groups.append([parquet.metadata.row_group(group) for group in each.row_groups])
+                    # Rows that are all alike take no room in a file, however many it says there are.
+                    if any(group.num_rows > tables.ROWS_PER_GROUP for group in groups[-1]):
+                        raise damaged(file, f"has a row group of more than {tables.ROWS_PER_GROUP} rows")
                 read = parquet.read_row_groups([group for each in kept for group in each.row_groups])
         except (OSError, pa.ArrowException, IndexError, OverflowError):
             raise damaged(file, "is no whole table of the rows that it should hold") from None
@@ -232,15 +243,17 @@ class StoredPart:
                     start += of_run.rows
 
 
-def _read_together(table: str, records: Iterable[RunRecord]) -> Iterator[list[RunRecord]]:
-    """The runs that have rows in a table, as many at a time as have no more rows than a row group may."""
+def _read_together(
+    table: str, records: Iterable[RunRecord], most: int = tables.ROWS_PER_GROUP
+) -> Iterator[list[RunRecord]]:
+    """The runs that have rows in a table, as many at a time as have at most so many rows, at least one."""
     held: list[RunRecord] = []
     rows = 0
     for record in records:
         if table not in record.tables:
             continue
         more = record.tables[table].rows
-        if held and rows + more > tables.ROWS_PER_GROUP:
+        if held and rows + more > most:
             yield held
             held, rows = [], 0
         held.append(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +31,7 @@ _OWN = ("experiment.yaml", catalogue.SUMMARY, "loadlatency.txt", "loadlatency.js
 Table = Literal["tcp", "queue", "events", "samples", "tcp_info"]
 """The tables of series, with a row per sample or event."""
 
-PARTS_HELD = 4
+PARTS_HELD = 2
 """Parts whose records are held once they are read: those of 256 runs take some tens of MB."""
 
 
@@ -141,10 +142,27 @@ class ResultSet:
             flows = self.arrow.filter(pc.field("run_index") == index)["flow"].to_pylist()
             if flow not in flows:
                 raise unknown("flow", flow, flows)
-        frame = _polars(_floats(self._rows(index, table)))
+        frame = self._read(index, table)
         if table == "samples":
             frame = frame.with_columns(self._clock_errors(index, frame))
         return frame if flow is None or "flow" not in frame.columns else frame.filter(frame["flow"] == flow)
+
+    def _read(self, index: int, table: str) -> pl.DataFrame:
+        """A table of a run, which is read together with those of the next runs."""
+        record = self._record(index)
+        if table not in record.tables:
+            return _polars(_floats(tables.SCHEMAS[table].empty_table()))
+        held, run = self._ahead.get(table), (record.run_id, record.scenario_hash)
+        if held is None or run not in held[0]:
+            records, rows = self._part(self._part_of(index)).ahead(table, record)
+            ends = itertools.accumulate(each.tables[table].rows for each in records)
+            places = {
+                (each.run_id, each.scenario_hash): (end - each.tables[table].rows, each.tables[table].rows)
+                for each, end in zip(records, ends, strict=True)
+            }
+            held = self._ahead[table] = places, _polars(_floats(rows))
+        places, frame = held
+        return frame.slice(*places[run])
 
     def _clock_errors(self, index: int, samples: pl.DataFrame) -> pl.Series:
         """Error of each sample, in the unit of its value: of delays between two clocks."""
@@ -265,6 +283,11 @@ class ResultSet:
         # What an import knows of a run is not in its record.
         newer = [record for record in newer if record.summary is not None or record.status == FAILED]
         return catalogue.completed(self._header, table, newer, self._part) if newer else table
+
+    @cached_property
+    def _ahead(self) -> dict[str, tuple[dict[tuple[int, str], tuple[int, int]], pl.DataFrame]]:
+        """Rows of each table that were read last: the first one and the number of those of a run, and all."""
+        return {}
 
     @cached_property
     def _parts(self) -> dict[str, StoredPart]:

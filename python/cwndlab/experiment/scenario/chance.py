@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from cwndlab.contract.scenario import Change, Egress, Host, IngressStage, Link, Scenario
+from cwndlab.experiment.scenario.memo import Memo
 from cwndlab.experiment.scenario.queries import app_of
 
 REPEATS = 5
@@ -23,24 +24,46 @@ FIXED = frozenset({"constant", "list"})
 """Distributions of which nothing is drawn."""
 
 
-def drawn(scenario: Scenario, *, start: bool) -> str:
-    """Say what draws decide in a Scenario, the first of it; empty where nothing makes runs differ.
+class Chance:
+    """Finds what draws decide in Scenarios. What several of them share is looked at once."""
 
-    Where in a tick a host's clock is, and when a flow alone starts, do not count, unless the file gives the
-    spread of its `start`.
-    """
-    return next(_drawn(scenario, start=start), "")
+    def __init__(self, *, start: bool) -> None:
+        """`start`: whether the file gives the spread of starts."""
+        self._start = start
+        self._links: Memo[str] = Memo()
+        self._ends: Memo[str] = Memo()
+
+    def of(self, scenario: Scenario, ends: Hashable, path: Hashable) -> str:
+        """Say what draws decide in a Scenario, the first of it; empty where nothing makes runs differ.
+
+        Where in a tick a host's clock is, and when a flow alone starts, do not count, unless the file gives
+        the spread of its `start`. `ends` and `path` are those of `Notes.of`.
+        """
+        found = self._links.of(path, _first, _of_links, scenario)
+        found = found or self._ends.of(ends, _first, _of_ends, scenario)
+        if not found and scenario["start_jitter_ns"] and (self._start or len(scenario["flows"]) > 1):
+            found = "the start of each flow"
+        if not found and scenario.get("phase_jitter_ns"):
+            found = "the phase of each host"
+        return found
 
 
-def _drawn(scenario: Scenario, *, start: bool) -> Iterator[str]:
-    flows = scenario["flows"]
+def _first(find: Callable[[Scenario], Iterator[str]], scenario: Scenario) -> str:
+    return next(find(scenario), "")
+
+
+def _of_links(scenario: Scenario) -> Iterator[str]:
+    several = len(scenario["flows"]) > 1
     named: list[tuple[str, Link | Change]] = [(link["name"], link) for link in scenario["links"]]
     changes = [(change["link"], change) for change in scenario["schedule"]]
     for name, link in (*named, *changes):
-        yield from (f"the {what} of link {name}" for what in _of_link(link, several=len(flows) > 1))
+        yield from (f"the {what} of link {name}" for what in _of_link(link, several=several))
+
+
+def _of_ends(scenario: Scenario) -> Iterator[str]:
     for host in scenario["hosts"]:
         yield from (f"the {what} of host {host['name']}" for what in _of_host(host))
-    for flow in flows:
+    for flow in scenario["flows"]:
         app = app_of(flow)
         distributions = (app[key]["kind"] for key in ("size", "interval") if key in app)
         exponential = app.get("distribution") == "exponential"
@@ -48,10 +71,6 @@ def _drawn(scenario: Scenario, *, start: bool) -> Iterator[str]:
             yield f"the traffic of flow {flow['name']}"
         if flow["cc"] in CONTROLS:
             yield f"what {flow['cc']} of flow {flow['name']} does"
-    if scenario["start_jitter_ns"] and (start or len(flows) > 1):
-        yield "the start of each flow"
-    if scenario.get("phase_jitter_ns"):
-        yield "the phase of each host"
 
 
 def _of_link(link: Link | Change, *, several: bool) -> Iterator[str]:

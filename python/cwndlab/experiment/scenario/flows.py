@@ -46,7 +46,7 @@ class Flows(Resolver):
         flows = self.flows(net, topology.all_copies(self.spec.hosts))
         carried = Counter(name for flow in flows for name in flow.forward)
         pairs = {(flow.from_, flow.to): flow for flow in flows}
-        ways = (net.shape, tuple(pairs), tuple(carried.items()))
+        ways = self.known.number((net.shape, tuple(pairs), tuple(carried.items())))
         return Traffic(key, ways, tuple(flows), tuple(pairs.values()), carried)
 
     def flows(self, net: Topology, everyone: MappingType[str, Host]) -> list[PlannedFlow]:

@@ -19,16 +19,17 @@ class Memo(Generic[_T]):
 
     def __init__(self) -> None:
         """Nothing is kept yet."""
-        self._kept: dict[Hashable, _T] = {}
+        self._kept: dict[Hashable, tuple[_T]] = {}
 
     def of(self, key: Hashable, make: Callable[..., _T], *of: object) -> _T:
         """Return what is kept under a key, or what is made `of` something; what that raises is not kept."""
-        if key in self._kept:
-            return self._kept[key]
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept[0]
         made = make(*of)
         if len(self._kept) >= MOST:
             self._kept.clear()
-        self._kept[key] = made
+        self._kept[key] = (made,)
         return made
 
 

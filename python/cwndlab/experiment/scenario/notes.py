@@ -24,32 +24,42 @@ Found = Iterator[tuple[str, str]]
 Check = Callable[[Routed], Found]
 
 
+_Said = dict[Check, list[tuple[str, str]]]
+"""Finds of checks."""
+
+
 class Notes:
     """Finds the notes of Scenarios. What several of them share is looked at once."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         """`catalogue` knows the defaults of sysctls."""
         self._catalogue = catalogue
-        self._known: Memo[tuple[Way, dict[Check, list[tuple[str, str]]]]] = Memo()
+        self._known: Memo[tuple[Way, _Said]] = Memo()
+        self._of_paths: Memo[_Said] = Memo()
         self._ways = Ways()
 
-    def of(self, scenario: Scenario, ends: Hashable) -> tuple[str, ...]:
+    def of(self, scenario: Scenario, ends: Hashable, path: Hashable) -> tuple[str, ...]:
         """The notes of a Scenario, one sentence each; one that several flows share names the first of them.
 
-        Scenarios of equal `ends` have the same hosts, flows and window, and links between the same ends.
+        Scenarios of equal `ends` have the same hosts, flows and window, and links between the same ends;
+        those of equal `path` are the same but for congestion controls, sysctls and what is recorded.
         """
         way, known = self._known.of(ends, self._of_ends, scenario)
-        run = Routed(scenario, self._catalogue, way)
+        of_path = self._of_paths.of(path, self._of_path, scenario, way)
         sentences: dict[str, list[str]] = {}
         for check in CHECKS:
-            for flow, sentence in known[check] if check in known else check(run):
+            for flow, sentence in known[check] if check in known else of_path[check]:
                 sentences.setdefault(sentence, []).append(flow)
         return tuple([f"{_flows(names)}: {sentence}" for sentence, names in sentences.items()])
 
-    def _of_ends(self, scenario: Scenario) -> tuple[Way, dict[Check, list[tuple[str, str]]]]:
+    def _of_ends(self, scenario: Scenario) -> tuple[Way, _Said]:
         way = self._ways.of(scenario["links"])
         run = Routed(scenario, self._catalogue, way)
         return way, {check: list(check(run)) for check in OF_ENDS}
+
+    def _of_path(self, scenario: Scenario, way: Way) -> _Said:
+        run = Routed(scenario, self._catalogue, way)
+        return {check: list(check(run)) for check in CHECKS if check not in OF_ENDS}
 
 
 def of_levels(keys: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], runs: Sequence[str]) -> list[str]:
@@ -349,7 +359,7 @@ CHECKS: tuple[Check, ...] = (
 )
 """All that is looked for, in the order in which it is said."""
 OF_ENDS = (_on_one_side, _buffer_clamped, _without_memory, _outside_the_window)
-"""Notes that look at no setting of a link."""
+"""Notes that look at no setting of a link; the others look at no congestion control and no sysctl."""
 
 
 def _flows(names: Sequence[str]) -> str:

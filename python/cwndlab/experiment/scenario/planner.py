@@ -74,16 +74,16 @@ def _plan(experiment: Experiment, told: Callable[[int, int], None] | None, repea
     if count > MAX_RUNS:
         raise ExperimentError(Place(experiment.file), "sweep", f"{count} runs", f"at most {MAX_RUNS}")
     runs: list[PlannedRun] = []
-    found = Notes(catalogue)
+    found, draws = Notes(catalogue), chance.Chance(start=bool(spec.start_jitter))
     cells = partial(_resolved, part, schema, catalogue, experiment.support, repeat=repeat)
     for place, values, resolved in cells(listed=False):
         if isinstance(resolved, ExperimentError):
             raise next(error for _, _, error in cells() if isinstance(error, ExperimentError))
-        if spec.repeat is None and not repeats:
-            drawn = chance.drawn(resolved.scenario, start=bool(spec.start_jitter))
-            if drawn:
-                return drawn
-        said = (*experiment.notes, *part.notes, *resolved.notes, *found.of(resolved.scenario, resolved.ends))
+        undecided = spec.repeat is None and not repeats
+        if undecided and (drawn := draws.of(resolved.scenario, resolved.ends, resolved.path)):
+            return drawn
+        noted = found.of(resolved.scenario, resolved.ends, resolved.path)
+        said = (*experiment.notes, *part.notes, *resolved.notes, *noted)
         for number, own in enumerate(resolved.hashes(repeat)):
             scenario: Scenario = {**resolved.scenario, "repeat": number} if number else resolved.scenario
             runs.append(

@@ -60,6 +60,8 @@ def base_rtt_ns(scenario: Scenario, one: str, other: str) -> int:
 
 def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:
     """The least of a link's own rate, that of its token bucket, policer or slots, and CAKE's bandwidth."""
+    if not shaper and (queue is None or queue["kind"] != "cake"):
+        return rate
     # RED's bandwidth is no rate that it keeps to.
     shaped = queue.get("bandwidth_bps") if queue is not None and queue["kind"] == "cake" else None
     limits = [rate, shaper.get("rate_bps"), slots_rate(shaper), shaped]

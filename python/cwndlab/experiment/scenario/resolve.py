@@ -50,10 +50,17 @@ class Resolved:
     """Parts of the Scenario as canonical JSON, where that is known, by their keys."""
     ends: Hashable
     """Equal for Scenarios with the same hosts, flows and window, and links between the same ends."""
+    path: Hashable
+    """Equal for Scenarios that are the same but for congestion controls, sysctls and what is recorded."""
 
     def hashes(self, repeats: int) -> Iterator[str]:
         """Yield the `scenario_hash` of each repeat."""
-        parts = {key: self.texts.get(key) or canonical(value) for key, value in self.scenario.items()}
+        texts, scenario = self.texts, self.scenario
+        parts = {
+            key: texts[key] if key in texts else canonical(value)
+            for key, value in scenario.items()
+            if key != "repeat"
+        }
         head, tail = "{", "}"
         for key in sorted(parts):
             if key < "repeat":
@@ -124,6 +131,14 @@ OF_NETWORK: Paths = (
 """Keys of the file that links and their schedule are made of, besides the ways of flows."""
 
 
+_OF_PATH: Paths = (
+    ("flows",),
+    *(("hosts", ANY, key) for key in ("stack", "hz", "ecn", "sndbuf", "rcvbuf", "ack_every", "cheats")),
+    *(("hosts", ANY, key) for key in ("ingress", "noise")),
+)
+"""Keys of the file that decide, besides network, traffic and window, how packets get from end to end."""
+
+
 class Resolving:
     """Resolves cells, and what they have in common once.
 
@@ -150,16 +165,16 @@ class Resolving:
         `rows` tell its content apart from other cells'.
         """
         cell = _Resolver(spec, *self._of, rows, self._known)
-        cell.check_hosts()
+        self._known.checked.of(rows.of(("hosts",)), cell.check_hosts)
         topology = self._topologies.of(rows.of(*_OF_CABLES), cell.topology)
-        asked = (topology.shape, rows.of(*_OF_TRAFFIC))
+        shape = self._known.number(topology.shape)
+        asked = (shape, rows.of(*_OF_TRAFFIC))
         traffic = self._known.traffic.of(asked, cell.traffic, asked, topology)
-        net = self._networks.of(
-            (rows.of(*OF_NETWORK), traffic.ways), cell.network, topology, traffic, self._repeat
-        )
+        network = (rows.of(*OF_NETWORK), traffic.ways)
+        net = self._networks.of(network, cell.network, topology, traffic, self._repeat)
         window = rows.of(("measure",), ("duration",))
         measure = self._measures.of(window, cell.piece, cell.measure)
-        recorded = (rows.of(("record",), ("hosts", ANY, "count")), topology.shape)
+        recorded = (rows.of(("record",), ("hosts", ANY, "count")), shape)
         record = self._records.of(recorded, cell.piece, cell.record, topology)
         ends = (traffic.key, rows.of(("hosts",), ("flows",)))
         sides = self._sides.of(ends, cell.sides, topology, traffic)
@@ -197,11 +212,14 @@ class Resolving:
             "links": net.links.text,
             "flows": sides.flows.text,
         }
+        if not net.schedule:
+            texts["schedule"] = "[]"
         if not self._texts:
             self._texts = {key: canonical(scenario[key]) for key in ("version", "experiment", "seed")}
         limit = spec.record.limit or MAX_RECORDED
         said = net.notes + sides.notes
-        return Resolved(scenario, said, sides.warnings, limit, texts, (ends, window))
+        path = (network, traffic.key, rows.of(*_OF_PATH), window)
+        return Resolved(scenario, said, sides.warnings, limit, texts, (ends, window), path)
 
 
 class _Resolver(Hosts, Links, Flows):

@@ -75,6 +75,11 @@ class Known:
     links: Memo[Piece[list[contract.Link]]] = field(default_factory=Memo)
     hosts: Memo[Piece[contract.Host]] = field(default_factory=Memo)
     flows: Memo[Piece[contract.Flow]] = field(default_factory=Memo)
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+
+    def number(self, key: Hashable) -> int:
+        """Return a number for a long key, equal for equal keys and quicker to look up."""
+        return self.numbers.setdefault(key, len(self.numbers))
 
 
 @dataclass(slots=True)

@@ -66,13 +66,11 @@ class Section(BaseModel):
         there = self.model_fields_set - update.keys()
         there.update(update if written is None else written)
         made = self.__new__(type(self))
-        for name, value in (
-            ("__dict__", {**self.__dict__, **update}),
-            ("__pydantic_fields_set__", there),
-            ("__pydantic_extra__", None),
-            ("__pydantic_private__", None),
-        ):
-            object.__setattr__(made, name, value)
+        put = object.__setattr__
+        put(made, "__dict__", {**self.__dict__, **update})
+        put(made, "__pydantic_fields_set__", there)
+        put(made, "__pydantic_extra__", None)
+        put(made, "__pydantic_private__", None)
         return made
 
     def written(self) -> list[tuple[str, Any]]:

@@ -386,7 +386,7 @@ def floats(column: pl.Series) -> Floats:
 
 def held(counter: pl.Series) -> pl.Series:
     """Return a counter that keeps its value where a row does not tell it, and begins with 0."""
-    return counter.fill_null(strategy="forward").fill_null(0)
+    return counter.fill_null(strategy="forward").fill_null(0) if counter.null_count() else counter
 
 
 def run_labels(rows: pl.DataFrame, keys: Sequence[str], labels: Labels) -> dict[object, str]:
