@@ -85,7 +85,7 @@ def known(here: Kernel, ticks_per_second: int) -> Catalogue:
     """
     engine = catalogue.of_machines()
     model = engine.stacks[engine.newest["linux"]]
-    own = here.sysctls | {name: value for name, value in HOST.items() if here.has(name)}
+    own = {**here.sysctls, **{name: value for name, value in HOST.items() if here.has(name)}}
     sysctls = {name: sysctl for name, text in own.items() for name, sysctl in _sysctls(name, text)}
     stack = Stack(
         name=here.stack,
