@@ -81,6 +81,14 @@ pub(crate) struct Packet {
     pub fragment: u16,
 }
 
+impl Packet {
+    /// Whether it is neither damaged nor a part of a packet.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.corrupt & (self.fragment == 0)
+    }
+}
+
 /// Bit of [`Packet::fragment`] where more follow (RFC 791 section 3.1); the others are the offset.
 pub(crate) const MORE_FRAGMENTS: u16 = 0x2000;
 

@@ -30,7 +30,7 @@ fn another_follows(
 fn front_is_for(network: &mut Network, link: LinkId, connection: ConnectionId) -> bool {
     network
         .front_at_host(link)
-        .is_some_and(|(packet, _)| packet.connection == connection && !packet.corrupt && packet.fragment == 0)
+        .is_some_and(|(packet, _)| packet.connection == connection && packet.is_whole())
 }
 
 impl Simulation {
@@ -50,7 +50,7 @@ impl Simulation {
         prefetcher.on_arrival(network, connections, flows, link);
         let Some((packet, ring)) = network.front_at_host(link) else { return false };
         let connection = packet.connection;
-        if packet.corrupt || packet.fragment != 0 {
+        if !packet.is_whole() {
             return false;
         }
         let Some(mut endpoint) = connections[connection.index()].tcp_mut() else { return false };
@@ -78,20 +78,26 @@ impl Simulation {
         true
     }
 
+    /// Takes a message of ICMP, or a fragment; false where a packet is left, a damaged one or one that is whole now.
+    #[cold]
+    fn take_apart(&mut self) -> bool {
+        if self.arrived.corrupt {
+            return self.take_icmp();
+        }
+        let host = self.arrived.dst;
+        !self.hosts[host.index()].fragments.take(self.now, &mut self.arrived)
+    }
+
     #[inline(never)]
     fn arrive_with_copy(&mut self, link: LinkId) {
         if !self.network.arrive(link, &mut self.arrived, &mut self.events) {
             self.report_network(None);
             return;
         }
-        if self.arrived.corrupt && self.take_icmp() {
+        if !self.arrived.is_whole() && self.take_apart() {
             return;
         }
         let host = self.arrived.dst;
-        let fragment = self.arrived.fragment != 0 && !self.arrived.corrupt;
-        if fragment && !self.hosts[host.index()].fragments.take(self.now, &mut self.arrived) {
-            return;
-        }
         if self.intercepted {
             self.recording.captures.received(self.now, &self.arrived);
         }
