@@ -131,7 +131,8 @@ def run(command: str, folder: Path) -> tuple[int, str]:
 
 _FREE = (
     (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?\b|\b\d{8}-\d{6}\b", "DATE"),
-    (r"\b(?:(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}|(?<=\d-)[0-9a-f]{8})\b", "HASH"),
+    # A hash may be of digits alone, which numbers are, too: but not where a word before it says what it is.
+    (r"\b(?:(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}|(?<=\d-)[0-9a-f]{8}|(?<=code |rces )[0-9a-f]{12})\b", "HASH"),
     (r"\bv?\d+\.\d+\.\d+(?:[-+]\w+)*\b", "VERSION"),
     (r"takes about .+? on \d+ workers?", "TIME"),
     (r"[─-]{3,}", "-"),

@@ -98,7 +98,7 @@ def test_numbers_of_a_page_are_those_that_are_printed(printed, alike):
 
 def test_only_what_another_day_or_machine_prints_otherwise_is_free():
     said = "0-b4f68d0a 12345678-123456 2026-11-25 0.1.0 code 0f4ec9adf3d1 takes about 0.6 s on 2 workers {}"
-    other = "0-00000001 20270101-000000 2027-01-02 0.1.1 code c0ffee000000 takes about 2 min on 1 worker {}"
+    other = "0-00000001 20270101-000000 2027-01-02 0.1.1 code 403717823716 takes about 2 min on 1 worker {}"
     assert EXAMPLES.other(said.format(5), other.format(5)) == ""
     assert "5' on the page" in EXAMPLES.other(said.format(5), other.format(6))
     assert EXAMPLES.other("run 0-b4f68d0a", "run 1-b4f68d0a") != ""

@@ -404,7 +404,8 @@ def test_a_queue_discipline_stands_at_the_interface_of_a_host() -> None:
     made: Any = {**scenario.plan().runs[0].scenario, "live": {"loggers": [], "flows": {}, "qdiscs": ["a"]}}
     queues, reach = interface_queues(made), Recorder()
     assert list(queues) == ["a"]
-    tc.make_queue(reach, queues["a"], "eth1")  # type: ignore[arg-type]
+    machine: Any = reach
+    tc.make_queue(machine, queues["a"], "eth1")
     words, undo = reach.told
     assert words[:9] == ["tc", "qdisc", "add", "dev", "eth1", "root", "handle", "2:", "fq"]
     assert "ce_threshold 1000us" in " ".join(words)

@@ -221,21 +221,9 @@ mod tests {
         for (threshold, equal) in [(50, true), (35, false)] {
             let mut replay = reference("newreno", CubicEra::Rfc8312);
             let mut tell = |now, notice, left, cwnd, ssthresh| {
-                let (bytes, flight, left) = (MSS, Some(100 * MSS), Some(left * MSS));
-                let (cwnd, ssthresh) = (cwnd * MSS, Some(ssthresh * MSS));
-                let (rtt, srtt) = (Some(RTT), None);
-                replay.step(&Seen {
-                    now,
-                    notice,
-                    bytes,
-                    rtt,
-                    srtt,
-                    flight,
-                    most: flight,
-                    left,
-                    cwnd,
-                    ssthresh,
-                })
+                let (flight, left, ssthresh) = (Some(100 * MSS), Some(left * MSS), Some(ssthresh * MSS));
+                let seen = Seen::with_window(now, notice, MSS, RTT, cwnd * MSS);
+                replay.step(&Seen { flight, most: flight, left, ssthresh, ..seen })
             };
             tell(0, Notice::Ack, 100, 100, 10);
             tell(1, Notice::Loss, 100, 100, 10);
@@ -257,21 +245,9 @@ mod tests {
             for (now, notice, cwnd) in
                 [(0, Notice::Ack, 100), (1, Notice::Timeout, 1), (2, Notice::Timeout, 1), (3, Notice::Ack, 2)]
             {
-                let (bytes, flight, left) = (MSS, Some(100 * MSS), None);
-                let (cwnd, ssthresh) = (cwnd * MSS, (now > 0).then_some(threshold * MSS));
-                let (now, rtt, srtt) = (now * SECOND, Some(RTT), None);
-                told = replay.step(&Seen {
-                    now,
-                    notice,
-                    bytes,
-                    rtt,
-                    srtt,
-                    flight,
-                    most: flight,
-                    left,
-                    cwnd,
-                    ssthresh,
-                });
+                let (flight, ssthresh) = (Some(100 * MSS), (now > 0).then_some(threshold * MSS));
+                let seen = Seen::with_window(now * SECOND, notice, MSS, RTT, cwnd * MSS);
+                told = replay.step(&Seen { flight, most: flight, ssthresh, ..seen });
             }
             let told = told.expect("a verdict");
             assert_eq!((told.compared, told.expected), (Compared::Threshold, threshold * MSS), "{told:?}");
@@ -287,19 +263,8 @@ mod tests {
             cwnd += if packet > 0 && packet % 100 == 0 { MSS + OPTIONS } else { 0 };
             let (now, ssthresh) = (packet * RTT / 100, Some(50 * MSS));
             let (notice, bytes) = (Notice::Ack, if packet > 0 { MSS } else { 0 });
-            let (rtt, srtt, flight, left) = (Some(RTT), Some(RTT), None, None);
-            found.extend(replay.step(&Seen {
-                now,
-                notice,
-                bytes,
-                rtt,
-                srtt,
-                flight,
-                most: flight,
-                left,
-                cwnd,
-                ssthresh,
-            }));
+            let seen = Seen::with_window(now, notice, bytes, RTT, cwnd);
+            found.extend(replay.step(&Seen { srtt: Some(RTT), ssthresh, ..seen }));
         }
         assert!(found.len() >= 2, "{found:?}");
         for verdict in found {
