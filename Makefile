@@ -228,7 +228,7 @@ test-python: page test-tools ## the Python tests, but for those of this machine'
 
 test-live: page test-tools ## the Python tests of this machine's kernel, one by one
 	$(SAY) "Python tests of this machine's kernel"
-	$(BIN)/pytest -m live
+	$(BIN)/pytest -m live --reruns 2 --reruns-delay 5
 
 # The engine, the same that the Rust tests test, and the live lab.
 page: $(STAMPS)/native-$(PROFILE)

@@ -5,7 +5,8 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{self, Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,11 +95,26 @@ impl Agent {
     }
 }
 
-/// A flow over loopback, at a port that nobody has.
+/// Two ports of loopback that nobody has and that the kernel gives to nobody who asks for any port: those it picks itself
+/// begin at 32,768 (`net.ipv4.ip_local_port_range`). Those of a process before this one may not be free for a minute yet.
+fn ports() -> [u16; 2] {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    [(); 2].map(|()| {
+        loop {
+            let port = 20_000
+                + (process::id() as u16).wrapping_mul(100).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))
+                    % 12_000;
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+            {
+                return port;
+            }
+        }
+    })
+}
+
+/// A flow over loopback between ports that nobody has.
 fn task(name: &str, app: &Value) -> Value {
-    let streams = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = streams.local_addr().expect("bound").port();
-    let own = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+    let [own, port] = ports();
     json!({
         "flow": name, "app": app, "cc": "reno", "sndbuf": null, "rcvbuf": null, "start_ns": 0, "stop_ns": 1_000 * MS,
         "source": "127.0.0.1", "target": "127.0.0.1", "source_port": own, "target_port": port, "seed": 1, "repeat": 0,
