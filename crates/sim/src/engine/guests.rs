@@ -2,11 +2,10 @@
 
 use apps::{DATAGRAM_HEADER, End as _, Socket as _};
 use contract::ids::{ConnectionId, FlowId, HostId};
-use contract::kinds::event_of;
 use contract::scenario::Scenario;
-use contract::tables::EventRow;
-use guest::{End, EventKind, Guest, GuestStack, Setup};
+use guest::{End, Guest, GuestStack, Setup};
 use path::Nanos;
+use tcp::event::Event;
 use tcp::stack::EcnMode;
 use wire::Segment;
 use wire::codec::{self, NotTcp, Payload};
@@ -240,25 +239,9 @@ impl Simulation {
             if !connection.is_opening() {
                 continue;
             }
-            if event.kind != EventKind::RecoveryOut {
-                tally.slow_start_exit.get_or_insert(self.now);
-            }
-            if self.recording.is_measuring() {
-                match event.kind {
-                    EventKind::Rto => tally.rtos += 1,
-                    EventKind::RecoveryIn => tally.recoveries.push(self.now),
-                    _ => {}
-                }
-            }
-            let row = EventRow {
-                t: self.now,
-                flow: Some(flow.0),
-                hop: None,
-                kind: event_of(event.kind),
-                seq: Some(end.own.guest.observe().written),
-                value: Some(event.value as i64),
-            };
-            self.recording.recorder.event(rank, row);
+            let seq = end.own.guest.observe().written;
+            let event = Event { kind: event.kind, seq, value: event.value as i64 };
+            self.recording.endpoint_event(self.now, tally, (flow, rank), &event);
         }
     }
 

@@ -1,19 +1,20 @@
 //! Records of a run: samples of connections and queues, and what is counted in the measurement window.
 
 use contract::ids::{FlowId, LinkId};
-use contract::kinds::sample;
+use contract::kinds::{event_of, sample};
 use contract::record::Recorder;
 use contract::scenario::Sampling;
-use contract::tables::{QueueRow, SampleRow, TcpRow};
-use path::Counters;
+use contract::tables::{EventRow, QueueRow, SampleRow, TcpRow};
+use path::{Counters, Nanos};
 use tcp::Endpoint;
 use tcp::endpoint::State;
+use tcp::event::{Event, EventKind};
 use units::SECOND;
 
 use super::Simulation;
 use crate::capture::Captures;
 use crate::event_queue::{NEVER, Source};
-use crate::flow::{FlowApp, Snapshot};
+use crate::flow::{FlowApp, Snapshot, Tally};
 use crate::limits::Path;
 use crate::transport::Transport;
 
@@ -44,6 +45,41 @@ impl Recording {
     #[inline(always)]
     pub(super) fn is_measuring(&self) -> bool {
         self.window == Window::Inside
+    }
+
+    /// Counts and records what an endpoint told of itself. `named` is the flow that its row names, and that flow's rank.
+    pub(super) fn endpoint_event(
+        &mut self,
+        now: Nanos,
+        tally: &mut Tally,
+        named: (FlowId, u32),
+        event: &Event,
+    ) {
+        // The first slow start ends by itself, or with the first congestion.
+        if matches!(
+            event.kind,
+            EventKind::SlowStartExit | EventKind::RecoveryIn | EventKind::Rto | EventKind::Reduction
+        ) {
+            tally.slow_start_exit.get_or_insert(now);
+        }
+        if self.is_measuring() {
+            match event.kind {
+                EventKind::Rto => tally.rtos += 1,
+                EventKind::RecoveryIn => tally.recoveries.push(now),
+                _ => {}
+            }
+        }
+        let (flow, rank) = named;
+        let kind = event_of(event.kind);
+        let row = EventRow {
+            t: now,
+            flow: Some(flow.0),
+            hop: None,
+            kind,
+            seq: Some(event.seq),
+            value: Some(event.value),
+        };
+        self.recorder.event(rank, row);
     }
 }
 

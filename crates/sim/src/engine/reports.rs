@@ -1,11 +1,10 @@
 //! Reports of what happened to packets, queues and endpoints: counted, recorded, and told to the stacks concerned.
 
 use contract::ids::{ConnectionId, FlowId, LinkId};
-use contract::kinds::{EVENT_DROP, EVENT_MARK, event_of};
+use contract::kinds::{EVENT_DROP, EVENT_MARK};
 use contract::scenario::{PLACES, WhenFull};
 use contract::tables::{EventRow, QueueRow};
 use path::DropReason;
-use tcp::event::EventKind;
 
 use super::Simulation;
 use crate::network::{Fate, PacketReport};
@@ -32,29 +31,7 @@ impl Simulation {
             if !connection.is_opening() {
                 continue;
             }
-            // The first slow start ends by itself, or with the first congestion.
-            if matches!(
-                event.kind,
-                EventKind::SlowStartExit | EventKind::RecoveryIn | EventKind::Rto | EventKind::Reduction
-            ) {
-                tally.slow_start_exit.get_or_insert(self.now);
-            }
-            if self.recording.is_measuring() {
-                match event.kind {
-                    EventKind::Rto => tally.rtos += 1,
-                    EventKind::RecoveryIn => tally.recoveries.push(self.now),
-                    _ => {}
-                }
-            }
-            let row = EventRow {
-                t: self.now,
-                flow: Some(named.0),
-                hop: None,
-                kind: event_of(event.kind),
-                seq: Some(event.seq),
-                value: Some(event.value),
-            };
-            self.recording.recorder.event(rank, row);
+            self.recording.endpoint_event(self.now, tally, (named, rank), &event);
         }
         if connection.is_opening() {
             self.learn_fast_open(connection);

@@ -16,8 +16,9 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, get_args
 
+from cwndlab.contract.queue import FlowMode
 from cwndlab.contract.scenario import Change, Link
 from cwndlab.experiment.scenario.path_state import ETHERNET_HEADER
 from cwndlab.testbeds.kernel import netlink
@@ -36,16 +37,7 @@ NORMAL = tuple(
     max(-32767, min(32767, round(8192 * NormalDist().inv_cdf((place + 0.5) / 4096)))) for place in range(4096)
 )
 """A normal distribution as netem has them: equally likely deviations in 8192ths of the standard deviation."""
-_FLOW_MODES = (
-    "flowblind",
-    "srchost",
-    "dsthost",
-    "hosts",
-    "flows",
-    "dual-srchost",
-    "dual-dsthost",
-    "triple-isolate",
-)
+_FLOW_MODES = get_args(FlowMode)
 """Flow modes in the order of the kernel's numbers (linux/pkt_sched.h, CAKE_FLOW_NONE and so on)."""
 
 
