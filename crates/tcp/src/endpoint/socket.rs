@@ -11,6 +11,7 @@ impl Endpoint {
         if self.snd.fin || self.failure.is_some() || self.state == State::Closed {
             return 0;
         }
+        self.sender.on_write_begin(&self.snd);
         let space = self.space_early().unwrap_or_else(|| self.sender.space(&self.snd, bytes));
         let taken = bytes.min(space);
         self.snd.end += taken;

@@ -411,6 +411,9 @@ pub trait Sender: Send {
     /// The connection is gone.
     fn on_closed(&mut self) {}
 
+    /// A call of the writer begins.
+    fn on_write_begin(&mut self, _s: &SendState) {}
+
     /// A call of the writer has handed over all it had.
     fn on_write_end(&mut self, _s: &SendState) {}
 

@@ -367,6 +367,13 @@ impl Sender for LinuxSender {
         }
     }
 
+    #[inline]
+    fn on_write_begin(&mut self, snd: &SendState) {
+        if snd.end == self.output.call_ended && snd.end != self.output.written_at_wait {
+            self.part_calls(snd);
+        }
+    }
+
     fn on_write_end(&mut self, snd: &SendState) {
         self.output.pushed = snd.end;
         self.output.call_ended = snd.end;

@@ -92,6 +92,11 @@ impl WriteQueue {
         self.records.push_back(self.end);
     }
 
+    /// Start of what waits behind the last record, where `sent` has left.
+    fn behind_records(&self, sent: u64) -> u64 {
+        self.records.back().map_or(sent, |&end| end.max(sent))
+    }
+
     /// Another call adds to the last buffer, if it is shorter than `most`: that is not pushed any more.
     fn unpush(&mut self, sent: u64, most: u64) {
         let start = self.behind.back().map_or(sent, Run::last_start);
@@ -208,6 +213,37 @@ impl LinuxSender {
         queue.advance(snd.max);
         if queue.lags(snd) {
             self.take_in_written(snd, segments);
+        }
+    }
+
+    /// A call begins at the instant at which the one before it ended. That one sent what it could as it ended (tcp_push): where
+    /// this was all that waited, a short segment has left and takes nothing of the call that begins.
+    #[cold]
+    pub(super) fn part_calls(&mut self, snd: &SendState) {
+        let mss = u64::from(snd.payload);
+        if !self.is_modern() || self.sndbuf_memory.is_none() {
+            return;
+        }
+        let begun = self.output.write_queue.behind_records(snd.max);
+        let rest = snd.end.saturating_sub(begun) % mss;
+        // Of two short segments the second waits for an ACK of the first.
+        let small_waits = begun > snd.max && !snd.no_delay;
+        if rest == 0 || small_waits || self.nagle_holds(snd, rest) {
+            return;
+        }
+        let waiting = snd.end - snd.max;
+        // What is still in the host's queue holds a short buffer (tcp_should_autocork).
+        if self.output.host_has_queue && (self.output.in_host > 0 || waiting > mss) {
+            return;
+        }
+        let segments = self.tso_segments(snd);
+        let parted = self.output.write_queue.records.iter().filter(|&&end| end > snd.max).count() as u64;
+        let burst = segments * mss;
+        // As long as there is room for a whole burst, none is deferred.
+        let room = parted * mss + if waiting > mss { waiting.next_multiple_of(burst) } else { mss };
+        if self.may_leave_at_once(snd, segments) >= room {
+            self.take_in(snd, segments);
+            self.output.write_queue.end_record();
         }
     }
 

@@ -107,3 +107,24 @@ fn buffers_are_counted_whatever_is_reported_and_forgotten() {
     }
     assert_eq!(board.buffers(), 0);
 }
+
+/// Three calls at one instant. Where all of the first could leave, its rest of 136 bytes has left by itself when the second begins.
+/// The rest of the second waits for an ACK of that, unless Nagle's algorithm is off, and goes with the third.
+#[test]
+fn a_call_sends_what_it_can_before_the_next_begins() {
+    for (cwnd, no_delay, short) in [(400, false, vec![136]), (10, false, vec![]), (400, true, vec![136, 100])]
+    {
+        let mut bench = woken(1 << 30);
+        (bench.sender.core.cwnd, bench.sender.core.ssthresh) = (cwnd, cwnd);
+        (bench.snd.app_blocked, bench.snd.no_delay) = (false, no_delay);
+        for bytes in [10 * MSS + 136, 12 * MSS + 100, 4 * MSS] {
+            bench.with(|sender, snd, _| sender.on_write_begin(snd));
+            bench.snd.end += bytes;
+            bench.with(|sender, snd, _| sender.on_write_end(snd));
+        }
+        bench.transmit(|bench, _| Some(bench.now));
+        let lengths = bench.wire.iter().map(|(_, seq, end)| end - seq);
+        let left: Vec<u64> = lengths.filter(|&length| length < MSS).collect();
+        assert_eq!(left, short, "cwnd {cwnd}, TCP_NODELAY {no_delay}");
+    }
+}
