@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import cwndlab
+import mvfst
 from cwndlab.analysis.judge import sources, stream, verdicts, words
 from cwndlab.analysis.judge.verdicts import Judgement
 from cwndlab.cli.application import main
@@ -427,6 +428,19 @@ def test_text_has_80_columns_and_json_the_same_figures(tmp_path: Path) -> None:
     assert f"{found.first.found} bytes" in text
     assert document["first"]["why"] == found.causes["loss"]
     assert len(document["verdicts"]) == len(found.verdicts)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+@pytest.mark.parametrize(("factor", "differ"), [(0.7, 0), (0.5, 1), (0.49, 1)])
+def test_logs_of_mvfst_are_judged(tmp_path: Path, newer: bool, factor: float, differ: int) -> None:
+    file = tmp_path / "mvfst.qlog"
+    file.write_text(mvfst.Sender(newer=newer, factor=factor).run())
+    found = judged(file, mss=mvfst.SIZE)
+    told = {each.compared: (each.count, each.differ) for each in found.spreads()}
+    assert told["slow-start"] == (3, 0)
+    assert told["loss"] == (1, differ)
+    assert found.first is not None
+    assert (found.first.compared == "loss") == (differ > 0)
 
 
 STREAMS = Path(__file__).with_name("streams")
