@@ -23,11 +23,12 @@ class Reference:
         in ns, bytes in flight after, and most bytes in flight before; 2^64 - 1: not known.
 
         Notices: 0 ACK, 1 loss, 2 timeout, 3 ECN echo, 4 recovery over, 5 reduction taken back, 6 slow start
-        left without congestion, 7 application-limited, 8 ACK of an amount that is not known well. Returns
-        what has come to an end, and what is compared at it: `slow-start`, `avoidance`, `loss`, `ecn`,
-        `timeout`, `threshold` or `exit`; beginning and end in ns; the window before, the other sender's and
-        the reference's after; bytes acknowledged between; the reference's slow-start threshold, and whether
-        it took the window for one that was never used up.
+        left without congestion, 7 application-limited, 8 ACK of an amount that is not known well, 9 ACK of
+        which it is not known whether it acknowledged data. Returns what has come to an end, and what is
+        compared at it: `slow-start`, `avoidance`, `loss`, `ecn`, `timeout`, `threshold` or `exit`; beginning
+        and end in ns; the window before, the other sender's and the reference's after; bytes acknowledged
+        between; the reference's slow-start threshold, and whether it took the window for one that was never
+        used up.
         """
 
 def references() -> list[str]:

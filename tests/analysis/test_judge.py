@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import cwndlab
+import mvfst
 from cwndlab.analysis.judge import sources, stream, verdicts, words
 from cwndlab.analysis.judge.verdicts import Judgement
 from cwndlab.cli.application import main
@@ -138,6 +139,42 @@ def test_a_sender_of_linux_that_its_application_holds_back_is_as_its_reference(
     assert not any("slow start is not judged" in note for note in found.notes)
 
 
+RESTS = "{kind: on-off, on: 1500ms, off: 2000ms, rate: 25mbit, write: 4KB}"
+SLOW = "{kind: on-off, on: 1500ms, off: 100ms, rate: 1mbit, write: 16KB}"
+TAIL = "queue: {kind: pfifo, limit: 20p}"
+
+HELD_BACK = [
+    # Linux 3.9 counts ACKs, also those whose data the receiver had read before.
+    ("cubic@linux-3.9", RESTS, f"rate: 5mbit, delay: 100ms, loss: {{random: 0.1%}}, {TAIL}"),
+    (
+        "reno@linux-3.9",
+        "{kind: rate-limited, rate: 15mbit, write: 1448B}",
+        f"rate: 20mbit, delay: 50ms, loss: {{random: 0.1%}}, {TAIL}",
+    ),
+    # The end of a recovery leaves no burst: the window is what is in flight, and the threshold is judged.
+    ("cubic@linux-3.9", RESTS, f"rate: 5mbit, delay: 50ms, loss: {{random: 1%}}, {TAIL}"),
+    # A loss that a loss probe mended reduces at once, in the ACK that tells it.
+    (
+        "reno@linux-6.12",
+        SLOW,
+        "rate: 50mbit, delay: 5ms, loss: {random: 1%}, queue: {kind: fq_codel}",
+    ),
+]
+"""Senders that their application holds back, each with application and path."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pcap", ["", CAPTURED])
+@pytest.mark.parametrize(("against", "app", "path"), HELD_BACK)
+def test_what_a_sender_of_linux_does_of_its_own_is_no_difference(
+    tmp_path: Path, against: str, app: str, path: str, pcap: str
+) -> None:
+    cc, _, stack = against.partition("@")
+    found = judged(simulated(tmp_path, cc, [], stack, path=path, app=app, pcap=pcap), against)
+    assert found.first is None, words.text(found, against)
+    assert {each.compared for each in found.spreads()} & {"loss", "avoidance"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("against", ["newreno@freebsd-13", "cubic@freebsd-15-current"])
 def test_slow_start_of_freebsd_is_as_its_reference(tmp_path: Path, against: str) -> None:
@@ -226,7 +263,10 @@ def test_a_sender_without_a_fault_is_as_the_reference(tmp_path: Path, cc: str, a
     assert found.first is None, words.text(found, cc)
     assert told["loss"].count >= 3
     assert told["avoidance"].count > 100
-    assert any("not what was acknowledged" in note for note in found.notes)
+    told_how = [note for note in found.notes if "not what was acknowledged" in note]
+    assert [note.partition("; ")[2] for note in told_how] == [
+        "with record: {tcp: per-ack, pcap: [a]} a capture at the sender tells"
+    ]
 
 
 def test_results_with_a_row_now_and_then_are_refused(tmp_path: Path) -> None:
@@ -427,6 +467,19 @@ def test_text_has_80_columns_and_json_the_same_figures(tmp_path: Path) -> None:
     assert f"{found.first.found} bytes" in text
     assert document["first"]["why"] == found.causes["loss"]
     assert len(document["verdicts"]) == len(found.verdicts)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+@pytest.mark.parametrize(("factor", "differ"), [(0.7, 0), (0.5, 1), (0.49, 1)])
+def test_logs_of_mvfst_are_judged(tmp_path: Path, newer: bool, factor: float, differ: int) -> None:
+    file = tmp_path / "mvfst.qlog"
+    file.write_text(mvfst.Sender(newer=newer, factor=factor).run())
+    found = judged(file, mss=mvfst.SIZE)
+    told = {each.compared: (each.count, each.differ) for each in found.spreads()}
+    assert told["slow-start"] == (3, 0)
+    assert told["loss"] == (1, differ)
+    assert found.first is not None
+    assert (found.first.compared == "loss") == (differ > 0)
 
 
 STREAMS = Path(__file__).with_name("streams")

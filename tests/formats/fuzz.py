@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import logs
 import qlogs
 
+import mvfst
 from cwndlab import _native
 from cwndlab.errors import InputError
 from cwndlab.formats import (
@@ -172,6 +173,7 @@ TPCONF_more = [[x] * y for x in range(3) for y in (1, 2)][::2]
 """What configurations are computed with, put before one."""
 
 IPERF = Path(__file__).parent / "iperf"
+MVFST = [mvfst.Sender(newer=newer, packets=40).run for newer in (False, True)]
 
 
 def stored(pattern: str) -> Callable[[Path], list[bytes]]:
@@ -190,7 +192,7 @@ TARGETS = {
     "tcp_probe": Target(tcp_probe.read, text(logs.tcp_probe_old, logs.tcp_probe_trace)),
     "extracted": Target(extracted.read, text(logs.psiz, logs.rtts, logs.extracted_cwnd)),
     "ss": Target(ss.read, text(logs.ss)),
-    "qlog": Target(qlog.read, text(*qlogs.ALL.values()), ".qlog"),
+    "qlog": Target(qlog.read, text(*qlogs.ALL.values(), *MVFST), ".qlog"),
     "acks": Target(ack_stream.read, text(lambda: ACKS), ".csv"),
     "flent": Target(flent.read, text(lambda: FLENT)),
     "loadlatency": Target(loadlatency.read, text(load_document), ".json"),

@@ -153,34 +153,8 @@ def picoquic() -> str:
     return json.dumps({"qlog_version": "draft-00", "title": "picoquic", "traces": [body]})
 
 
-def mvfst() -> str:
-    """draft-00 in an order of its own: what a reader needs stands behind the events."""
-    rows = []
-    for t_ms, category, name, newer in events(rtt=40_000):
-        data, at = _old(newer), str(round(t_ms * 1000))
-        if name == "metrics_updated":
-            window = {"current_cwnd": data.pop("cwnd")} if "cwnd" in data else {}
-            rows.append([at, "metric_update", "congestion_metric_update", window])
-            data.pop("ssthresh", None)
-            rows.append([at, category, "metric_update", data])
-        elif name == "packet_lost":
-            lost = {"largest_lost_packet_num": LOST, "lost_bytes": SIZE, "lost_packets": 1}
-            rows.append([at, "loss", "packets_lost", lost])
-        else:
-            rows.append([at, category, name, data])
-    body = {
-        "events": rows,
-        "title": "mvfst qlog from single connection",
-        "configuration": {"time_offset": 0, "time_units": "us"},
-        "event_fields": ["relative_time", "category", "event", "data"],
-        "common_fields": {"reference_time": str(REFERENCE_MS * 1000), "dcid": "c0ffee"},
-        "vantage_point": {"name": "server", "type": "server"},
-    }
-    return json.dumps({"traces": [body], "title": "mvfst qlog", "qlog_version": "draft-00"}, indent=1)
-
-
 ALL: dict[str, Callable[[], str]] = {
-    made.__name__: made for made in (quic_go, quiche, current_draft, lines, picoquic, mvfst)
+    made.__name__: made for made in (quic_go, quiche, current_draft, lines, picoquic)
 }
 
 _NAMES_OF_OLD = {"metrics_updated": "metric_update"}

@@ -10,6 +10,7 @@ import pytest
 import qlogs
 
 import cwndlab
+import mvfst
 from cwndlab.errors import InputError
 from cwndlab.formats import base, exporters, qlog
 from cwndlab.formats.base import Recording
@@ -136,6 +137,63 @@ def test_quinn_writes_round_trips_in_seconds_and_changes_the_group_in_the_handsh
     assert found.flows == ("unknown-aa",)
     windows = [(row["cwnd_bytes"], row["srtt_ns"], row["rtt_ns"]) for row in rows(found)]
     assert windows == [(12_000, None, None), (12_000, 40_480_000, 40_480_000), (14_000, 40_480_000, None)]
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_what_mvfst_writes_is_read(tmp_path: Path, newer: bool) -> None:
+    """draft-00 has lists, times in us as text, and windows and round trips in two events; 0.4 has neither."""
+    sender = mvfst.Sender(newer=newer)
+    found = read(tmp_path, sender.run())
+    assert found.flows == ("server-c0ffee",)
+    assert found.started is None
+    assert found.warnings == ("the file does not say when it began: times count from its first event",)
+    told = rows(found)
+    assert (told[0]["t_ns"], told[0]["cwnd_bytes"]) == (0, 10 * mvfst.SIZE)
+    first = next(row for row in told if row["delivered_bytes"])
+    assert first["delivered_bytes"] == mvfst.SIZE
+    assert 50_000_000 <= first["t_ns"] <= 50_020_000
+    samples = [row["rtt_ns"] for row in told if row["rtt_ns"] is not None]
+    # One sample for an ACK, though the newer logger writes several times what it knows.
+    assert sender.acks - 1 <= len(samples) <= sender.acks
+    assert min(samples) == mvfst.RTT_US * 1000
+    last = told[-1]
+    assert last["delivered_bytes"] == (sender.packets - 1) * mvfst.SIZE
+    cut = int(0.7 * max(row["cwnd_bytes"] for row in told))
+    assert (last["cwnd_bytes"], last["inflight_bytes"], last["state"]) == (cut, 0, "avoidance")
+    events = [(row["kind"], row["value"]) for row in rows(found, "events")]
+    assert events[0] == ("loss", mvfst.SIZE)
+    assert [kind for kind, _ in events] == ["loss", "recovery-in", "recovery-out"]
+    assert found.facts[qlog.DATAGRAM] == str(mvfst.SIZE)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_alarms_and_limits_of_mvfst_are_events(tmp_path: Path, newer: bool) -> None:
+    sender = mvfst.Sender(newer=newer, packets=20)
+    state = "quic:congestion_state_updated"
+    alarm = {"largest_sent": 19, "alarm_count": 1, "outstanding_packets": 2, "type": "pto alarm"}
+    sender.log("quic:loss_timer_updated" if newer else "loss_alarm", "loss", alarm)
+    for limited in ("app limited", "app unlimited"):
+        sender.log(state if newer else "app_limited_update", "app_limited_update", {"app_limited": limited})
+    for idle in (True, False):
+        data = {"idle_event": "app idle", "idle": idle}
+        sender.log(state if newer else "app_idle_update", "idle_update", data)
+    if newer:
+        metrics = {"congestion_window": 12_520, "pto_count": 1}
+        sender.log("quic:recovery_metrics_updated", "", metrics)
+        sender.log(state, "", {"new": "Hystart", "trigger": "persistent congestion"})
+    else:
+        data = {"current_cwnd": 2504, "congestion_event": "persistent congestion", "state": "Hystart"}
+        sender.log("congestion_metric_update", "metric_update", data)
+    told = [row["kind"] for row in rows(read(tmp_path, sender.run()), "events")]
+    assert told == ["probe-timeout", "app-limited", "app-limited", "persistent-congestion"]
+
+
+@pytest.mark.parametrize("kind", ["ack_ecn", "ack_extended", "ack_receive_timestamps"])
+def test_every_kind_of_ack_frame_acknowledges(tmp_path: Path, kind: str) -> None:
+    text = mvfst.Sender(newer=True, packets=40).run()
+    plain, other = read(tmp_path, text), read(tmp_path, text.replace('"ack"', f'"{kind}"'))
+    assert rows(other) == rows(plain)
+    assert rows(other)[-1]["delivered_bytes"] == 40 * mvfst.SIZE
 
 
 def test_both_ends_in_one_file_are_two_flows_by_one_clock(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Steady state by MSER-5: what has settled, what has not, and what is too short to tell."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from cwndlab.contract.scenario import Scenario
 from cwndlab.contract.summary import Summary
-from cwndlab.results import steady
+from cwndlab.results import briefs, steady
 
 
 def noise(count: int, seed: int = 1) -> np.ndarray:
@@ -68,3 +69,19 @@ def test_only_the_measurement_window_counts() -> None:
 
 def test_a_short_window_says_nothing() -> None:
     assert steady.unsettled(*run_of(np.linspace(0.2, 1, 49))) is None
+
+
+def briefs_of(cells: dict[str, list[float | None]]) -> list[Any]:
+    """Briefs of runs, each cell with how far its runs are off."""
+    told = [(rate, off) for rate, offs in cells.items() for off in offs]
+    return [
+        SimpleNamespace(run_id=at, cell={"rate": rate}, unsettled=off) for at, (rate, off) in enumerate(told)
+    ]
+
+
+def test_a_note_names_the_runs_of_combinations_that_mostly_never_settled() -> None:
+    found = briefs.never_settled(briefs_of({"1": [0.1, 0.25, None], "2": [0.4, None], "3": [None]}))
+    assert found is not None
+    assert "never settled in 2 of 6 runs (MSER-5): its mean is up to 25 % off" in found.text
+    assert found.runs == ["0", "1"]
+    assert briefs.never_settled(briefs_of({"1": [0.1, None]})) is None

@@ -12,7 +12,7 @@ const FIELDS: usize = 10;
 /// Value that is not known.
 const UNKNOWN: u64 = u64::MAX;
 /// Notices by their numbers.
-const NOTICES: [Notice; 9] = [
+const NOTICES: [Notice; 10] = [
     Notice::Ack,
     Notice::Loss,
     Notice::Timeout,
@@ -22,6 +22,7 @@ const NOTICES: [Notice; 9] = [
     Notice::Exit,
     Notice::AppLimited,
     Notice::Followed,
+    Notice::Unclear,
 ];
 
 /// Stretch that has come to an end: kind, its beginning and end in ns, the window before, the other sender's and the reference's after,

@@ -53,7 +53,8 @@ def evaluate(
     words = evaluation_words.text(found)
     files.save(place / "review.html", evaluation_page.html(found, own_command()).encode())
     files.save(place / "review.json", evaluation_words.as_json(found).encode())
-    junit.write_cases(suite, evaluation_words.cases(found), place / "review.xml")
+    cases, notes = evaluation_words.cases(found), evaluation_words.notes(found)
+    junit.write_cases(suite, cases, place / "review.xml", notes)
     if text is None:
         print(words, end="")
     else:

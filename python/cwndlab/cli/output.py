@@ -91,9 +91,9 @@ def remarks(results: "ResultSet") -> None:
     """Print what to check before trusting the runs, and what was decided for them, each once."""
     from cwndlab.results import briefs, epochs
 
-    few = epochs.few(results)
+    of_all = [found.text for found in (epochs.few(results), briefs.never_settled(results.briefs)) if found]
     warnings(results)
-    _remarks("note", briefs.said([[few.text] if few else [], *(brief.notes for brief in results.briefs)]))
+    _remarks("note", briefs.said([of_all, *(brief.notes for brief in results.briefs)]))
 
 
 def warnings(results: "ResultSet") -> None:

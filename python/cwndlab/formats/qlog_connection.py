@@ -61,7 +61,19 @@ _METRICS = {
 _TIMES = {"srtt_ns": "smoothed_rtt", "rtt_ns": "latest_rtt"}
 INITIAL_RTT_S = 0.333
 """Round trip before the first sample (RFC 9002 section 6.2.2)."""
-_NOT_IN_FLIGHT = {"ack", "connection_close"}
+_ACKS = {
+    "ack",
+    "ack_ecn",
+    "ack_extended",
+    "ack_receive_timestamps",
+    "ack_receive_timestamps_draft_02",
+    "ack_receive_timestamps_draft_02_ecn",
+}
+"""Frames that acknowledge: the drafts' own, and those that mvfst tells apart."""
+_LIMITS = ("app_limited", "idle")
+"""Fields that say whether the application limits the sender."""
+_PERSISTENT = "persistent_congestion"
+_NOT_IN_FLIGHT = _ACKS | {"connection_close"}
 
 
 @dataclass
@@ -86,6 +98,8 @@ class Connection:
     _probes: float = 0
     _sample: Any = None
     """Newest round trip, as it was written."""
+    _sampled: float = 0
+    """Bytes that had been acknowledged then."""
     _rtt_unit_ns: float = 0
     """Unit of round trips; 0 before the first of them."""
 
@@ -122,10 +136,13 @@ class Connection:
             if sampled and value is not None and value > 0:
                 told = True
                 self._values[column] = value * self._rtt_unit_ns
-        if self._sent and data.get("latest_rtt") == self._sample and self._values["inflight_bytes"] > flight:
-            # Some stacks write all they know with each packet that they send: no sample is new.
+        # Some stacks write all they know with each packet that they send, or several times for an ACK.
+        sends = bool(self._sent) and self._values["inflight_bytes"] > flight
+        again = sends or 0 < self._delivered == self._sampled
+        if again and data.get("latest_rtt") == self._sample:
             self._values["rtt_ns"] = _NAN
-        self._sample = data.get("latest_rtt", self._sample)
+        if "latest_rtt" in data:
+            self._sample, self._sampled = data["latest_rtt"], self._delivered
         probes = number(data.get("pto_count"))
         if probes is not None and probes > self._probes:
             self.note(t_ns, self.flow, "probe-timeout", _NAN)
@@ -133,8 +150,8 @@ class Connection:
         if "state" in data:
             self._enter(t_ns, data["state"])
         if data.get("app_limited"):
-            self.note(t_ns, self.flow, "app-limited", _NAN)
-        if data.get("congestion_event") == "persistent congestion":
+            self._limited(t_ns, data)
+        if _word(data.get("congestion_event")) == _PERSISTENT:
             self.note(t_ns, self.flow, "persistent-congestion", _NAN)
         if told:
             self._write(t_ns)
@@ -156,12 +173,15 @@ class Connection:
         return True
 
     def _congestion(self, t_ns: int, data: Mapping[str, Any]) -> None:
-        if str(data.get("trigger", "")).lower() == "persistent_congestion":
+        if _word(data.get("trigger")) == _PERSISTENT:
             self.note(t_ns, self.flow, "persistent-congestion", _NAN)
-        self._enter(t_ns, data.get("new"))
+        if "new" in data:
+            self._enter(t_ns, data["new"])
+        elif any(name in data for name in _LIMITS):
+            self._limited(t_ns, data)
 
     def _enter(self, t_ns: int, name: Any) -> None:
-        word = str(name).lower().replace("-", "_").replace(" ", "_")
+        word = _word(name)
         if word in ("application_limited", "app_limited"):
             self.note(t_ns, self.flow, "app-limited", _NAN)
             return
@@ -190,7 +210,7 @@ class Connection:
 
     def _receives(self, t_ns: int, data: Mapping[str, Any]) -> None:
         for frame in _frames(data):
-            if str(_get(frame, "frame_type")).lower() == "ack":
+            if str(_get(frame, "frame_type")).lower() in _ACKS:
                 ranges = _get(frame, "acked_ranges")
                 self._acknowledged(t_ns, _space(data), ranges if isinstance(ranges, list) else [])
 
@@ -225,12 +245,15 @@ class Connection:
         self.note(t_ns, self.flow, "loss", several if several is not None else size or _NAN)
 
     def _alarm(self, t_ns: int, data: Mapping[str, Any]) -> None:
-        kind = str(data.get("timer_type", data.get("type", ""))).lower()
+        kind = _word(data.get("timer_type", data.get("type"))).removesuffix("_alarm")
         if kind == "pto" and str(data.get("event_type", "expired")).lower() == "expired":
             self.note(t_ns, self.flow, "probe-timeout", _NAN)
+            # Metrics that follow may tell the count.
+            self._probes = number(data.get("alarm_count")) or self._probes
 
     def _limited(self, t_ns: int, data: Mapping[str, Any]) -> None:
-        if data.get("app_limited", True):
+        told = next((data[name] for name in _LIMITS if name in data), True)
+        if told and _word(told) != "app_unlimited":
             self.note(t_ns, self.flow, "app-limited", _NAN)
 
     def _parameters(self, _t_ns: int, data: Mapping[str, Any]) -> None:
@@ -250,10 +273,16 @@ _HANDLERS: dict[str, _Handler] = {
     "packets_acked": Connection._acked,
     **dict.fromkeys(("packet_lost", "packets_lost"), Connection._loses),
     **dict.fromkeys(("loss_alarm", "loss_timer_updated", "timer_updated"), Connection._alarm),
-    **dict.fromkeys(("custom_cc_application_limited", "app_limited_update"), Connection._limited),
+    **dict.fromkeys(
+        ("custom_cc_application_limited", "app_limited_update", "app_idle_update"), Connection._limited
+    ),
     **dict.fromkeys(("recovery_parameters_set", "parameters_set"), Connection._parameters),
 }
 """Methods that take an event, by its name in the drafts and in stacks of their own mind."""
+
+
+def _word(name: Any) -> str:
+    return str(name).lower().replace("-", "_").replace(" ", "_")
 
 
 def _frames(data: Mapping[str, Any]) -> list[Any]:

@@ -51,15 +51,16 @@ def html(found: Evaluation, command: str) -> str:
     )
 
 
-def _named(found: Evaluation, verdict: Verdict) -> list[str]:
-    """A sentence for each criterion with a verdict."""
+def _named(found: Evaluation, verdict: Verdict) -> list[tuple[str, str]]:
+    """Each criterion with a verdict: what is asked, and its figures."""
     rows = [row for row in found.rows if row.verdict is verdict]
-    return [f"{row.criterion.section}, {row.criterion.asks}: {_figures(row)}" for row in rows]
+    return [(f"{row.criterion.section} {row.criterion.asks}", _figures(row)) for row in rows]
 
 
 def _figures(row: Row) -> str:
     values = ", ".join(f"{name} {words.value(row, name)}" for name in row.values)
-    return f"{columns.describe(row.criterion.metric).label}{words.place(row)} {values}; {words.bound(row)}"
+    label = columns.describe(row.criterion.metric).label
+    return f"{capital(label)}{words.place(row)}: {values}; {words.bound(row)}"
 
 
 def _judged(found: Evaluation) -> list[tuple[str, Table]]:
@@ -72,7 +73,7 @@ def _judged(found: Evaluation) -> list[tuple[str, Table]]:
             parts.setdefault(next(part for part in headings if section.startswith(part)), []).append(
                 _row(row, names)
             )
-    heads = ["section", "asked", "verdict", *names, "bound", "metric", "experiment"]
+    heads = ["section", "asked", "verdict", "metric", *names, "bound", "experiment"]
     caption = "Means over the draws, with half of their intervals."
     return [(headings[part], Table(heads, rows, caption, row_heads=2)) for part, rows in parts.items()]
 
@@ -80,12 +81,12 @@ def _judged(found: Evaluation) -> list[tuple[str, Table]]:
 def _row(row: Row, names: Sequence[str]) -> list[object]:
     shown = columns.describe(row.criterion.metric)
     mark = MARKS[row.verdict] + (f": {row.note}" if row.note else "")
-    cells: list[object] = [row.criterion.section, row.criterion.asks, mark]
+    metric = f"{capital(shown.label)}{words.place(row)}"
+    cells: list[object] = [row.criterion.section, row.criterion.asks, mark, metric]
     for name in names:
         there = name in row.values
         cells.append((words.value(row, name), row.values[name].mean * shown.factor) if there else "")
-    metric = f"{capital(shown.label)}{words.place(row)}"
-    return [*cells, words.bound(row), metric, row.criterion.experiment or ""]
+    return [*cells, words.bound(row), row.criterion.experiment or ""]
 
 
 def _pictures(found: Evaluation) -> list[tuple[str, str, Markup]]:

@@ -105,6 +105,35 @@ def said(texts: Iterable[Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(text for of_run in texts for text in of_run))
 
 
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A note that goodput never settled."""
+
+    text: str
+    runs: Sequence[str]
+    """The numbers of the runs in which it did not."""
+
+
+def never_settled(briefs: Iterable[Brief]) -> Unsettled | None:
+    """The note on combinations in which more than half of the runs never settled; None without any."""
+    cells: dict[tuple[tuple[str, str], ...], list[Brief]] = {}
+    for brief in briefs:
+        cells.setdefault(tuple(brief.cell.items()), []).append(brief)
+    off: dict[str, float] = {}
+    for of_cell in cells.values():
+        found = {str(each.run_id): each.unsettled for each in of_cell if each.unsettled is not None}
+        if 2 * len(found) > len(of_cell):
+            off |= found
+    if not off:
+        return None
+    runs = sum(map(len, cells.values()))
+    return Unsettled(
+        f"goodput never settled in {len(off)} of {runs} runs (MSER-5): its mean is up to"
+        f" {100 * max(off.values()):.0f} % off that of the second half; measure longer, or later",
+        list(off),
+    )
+
+
 def _active(record: RunRecord) -> dict[str, tuple[int, int]]:
     counted = record.summary["flows"] if record.summary is not None else []
     if len(counted) < 2:

@@ -26,6 +26,7 @@ class Case:
     """End that it came to. None for one that passed."""
     message: str = ""
     text: str = ""
+    """Lines about what was found."""
 
 
 def write(sides: Sequence[ResultSet], found: Sequence[Outcome], target: Path) -> None:
@@ -48,8 +49,8 @@ def write(sides: Sequence[ResultSet], found: Sequence[Outcome], target: Path) ->
     write_cases(sides[0].header.experiment, cases, target)
 
 
-def write_cases(name: str, cases: Sequence[Case], target: Path) -> None:
-    """Write test cases of one suite to a file; raises InputError if that cannot be."""
+def write_cases(name: str, cases: Sequence[Case], target: Path, notes: Sequence[str] = ()) -> None:
+    """Write test cases of one suite, and notes on all, to a file; raises InputError if that cannot be."""
     suite = ElementTree.Element("testsuite", name=name, tests=str(len(cases)))
     kinds: dict[End, str] = {"failure": "failures", "error": "errors", "skipped": "skipped"}
     for kind, attribute in kinds.items():
@@ -58,9 +59,17 @@ def write_cases(name: str, cases: Sequence[Case], target: Path) -> None:
         written = ElementTree.SubElement(suite, "testcase", classname=name, name=printable(case.name))
         if case.kind is not None:
             end = ElementTree.SubElement(written, case.kind, message=printable(case.message))
-            end.text = "\n".join(map(printable, case.text.splitlines())) or None
+            end.text = _lines(case.text)
+        elif case.text:
+            ElementTree.SubElement(written, "system-out").text = _lines(case.text)
+    if notes:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, notes))
     ElementTree.indent(suite)
     try:
         files.save(target, ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True) + b"\n")
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+
+
+def _lines(text: str) -> str | None:
+    return "\n".join(map(printable, text.splitlines())) or None

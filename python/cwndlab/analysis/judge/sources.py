@@ -40,6 +40,8 @@ class Source:
     """Number of further flows, which were not chosen."""
     passed: Passed | None = None
     """Data and acknowledgements in a capture at a simulated sender; None: there is no such capture."""
+    sender: str = ""
+    """Host that a simulated flow begins at."""
 
 
 def read(path: Path, flow: str | None, run: str | None) -> Source:
@@ -78,7 +80,10 @@ def _of_results(results: ResultSet, flow: str | None, run: str | None) -> Source
     simulated = record.testbed == SIMULATED
     made = SIMULATED if simulated else str(record.facts.get("format", ""))
     found = _chosen(stored, flow, where, int(size) if size else None, made)
-    return replace(found, passed=packets.at_sender(results, chosen, found.flow)) if simulated else found
+    if not simulated:
+        return found
+    begins = next(each["from"] for each in record.scenario["flows"] if each["name"] == found.flow)
+    return replace(found, passed=packets.at_sender(results, chosen, found.flow), sender=begins)
 
 
 def _at_each_ack(where: str, every_ms: float | None) -> None:

@@ -14,7 +14,7 @@ from cwndlab.formats.packets import Passed
 
 Rows = np.ndarray[Any, Any]
 
-ACK, LOSS, TIMEOUT, ECN, RECOVERED, UNDO, EXIT, APP_LIMITED, FOLLOWED = range(9)
+ACK, LOSS, TIMEOUT, ECN, RECOVERED, UNDO, EXIT, APP_LIMITED, FOLLOWED, UNCLEAR = range(10)
 """Notices, by the numbers that `cwndlab._native.Reference` knows them by."""
 
 UNKNOWN = 2**64 - 1
@@ -77,7 +77,7 @@ def of(source: Source) -> Stream:
     rows = _rows(source, notes)
     happened = _events(source.events, rows, notes, simulated=source.simulated)
     if source.simulated and source.passed is None:
-        rows, happened = _behind_slow_start(rows, happened, notes)
+        rows, happened = _behind_slow_start(rows, happened, source.sender, notes)
     told = bool((happened["notice"] == RECOVERED).any())
     whole = pl.concat(
         [happened.with_columns(order=pl.lit(0)), rows.with_columns(order=pl.lit(1))], how="diagonal"
@@ -200,8 +200,9 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str], *, simul
         found = found.filter(pl.col("bytes").is_null())
     told = found["notice"].is_in([LOSS, ECN, TIMEOUT]).any()
     if simulated:
-        # Nothing else tells when a reaction to an ECN echo is over.
-        ended = pl.col("state").shift().eq("cwr") & pl.col("state").ne("cwr")
+        # Nothing else tells when a reaction to an ECN echo is over; one to a loss probe is so at once.
+        began = pl.col("t_ns").is_in(found.filter(pl.col("notice") == ECN)["t_ns"].implode())
+        ended = (began | pl.col("state").shift().eq("cwr")) & ~pl.col("state").is_in(["cwr", "recovery"])
         over = rows.filter(ended.fill_null(value=False)).select(
             "t_ns", pl.lit(RECOVERED, pl.Int32).alias("notice")
         )
@@ -294,7 +295,7 @@ def _inferred(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
 
 
 def _behind_slow_start(
-    rows: pl.DataFrame, happened: pl.DataFrame, notes: list[str]
+    rows: pl.DataFrame, happened: pl.DataFrame, sender: str, notes: list[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Have slow start followed and not judged: in it data read and data acknowledged are far apart."""
     # The row before the first threshold has the window that was reduced to it.
@@ -302,7 +303,7 @@ def _behind_slow_start(
     first = rows.filter(known.shift(-1, fill_value=False) | known)["t_ns"].min()
     notes.append(
         "the simulator records what the receiver has read, not what was acknowledged: slow start is not"
-        " judged"
+        f" judged; with record: {{tcp: per-ack, pcap: [{sender}]}} a capture at the sender tells"
     )
     early = pl.lit(value=True) if first is None else pl.col("t_ns") < first
     slow = early | (pl.col("cwnd").shift() < pl.col("ssthresh")).fill_null(value=False)
@@ -311,6 +312,8 @@ def _behind_slow_start(
     notice = (
         pl.when(slow | (since <= pl.col("rtt_ns")).fill_null(value=False))
         .then(FOLLOWED)
+        .when(pl.col("bytes") == 0)
+        .then(UNCLEAR)
         .otherwise("notice")
         .cast(pl.Int32)
         .alias("notice")

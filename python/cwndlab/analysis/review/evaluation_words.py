@@ -29,8 +29,13 @@ def contenders(suite: str) -> Sequence[str]:
 
 
 def legend(found: Evaluation) -> Sequence[str]:
-    """Sentences on how to read an evaluation."""
+    """Sentences on whose the bounds are, and on how to read an evaluation."""
     return (SUITES[found.suite].bounds, *LEGEND)
+
+
+def notes(found: Evaluation) -> Sequence[str]:
+    """Sentences of the legend, and on what the evaluation cannot see."""
+    return (*legend(found), *filter(None, [unseen(found)]))
 
 
 def headline(found: Evaluation) -> str:
@@ -70,7 +75,7 @@ def text(found: Evaluation) -> str:
     if found.failures:
         parts.append("Runs that failed:\n" + "\n".join(found.failures[:5]))
     parts += ["\n".join(_row(row)) for row in found.rows]
-    parts += [_lines(each) for each in (*legend(found), unseen(found)) if each]
+    parts += map(_lines, notes(found))
     return "\n\n".join(parts) + "\n"
 
 
@@ -173,6 +178,8 @@ def as_json(found: Evaluation) -> str:
         "repeats": found.repeats,
         "runs": found.runs,
         "failures": list(found.failures),
+        "headline": headline(found),
+        "notes": list(notes(found)),
         "rows": [_as_dict(row) for row in found.rows],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

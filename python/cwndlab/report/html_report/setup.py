@@ -13,7 +13,7 @@ from cwndlab.experiment.scenario.queries import is_datagrams
 from cwndlab.report.html_report.facts import MAX_ROWS, Facts, some
 from cwndlab.report.html_report.html import Table
 from cwndlab.results import columns, epochs, inferred_models
-from cwndlab.results.briefs import Brief
+from cwndlab.results.briefs import Brief, never_settled
 from cwndlab.results.resultset import ResultSet
 
 MAX_FACTS = 20
@@ -194,8 +194,8 @@ def _remarks(kind: str, said: Iterable[tuple[str, Sequence[str]]]) -> Table:
 
 def _of_all(results: ResultSet) -> list[tuple[str, Sequence[str]]]:
     """The notes on all runs together."""
-    few = epochs.few(results)
-    return [(few.text, few.runs)] if few else []
+    found = (epochs.few(results), never_settled(results.briefs))
+    return [(each.text, each.runs) for each in found if each]
 
 
 def _by_run(briefs: Sequence[Brief], kind: str) -> Iterable[tuple[str, Sequence[str]]]:

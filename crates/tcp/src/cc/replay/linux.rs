@@ -7,8 +7,11 @@ use crate::clock::{HostClock, Nanos};
 /// Part of a window that is held back at most to make a longer burst (`tcp_tso_win_divisor`).
 const HELD_BACK: u64 = 3;
 
+/// Packets in flight beyond which a window is not left when a recovery ends (`tcp_max_burst` of 3.9).
+const BURST: u64 = 3;
+
 /// Module of Linux twice, as a window grows only where it is used up, and the rows do not always tell: once with the least that may have
-/// been in flight, once with the most.
+/// been in flight, once with the most, and with each ACK that may have acknowledged something.
 pub(crate) struct Linux {
     sides: [Side; 2],
     clock: HostClock,
@@ -16,6 +19,8 @@ pub(crate) struct Linux {
     rest: u64,
     /// Packets that the last ACK acknowledged.
     acked: u32,
+    /// Whether it may have acknowledged some that are counted elsewhere.
+    unclear: bool,
 }
 
 /// Module, and what it sees of the connection.
@@ -40,7 +45,8 @@ impl Linux {
             (core.mss, core.gso) = (mss, most);
             Side { core, cc: connect(), most, nxt: 0, usage_end: 0, used: false }
         };
-        Linux { sides: [side(false), side(true)], clock: HostClock::new(hz, 0, 0), rest: 0, acked: 0 }
+        let clock = HostClock::new(hz, 0, 0);
+        Linux { sides: [side(false), side(true)], clock, rest: 0, acked: 0, unclear: false }
     }
 
     fn each(&mut self, act: impl Fn(&mut Side)) {
@@ -163,16 +169,20 @@ impl Driven for Linux {
         let mss = u64::from(self.core().mss);
         let counted = self.rest + ack.bytes;
         (self.acked, self.rest) = ((counted / mss) as u32, counted % mss);
+        self.unclear = ack.unclear;
         let acked = self.acked;
         self.each(|side| side.arrived(ack, acked));
     }
 
     fn grow(&mut self, rtt: Option<Nanos>, _srtt: Option<Nanos>) {
-        let acked = self.acked;
-        if acked > 0 {
-            let rtt_us = rtt.map(|rtt| (rtt / 1000).clamp(1, u64::from(u32::MAX)) as u32);
-            self.each(|side| side.grow(rtt_us, acked));
-        }
+        let (acked, unclear) = (self.acked, self.unclear);
+        let rtt_us = rtt.map(|rtt| (rtt / 1000).clamp(1, u64::from(u32::MAX)) as u32);
+        self.each(|side| {
+            // Linux 3.9 counts ACKs.
+            if acked > 0 || unclear && side.most {
+                side.grow(rtt_us, acked);
+            }
+        });
     }
 
     fn leave(&mut self, ssthresh: u64) {
@@ -198,6 +208,10 @@ impl Driven for Linux {
             side.enter(CaState::Open);
         });
         bytes(self.core(), self.core().ssthresh)
+    }
+
+    fn leads_to(&self, ssthresh: u64, cwnd: u64, flight: u64) -> bool {
+        cwnd < ssthresh && cwnd <= flight + BURST * u64::from(self.core().mss)
     }
 
     fn timeout(&mut self, cwnd: u64, _flight: u64, first: bool, reduced: bool) {

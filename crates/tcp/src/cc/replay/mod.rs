@@ -38,6 +38,8 @@ pub enum Notice {
     Ack,
     /// Data were acknowledged, and how much is not known well: the window is followed, and not judged.
     Followed,
+    /// An ACK came, and it is not known whether it acknowledged data.
+    Unclear,
     /// Loss, found by ACKs.
     Loss,
     /// A retransmission timeout.
@@ -145,6 +147,8 @@ struct Episode {
     compared: Compared,
     since: Nanos,
     before: u64,
+    /// Whether the window before is known: after a rest it may have begun anew, which no row shows.
+    known: bool,
     acked: u64,
     /// Amount that has to be acknowledged or lost before it is over. None: the other sender says when.
     left: Option<u64>,
@@ -173,6 +177,8 @@ struct Fast {
 pub(crate) struct Arrival {
     /// Amount newly acknowledged.
     bytes: u64,
+    /// Whether it may have acknowledged data that are counted elsewhere.
+    unclear: bool,
     /// Least and most that may have been in flight before it.
     flight: u64,
     most: u64,
@@ -319,7 +325,7 @@ impl Replay {
             return None;
         }
         let verdict = match seen.notice {
-            Notice::Ack | Notice::Followed => self.ack(seen),
+            Notice::Ack | Notice::Followed | Notice::Unclear => self.ack(seen),
             Notice::Loss => self.congestion(seen, Compared::Loss),
             Notice::Ecn => self.congestion(seen, Compared::Ecn),
             Notice::Timeout => Some(self.timeout(seen)),
@@ -478,7 +484,8 @@ impl Replay {
         }
         self.app_limited &= flight + self.bytes(SLACK_PACKETS) < self.window;
         let (una, nxt, window, app_limited) = (self.una, self.nxt, self.window, self.app_limited);
-        self.driven.arrived(&Arrival { bytes, flight, most, window, una, nxt, app_limited });
+        let unclear = seen.notice == Notice::Unclear;
+        self.driven.arrived(&Arrival { bytes, unclear, flight, most, window, una, nxt, app_limited });
         drained.is_some()
     }
 
@@ -562,7 +569,8 @@ impl Replay {
         self.belated = None;
         let flight = seen.flight.unwrap_or(self.window);
         let left = (!self.told).then(|| flight.max(1));
-        self.episode = Some(Episode { compared, since, before: self.window, acked: 0, left });
+        let known = self.drained.is_none();
+        self.episode = Some(Episode { compared, since, before: self.window, known, acked: 0, left });
         self.driven.react(self.window, flight, compared == Compared::Ecn);
     }
 
@@ -578,7 +586,7 @@ impl Replay {
         }
         // Slow start goes on only where the other sender says so.
         self.follow(seen, Some(seen.ssthresh.unwrap_or(seen.cwnd)));
-        Some(Verdict {
+        episode.known.then_some(Verdict {
             now: seen.now,
             since: episode.since,
             compared: episode.compared,

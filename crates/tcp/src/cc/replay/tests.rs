@@ -7,10 +7,10 @@ use crate::linux_config::Config;
 const MSS: u64 = 1000;
 const RTT: Nanos = 50_000_000;
 
-fn reference() -> Replay {
-    let modules = built_in(&["cubic"]);
-    let cubic = modules.get("cubic").expect("built in");
-    let connect = || cubic.connect(&Config::linux_6_18().into());
+fn reference(config: &Config, cc: &'static str) -> Replay {
+    let modules = built_in(&[cc]);
+    let module = modules.get(cc).expect("built in");
+    let connect = || module.connect(&config.clone().into());
     Replay::new(Box::new(Linux::new(connect, MSS as u32, 1000)), MSS as u32, false)
 }
 
@@ -24,7 +24,11 @@ struct Other {
 
 impl Other {
     fn new(packets: u64) -> Other {
-        let mut other = Other { replay: reference(), now: 0, cwnd: packets * MSS, found: Vec::new() };
+        Other::beside(reference(&Config::linux_6_18(), "cubic"), packets)
+    }
+
+    fn beside(replay: Replay, packets: u64) -> Other {
+        let mut other = Other { replay, now: 0, cwnd: packets * MSS, found: Vec::new() };
         other.tell(Notice::Ack, 0);
         other
     }
@@ -293,4 +297,56 @@ fn a_window_that_falls_after_nothing_was_in_flight_is_a_restart() {
     other.round(10);
     let told = other.last(Compared::SlowStart);
     assert_eq!((told.before, told.found, told.expected), (10 * MSS, 20 * MSS, 20 * MSS));
+}
+
+#[test]
+fn a_recovery_that_leaves_what_is_in_flight_is_judged_by_its_threshold() {
+    for (threshold, left, window, found) in
+        [(70, 50, 52, 70), (49, 40, 42, 49), (70, 45, 53, 53), (49, 50, 49, 49)]
+    {
+        let mut other = Other::new(100);
+        other.tell(Notice::Loss, MSS);
+        let mut seen = Seen::with_window(RTT, Notice::Recovered, 0, RTT, window * MSS);
+        (seen.left, seen.ssthresh) = (Some(left * MSS), Some(threshold * MSS));
+        other.found.extend(other.replay.step(&seen));
+        let told = other.last(Compared::Loss);
+        assert_eq!((told.found, told.expected), (found * MSS, 70 * MSS), "a threshold of {threshold}");
+    }
+}
+
+#[test]
+fn an_ack_of_which_nothing_is_known_counts_where_acks_do() {
+    for (config, notice, differs) in [
+        (Config::linux_3_9(), Notice::Ack, true),
+        (Config::linux_3_9(), Notice::Unclear, false),
+        (Config::linux_6_18(), Notice::Unclear, true),
+    ] {
+        let mut other = Other::beside(reference(&config, "reno"), 20);
+        other.lose(10 * MSS);
+        // The window grows by a packet for eleven ACKs, of which every other one covers four packets.
+        for ack in 1..=110 {
+            other.now += RTT / 10;
+            other.cwnd += if ack % 11 == 0 { MSS } else { 0 };
+            let bare = ack % 2 == 0;
+            other.tell(if bare { notice } else { Notice::Ack }, if bare { 0 } else { MSS });
+        }
+        let told = other.last(Compared::Avoidance);
+        assert_eq!(told.found > told.expected + MSS, differs, "{told:?}");
+    }
+}
+
+#[test]
+fn a_reduction_in_the_first_ack_after_a_rest_is_followed() {
+    for rested in [false, true] {
+        let mut other = Other::new(100);
+        let mut last = Seen::with_window(RTT, Notice::Ack, MSS, RTT, 100 * MSS);
+        last.left = Some(if rested { 0 } else { 50 * MSS });
+        other.found.extend(other.replay.step(&last));
+        other.now = 40 * RTT;
+        other.cwnd = 5 * MSS;
+        other.tell(Notice::Ecn, 0);
+        other.tell(Notice::Recovered, 0);
+        let told = other.found.iter().find(|verdict| verdict.compared == Compared::Ecn);
+        assert_eq!(told.map(|verdict| verdict.found), (!rested).then_some(5 * MSS));
+    }
 }
