@@ -426,7 +426,7 @@ impl Endpoint {
         } else if first < nxt {
             Some((first, last.min(nxt)))
         } else {
-            let overlap = self.rcv.out_of_order.iter().find(|&(from, to)| to > first && from < last);
+            let overlap = self.rcv.out_of_order.overlapping(first, last);
             overlap.map(|(from, to)| (from.max(first), to.min(last)))
         }
     }

@@ -5,7 +5,7 @@ mod memory;
 use wire::Flags;
 use wire::segment::DEFAULT_MSS;
 
-use memory::CopySpace;
+use memory::{CopySpace, Merged};
 
 use super::{Arrival, Overshoot, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
@@ -60,6 +60,7 @@ pub struct LinuxReceiver {
     memory_factor: u64,
     /// Memory of data that waits, per payload, in 2^-20, without the metadata of each run's first packet.
     held_factor: u64,
+    merged: Merged,
     /// The window last advertised.
     rcv_wnd: u64,
     /// The window that was found when the last segment came, and the buffer then, until something else happens.
@@ -146,6 +147,7 @@ impl LinuxReceiver {
             scaling: memory::DEFAULT_SCALING,
             memory_factor: memory::DEFAULT_FACTOR,
             held_factor: memory::DEFAULT_FACTOR,
+            merged: Merged::default(),
             rcv_wnd: 0,
             selected: None,
             rtt: ReceiveRtt::default(),
@@ -383,6 +385,9 @@ impl Receiver for LinuxReceiver {
             self.update_jiffy(cx);
         }
         self.selected = None;
+        if !arrival.in_order || arrival.filled_hole {
+            self.count_behind_holes(rcv, arrival.seq);
+        }
         self.measure_rtt(rcv, arrival, cx);
         let mut now_please = false;
         let mut out_of_order = true;
