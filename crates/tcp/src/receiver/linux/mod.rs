@@ -229,6 +229,7 @@ impl LinuxReceiver {
 
     /// Round trips from echoed timestamps, and from the time that a window of data takes, which is at least a round
     /// trip.
+    #[inline(always)]
     fn measure_rtt(&mut self, rcv: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
         if arrival.in_order {
             if self.rtt.since == 0 {
@@ -243,7 +244,7 @@ impl LinuxReceiver {
         }
         if rcv.timestamps && rcv.tsecr != self.rtt.tsecr && u64::from(arrival.payload) >= self.rcv_mss {
             self.rtt.tsecr = rcv.tsecr;
-            let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(rcv.tsecr);
+            let ms = cx.clock.timestamp_of_tick(self.jiffies).wrapping_sub(rcv.tsecr);
             if ms < 60_000 {
                 self.add_rtt_sample(u64::from(ms.max(1)) * 1000, false, rcv, arrival);
             }
