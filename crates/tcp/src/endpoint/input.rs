@@ -156,7 +156,7 @@ impl Endpoint {
             return self.take_accurate_ecn(now, &seen);
         }
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        let answer = self.sender.on_ecn_segment(seen, &mut cx);
+        let answer = self.sender.on_ecn_segment(&seen, &mut cx);
         self.receiver.on_ecn(&mut self.rcv, &seen, answer, &mut cx);
     }
 
