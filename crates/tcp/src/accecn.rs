@@ -349,10 +349,13 @@ impl AccEcn {
 
 /// An option with the first `count` counters: ECT(1), CE, ECT(0).
 fn counters(bytes: [u32; 3], count: usize) -> AccEcnCounters {
-    let mut option = AccEcnCounters::new(AccEcnCounters::ORDER_1);
-    for field in [Ecn::Ect1, Ecn::Ce, Ecn::Ect0].into_iter().take(count) {
-        option.push(bytes[field as usize - 1].wrapping_add(first_count(field)));
+    let all = [Ecn::Ect1, Ecn::Ce, Ecn::Ect0]
+        .map(|field| bytes[field as usize - 1].wrapping_add(first_count(field)));
+    if count == all.len() {
+        return AccEcnCounters::complete(all);
     }
+    let mut option = AccEcnCounters::new(AccEcnCounters::ORDER_1);
+    all.into_iter().take(count).for_each(|counter| option.push(counter));
     option
 }
 
@@ -406,7 +409,13 @@ impl AccEcn {
         self.flags()
     }
 
-    /// Whether a segment that left now would have an option, if there is room.
+    /// Whether it hangs on the round trip when options are sent.
+    pub fn has_beacon(&self) -> bool {
+        self.settings.option == 1 && self.settings.beacon > 0
+    }
+
+    /// Whether a segment that left now would have an option, if there is room. `srtt`: of the connection, if it
+    /// [has a beacon](AccEcn::has_beacon).
     pub fn wants_option(&self, now: Nanos, srtt: Nanos) -> bool {
         let Settings { option, beacon, .. } = self.settings;
         let due = || beacon > 0 && (now - self.option_sent) * u64::from(beacon) >= srtt;
@@ -431,8 +440,13 @@ impl AccEcn {
         if !self.wants_option(now, srtt) {
             return None;
         }
-        let (count, blocks) = fit(OPTION_SPACE - taken, self.least, sack.len())?;
-        sack.truncate(blocks);
+        let room = OPTION_SPACE - taken;
+        let mut count = 3;
+        if !sack.is_empty() || room < OPTION_BYTES {
+            let blocks;
+            (count, blocks) = fit(room, self.least, sack.len())?;
+            sack.truncate(blocks);
+        }
         self.least = 0;
         self.option_sent = now;
         self.told_with_dsack = dsack.is_some();
@@ -471,6 +485,18 @@ impl AccEcn {
     pub fn news(&self) -> bool {
         self.heard.counters.is_some()
             || self.heard.ace != self.delivered_ce.wrapping_add(FIRST_ACE) & ACE_MASK
+    }
+
+    /// Whether the feedback at hand tells a side that has sent no data what it knows, so that [`AccEcn::deliver`] changes nothing.
+    pub fn hears_nothing_new(&self) -> bool {
+        let known = |(field, count): (Ecn, u32)| {
+            let bytes = self.delivered_bytes[field as usize - 1];
+            count.wrapping_sub(first_count(field)).wrapping_sub(bytes) << 8 == 0
+        };
+        let counters = self.heard.counters.as_ref();
+        self.heard.ace == self.delivered_ce.wrapping_add(FIRST_ACE) & ACE_MASK
+            && self.pending_ce < MANY_PENDING
+            && counters.is_none_or(|option| self.seen >= Seen::Counters && option.iter().all(known))
     }
 
     /// Takes in the feedback of an ACK: how many more packets of ours were marked (tcp_accecn_process).

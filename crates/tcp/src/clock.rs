@@ -102,7 +102,12 @@ impl HostClock {
     /// The millisecond clock of TCP timestamps, read from the tick counter as the modelled systems do.
     #[inline]
     pub fn timestamp_ms(&self, now: Nanos) -> u32 {
-        let ticks = self.ticks(now);
+        self.timestamp_of_tick(self.ticks(now))
+    }
+
+    /// [`HostClock::timestamp_ms`] during a tick.
+    #[inline]
+    pub(crate) fn timestamp_of_tick(&self, ticks: u64) -> u32 {
         if self.tick_ms > 0 {
             (ticks * self.tick_ms) as u32
         } else {

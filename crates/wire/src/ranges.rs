@@ -83,6 +83,16 @@ impl RangeSet {
         self.ranges.get(index).copied().filter(|&(s, _)| s <= value)
     }
 
+    /// The first range that has values of `start..end`, if any.
+    pub fn overlapping(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+        // Most often all ranges lie below.
+        if self.ranges.back().is_none_or(|&(_, e)| e <= start) {
+            return None;
+        }
+        let index = self.ranges.partition_point(|&(_, e)| e <= start);
+        self.ranges.get(index).copied().filter(|&(s, _)| s < end)
+    }
+
     /// Whether `value` is in the set.
     pub fn contains(&self, value: u64) -> bool {
         self.containing(value).is_some()
@@ -211,6 +221,8 @@ mod tests {
                 }
                 prop_assert_eq!(set.covered_within(10, 30), model.range(10..30).count() as u64);
                 prop_assert_eq!(set.contains(15), model.contains(&15));
+                let overlap = set.iter().find(|&(s, e)| e > 10 && s < 30);
+                prop_assert_eq!(set.overlapping(10, 30), overlap);
             }
         }
     }

@@ -128,6 +128,13 @@ impl AccEcnCounters {
         AccEcnCounters { counters: [0; 9], shape }
     }
 
+    /// An option that begins with ECT(1) and has all three counters, of each of which 24 bits remain.
+    #[inline]
+    pub fn complete(counters: [u32; 3]) -> AccEcnCounters {
+        let [[_, a, b, c], [_, d, e, f], [_, g, h, i]] = counters.map(u32::to_be_bytes);
+        AccEcnCounters { counters: [a, b, c, d, e, f, g, h, i], shape: Self::E1_FIRST | 3 }
+    }
+
     /// Appends a counter, of which 24 bits remain; a fourth is ignored.
     #[inline]
     pub fn push(&mut self, counter: u32) {
@@ -334,9 +341,13 @@ impl Segment {
 
     /// [`Segment::option_bytes`] of a segment that carries more, or less, than timestamps.
     fn other_option_bytes(&self) -> u32 {
-        let mut bytes = 0;
         let in_syn = Options::MSS.0 | Options::WSCALE.0 | Options::SACK_PERMITTED.0 | Options::FAST_OPEN.0;
         let opens = self.options.0 & in_syn != 0;
+        let counted = Options::TIMESTAMPS | Options::ACCECN;
+        if !opens && self.options.has(counted) && self.sack.is_empty() {
+            return TIMESTAMPS_BYTES + ((self.accecn.bytes() + 3) & !3);
+        }
+        let mut bytes = 0;
         if opens {
             if self.options.has(Options::MSS) {
                 bytes += 4;
@@ -415,6 +426,7 @@ mod tests {
         }
         assert_eq!(alone, [4, 8, 8, 12]);
         assert_eq!(beside, [0, 4, 8, 12]);
+        assert_eq!(AccEcnCounters::complete([0x0102_0304, 5, 6]), segment.accecn);
         let counters: Vec<(Ecn, u32)> = segment.accecn.iter().collect();
         assert_eq!(counters, [(Ecn::Ect1, 0x02_0304), (Ecn::Ce, 5), (Ecn::Ect0, 6)]);
     }

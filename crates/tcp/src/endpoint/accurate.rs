@@ -161,22 +161,38 @@ impl Endpoint {
         }
     }
 
-    /// The echo that an acknowledgement up to `ack` brings to a sender that knows no counters: it tells of marks.
+    /// The echo that an acknowledgement up to `ack` brings to a sender that knows no counters, with the essential part alone: it tells
+    /// of marks.
     #[cold]
     pub(super) fn accurate_echo(&mut self, ack: u64) -> Flags {
         let packets = ack.saturating_sub(self.snd.una).div_ceil(u64::from(self.snd.payload)) as u32;
         let Some(accecn) = &mut self.snd.accecn else { return Flags::default() };
-        let marks = if accecn.is_essential() { accecn.deliver_by_flags(packets) } else { 0 };
-        if marks > 0 { Flags::ECE } else { Flags::default() }
+        if accecn.deliver_by_flags(packets) > 0 { Flags::ECE } else { Flags::default() }
+    }
+
+    /// Whether the ACK at hand tells the sender of a side that has sent nothing nothing that it does not know. Controls that live on
+    /// Accurate ECN look at no ACK by itself.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn needs_no_accurate_ack(&self) -> bool {
+        let repeats = self.snd.accecn.as_ref().is_some_and(|accecn| accecn.hears_nothing_new());
+        repeats && !self.snd.no_fast_path && self.sender.is_l4s()
     }
 
     /// Tells congestion control and the receiver of the ECN field of a segment.
     #[cold]
     pub(super) fn take_accurate_ecn(&mut self, now: Nanos, seen: &EcnSegment) {
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        let answer = self.sender.on_ecn_segment(*seen, &mut cx);
+        let answer = self.sender.on_ecn_segment(seen, &mut cx);
         let hurries = self.snd.accecn.as_mut().is_some_and(|accecn| accecn.take_hurry());
         self.receiver.on_accurate_ecn(&mut self.rcv, seen, answer, hurries);
+    }
+
+    /// Smoothed round trip, where options hang on it.
+    #[inline]
+    fn srtt_of_beacon(&self) -> Nanos {
+        let asked = self.snd.accecn.as_ref().is_some_and(|accecn| accecn.has_beacon());
+        if asked { self.srtt() } else { 0 }
     }
 
     /// Completes a segment that is about to leave. `dsack`: beginning of the D-SACK that it carries.
@@ -198,7 +214,7 @@ impl Endpoint {
         }
         let taken = if self.snd.timestamps { TIMESTAMPS_BYTES } else { 0 };
         let room = self.snd.mss - taken;
-        let srtt = self.sender.srtt(&self.snd).unwrap_or(0);
+        let srtt = self.srtt_of_beacon();
         let Some(accecn) = &mut self.snd.accecn else { return };
         let bare = segment.len == 0 && !segment.flags.has(Flags::FIN);
         segment.flags |= accecn.flags_of_ack(bare);
@@ -219,7 +235,7 @@ impl Endpoint {
     #[inline(never)]
     pub(super) fn size_segments(&mut self, now: Nanos) {
         let Some(accecn) = self.snd.accecn.as_ref().filter(|accecn| !accecn.is_essential()) else { return };
-        let srtt = self.sender.srtt(&self.snd).unwrap_or(0);
+        let srtt = self.srtt_of_beacon();
         let option = if accecn.wants_option(now, srtt) { OPTION_BYTES } else { 0 };
         let payload = self.snd.mss - self.option_bytes() - option;
         if payload != self.snd.payload {

@@ -26,12 +26,21 @@ impl Endpoint {
         // even see it: in their systems data whose ACK is old do not get so far (tcp_rcv_established, tcp_do_segment).
         let never_sent = self.snd.max == self.snd.iss + 1
             && self.snd.limit() == self.snd.una
-            && (!self.snd.no_fast_path || self.sender.hears_ecn())
-            && self.snd.accecn.is_none();
-        if never_sent && segment.len > 0 && segment.flags.0 & (Flags::ECE.0 | Flags::FIN.0) == 0 {
+            && segment.len > 0
+            && !segment.flags.has(Flags::FIN);
+        if never_sent && self.needs_no_ack(segment) {
             return;
         }
         self.inform_sender(now, segment, ack, previous_wnd);
+    }
+
+    /// Whether an ACK tells the sender of a side that has sent nothing nothing that it does not know.
+    #[inline(always)]
+    fn needs_no_ack(&self, segment: &Segment) -> bool {
+        match &self.snd.accecn {
+            None => !segment.flags.has(Flags::ECE) && (!self.snd.no_fast_path || self.sender.hears_ecn()),
+            Some(_) => self.needs_no_accurate_ack(),
+        }
     }
 
     #[inline(always)]
@@ -69,7 +78,8 @@ impl Endpoint {
         let feedback = match self.snd.accecn {
             None if self.snd.ecn => segment.flags & Flags::FEEDBACK,
             None => Flags::default(),
-            Some(_) => self.accurate_echo(ack),
+            Some(ref accecn) if accecn.is_essential() => self.accurate_echo(ack),
+            Some(_) => Flags::default(),
         };
         let ack = Ack {
             ack,

@@ -156,7 +156,7 @@ impl Endpoint {
             return self.take_accurate_ecn(now, &seen);
         }
         let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
-        let answer = self.sender.on_ecn_segment(seen, &mut cx);
+        let answer = self.sender.on_ecn_segment(&seen, &mut cx);
         self.receiver.on_ecn(&mut self.rcv, &seen, answer, &mut cx);
     }
 
@@ -426,7 +426,7 @@ impl Endpoint {
         } else if first < nxt {
             Some((first, last.min(nxt)))
         } else {
-            let overlap = self.rcv.out_of_order.iter().find(|&(from, to)| to > first && from < last);
+            let overlap = self.rcv.out_of_order.overlapping(first, last);
             overlap.map(|(from, to)| (from.max(first), to.min(last)))
         }
     }

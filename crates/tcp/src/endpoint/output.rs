@@ -22,7 +22,7 @@ impl TsvalCache {
     #[cold]
     pub(super) fn renew(&mut self, clock: &HostClock, now: Nanos, offset: u32) {
         let tick = clock.ticks(now);
-        self.tsval = clock.timestamp_ms(now).wrapping_add(offset);
+        self.tsval = clock.timestamp_of_tick(tick).wrapping_add(offset);
         self.from = clock.time_of_tick(tick);
         self.until = clock.time_of_tick(tick + 1);
     }

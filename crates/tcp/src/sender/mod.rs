@@ -374,7 +374,7 @@ pub trait Sender: Send {
 
     /// A segment came on a connection with ECN, after its acknowledgement was taken in and before its payload is: what congestion
     /// control wants of the answer.
-    fn on_ecn_segment(&mut self, segment: EcnSegment, _cx: &mut Context<'_>) -> EcnAnswer {
+    fn on_ecn_segment(&mut self, segment: &EcnSegment, _cx: &mut Context<'_>) -> EcnAnswer {
         EcnAnswer { ack_now: false, echoes_ce: segment.classic_echo(), first: None }
     }
 

@@ -329,6 +329,11 @@ impl CongestionControl for Prague {
     fn is_l4s(&self) -> bool {
         !self.falls_back
     }
+
+    /// Accurate ECN tells the peer of marks.
+    fn hears_ecn(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Memory of Linux's receiver: what packets take of the buffer, the window that is left, how window and buffer grow.
 
+use wire::RangeSet;
 use wire::segment::MAX_WINDOW_SHIFT;
 
 use super::LinuxReceiver;
@@ -46,6 +47,22 @@ pub(super) struct CopySpace {
     since: Nanos,
 }
 
+/// Packets that data behind holes are merged into, as of the packet that came last.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// Number of runs of data, and of bytes in all of them.
+    runs: usize,
+    covered: u64,
+    /// Most bytes that are merged into one packet.
+    most: u64,
+    packets: u64,
+}
+
+/// Packets that a run of so many bytes is merged into.
+fn merged(bytes: u64, most: u64) -> u64 {
+    if bytes <= most { u64::from(bytes > 0) } else { bytes.div_ceil(most) }
+}
+
 /// Memory of full packets merged into one that has `payload` bytes in all. What does not fit half a page each is in whole
 /// pages.
 fn truesize(rcv: &ReceiveState, frames: u32, payload: u64) -> u64 {
@@ -57,6 +74,11 @@ fn truesize(rcv: &ReceiveState, frames: u32, payload: u64) -> u64 {
         return usual;
     }
     payload.next_multiple_of(PAGE) + METADATA
+}
+
+/// Packets that the runs of a queue are merged into.
+fn count_merged(queue: &RangeSet, most: u64) -> u64 {
+    queue.iter().map(|(start, end)| merged(end - start, most)).sum()
 }
 
 impl LinuxReceiver {
@@ -138,11 +160,41 @@ impl LinuxReceiver {
     fn held_in_runs(&self, rcv: &ReceiveState) -> u64 {
         let metadata = if rcv.lent { LENT_OVERHEAD } else { METADATA };
         let payload = rcv.readable + rcv.out_of_order.covered();
-        let most = self.rcv_mss * if rcv.lent { MERGED } else { MERGED + 1 };
-        let runs = rcv.out_of_order.iter().map(|(start, end)| end - start).chain([rcv.readable]);
-        let packets: u64 =
-            runs.map(|bytes| if bytes <= most { u64::from(bytes > 0) } else { bytes.div_ceil(most) }).sum();
-        ((payload * self.held_factor) >> FACTOR_BITS) + packets * metadata
+        let (queue, most, counted) = (&rcv.out_of_order, self.most_merged(rcv), &self.merged);
+        let known = counted.most == most && counted.runs == queue.len() && counted.covered == queue.covered();
+        let waiting = if known { counted.packets } else { count_merged(queue, most) };
+        debug_assert_eq!(waiting, count_merged(queue, most));
+        ((payload * self.held_factor) >> FACTOR_BITS) + (waiting + merged(rcv.readable, most)) * metadata
+    }
+
+    /// Most bytes that are merged into one packet while they wait.
+    fn most_merged(&self, rcv: &ReceiveState) -> u64 {
+        self.rcv_mss * if rcv.lent { MERGED } else { MERGED + 1 }
+    }
+
+    /// A packet that begins at `seq` has changed what waits behind holes, or could have. One run has begun, grown or left, most
+    /// often; else all are counted.
+    #[inline(never)]
+    pub(super) fn count_behind_holes(&mut self, rcv: &ReceiveState, seq: u64) {
+        let (queue, most) = (&rcv.out_of_order, self.most_merged(rcv));
+        let before = std::mem::replace(
+            &mut self.merged,
+            Merged { runs: queue.len(), covered: queue.covered(), most, packets: 0 },
+        );
+        let more = queue.covered().checked_sub(before.covered);
+        self.merged.packets = match (queue.len().wrapping_sub(before.runs) as isize, more) {
+            _ if before.most != most => count_merged(queue, most),
+            (0, Some(0)) => before.packets,
+            (1, Some(more)) => before.packets + merged(more, most),
+            (0, Some(more)) => match queue.containing(seq) {
+                Some((start, end)) => {
+                    before.packets + merged(end - start, most) - merged(end - start - more, most)
+                }
+                None => count_merged(queue, most),
+            },
+            (-1, None) => before.packets - merged(before.covered - queue.covered(), most),
+            _ => count_merged(queue, most),
+        };
     }
 
     fn set_held_factor(&mut self, rcv: &ReceiveState, payload: u64) {

@@ -5,7 +5,7 @@ mod memory;
 use wire::Flags;
 use wire::segment::DEFAULT_MSS;
 
-use memory::CopySpace;
+use memory::{CopySpace, Merged};
 
 use super::{Arrival, Overshoot, ReceiveState, Receiver};
 use crate::clock::{MILLISECOND, Nanos, earliest};
@@ -60,6 +60,7 @@ pub struct LinuxReceiver {
     memory_factor: u64,
     /// Memory of data that waits, per payload, in 2^-20, without the metadata of each run's first packet.
     held_factor: u64,
+    merged: Merged,
     /// The window last advertised.
     rcv_wnd: u64,
     /// The window that was found when the last segment came, and the buffer then, until something else happens.
@@ -146,6 +147,7 @@ impl LinuxReceiver {
             scaling: memory::DEFAULT_SCALING,
             memory_factor: memory::DEFAULT_FACTOR,
             held_factor: memory::DEFAULT_FACTOR,
+            merged: Merged::default(),
             rcv_wnd: 0,
             selected: None,
             rtt: ReceiveRtt::default(),
@@ -227,6 +229,7 @@ impl LinuxReceiver {
 
     /// Round trips from echoed timestamps, and from the time that a window of data takes, which is at least a round
     /// trip.
+    #[inline(always)]
     fn measure_rtt(&mut self, rcv: &ReceiveState, arrival: &Arrival, cx: &Context<'_>) {
         if arrival.in_order {
             if self.rtt.since == 0 {
@@ -241,7 +244,7 @@ impl LinuxReceiver {
         }
         if rcv.timestamps && rcv.tsecr != self.rtt.tsecr && u64::from(arrival.payload) >= self.rcv_mss {
             self.rtt.tsecr = rcv.tsecr;
-            let ms = cx.clock.timestamp_ms(cx.now).wrapping_sub(rcv.tsecr);
+            let ms = cx.clock.timestamp_of_tick(self.jiffies).wrapping_sub(rcv.tsecr);
             if ms < 60_000 {
                 self.add_rtt_sample(u64::from(ms.max(1)) * 1000, false, rcv, arrival);
             }
@@ -383,6 +386,9 @@ impl Receiver for LinuxReceiver {
             self.update_jiffy(cx);
         }
         self.selected = None;
+        if !arrival.in_order || arrival.filled_hole {
+            self.count_behind_holes(rcv, arrival.seq);
+        }
         self.measure_rtt(rcv, arrival, cx);
         let mut now_please = false;
         let mut out_of_order = true;

@@ -628,9 +628,9 @@ impl Sender for FreeBsdSender {
         true
     }
 
-    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
+    fn on_ecn_segment(&mut self, segment: &EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         self.update_tick(cx.now, cx.clock);
-        self.ccv.note_ecn(segment);
+        self.ccv.note_ecn(*segment);
         self.cc.ecnpkt_handler(&mut self.ccv);
         self.ccv.ecn_answer()
     }

@@ -328,7 +328,7 @@ impl Sender for LinuxSender {
         self.enter_cwr(snd, cx);
     }
 
-    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
+    fn on_ecn_segment(&mut self, segment: &EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         let answer = EcnAnswer { ack_now: false, echoes_ce: segment.echoed, first: None };
         if segment.payload == 0 || !segment.capable || !self.cc.hears_ecn() {
             return answer;

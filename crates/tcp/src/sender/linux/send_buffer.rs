@@ -66,6 +66,9 @@ impl LinuxSender {
         if !snd.tso && !self.is_modern() {
             return snd.space();
         }
+        if self.is_modern() && !snd.no_fast_path && self.has_plenty(snd, wanted, memory) {
+            return wanted;
+        }
         let segments = self.tso_segments(snd);
         let (queued, memory, overhead) = if self.is_modern() {
             (self.queued_memory(snd), memory, BUFFER_OVERHEAD)
@@ -90,6 +93,16 @@ impl LinuxSender {
             notsent: self.notsent_lowat,
         };
         call.takes(snd.max_wnd / 2 + 1, wanted)
+    }
+
+    /// Whether there is room for `wanted` bytes, however many buffers they are put into: each has segments of more payload than it
+    /// costs besides, and only what may leave is put into others once more.
+    fn has_plenty(&self, snd: &SendState, wanted: u64, memory: u64) -> bool {
+        let payload = u64::from(snd.payload);
+        let more = wanted.saturating_add(BUFFER_MAX + u64::from(self.core.cwnd) * payload);
+        payload > BUFFER_OVERHEAD
+            && more.saturating_add(snd.end.saturating_sub(snd.max)) < self.notsent_lowat
+            && self.queued_memory(snd).saturating_add(more.saturating_mul(8)) < memory
     }
 
     /// Payload that still waits when the writer calls, and what more may leave during the call. What was written or

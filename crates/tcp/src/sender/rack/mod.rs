@@ -523,11 +523,11 @@ impl Sender for RackSender {
         true
     }
 
-    fn on_ecn_segment(&mut self, segment: EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
+    fn on_ecn_segment(&mut self, segment: &EcnSegment, cx: &mut Context<'_>) -> EcnAnswer {
         if let Some(default) = &mut self.fallback {
             return default.on_ecn_segment(segment, cx);
         }
-        self.ccv.note_ecn(segment);
+        self.ccv.note_ecn(*segment);
         self.cc.ecnpkt_handler(&mut self.ccv);
         self.ccv.ecn_answer()
     }

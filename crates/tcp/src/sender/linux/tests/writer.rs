@@ -128,3 +128,24 @@ fn a_call_sends_what_it_can_before_the_next_begins() {
         assert_eq!(left, short, "cwnd {cwnd}, TCP_NODELAY {no_delay}");
     }
 }
+
+/// A call with room for many times what it writes is not followed buffer by buffer, and takes what one that is followed takes.
+#[test]
+fn plenty_of_room_takes_what_is_wanted() {
+    const CALL: u64 = 65_536;
+    let mut bench = woken(1 << 30);
+    bench.with(|sender, snd, _| sender.set_send_buffer(snd, 64 << 20));
+    bench.snd.app_blocked = false;
+    loop {
+        let [short, long] = [false, true].map(|followed| {
+            bench.snd.no_fast_path = followed;
+            bench.sender.space(&bench.snd, CALL).min(CALL)
+        });
+        assert_eq!(short, long, "behind {} bytes", bench.snd.end - bench.snd.una);
+        bench.snd.end += short;
+        if short < CALL {
+            break;
+        }
+    }
+    assert!(bench.snd.end - bench.snd.una > 60 << 20);
+}
