@@ -1,6 +1,7 @@
 //! Handling of an ACK that all eras share: SACK blocks, what is acknowledged, round trips, reordering.
 
 use super::LinuxSender;
+use super::rate::SackRun;
 use super::scoreboard::{self, EVER_RETRANS, Id, LOST, RETRANS, SACKED};
 use crate::accecn::Delivery;
 use crate::cc::linux::{AckEvent, AckSample, CaState, CwndEvent, RateSample};
@@ -61,6 +62,7 @@ pub(super) struct Progress {
     pub(super) rate: RateSample,
     pub(super) prior_delivered: u64,
     pub(super) prior_lost: u64,
+    pub(super) sack_run: SackRun,
 }
 
 impl LinuxSender {
@@ -97,6 +99,7 @@ impl LinuxSender {
             rate: RateSample { prior_in_flight: self.core.prior_in_flight, ..RateSample::default() },
             prior_delivered: self.core.delivered,
             prior_lost: self.core.lost,
+            sack_run: SackRun::default(),
         }
     }
 
@@ -181,12 +184,13 @@ impl LinuxSender {
         if packet.has(RETRANS | EVER_RETRANS) || packet.end() > self.classic.frto_highmark {
             p.only_original = false;
         }
+        let in_flight = if self.hears_losses { self.sacked_flight(id, &packet, p) } else { None };
         self.board.mark_sacked(&mut self.core, id);
         self.core.count_delivered(1, p.ece);
         self.fack = self.fack.max(id);
         if self.is_modern() {
             self.rack_advance(&packet);
-            self.rate_delivered(id, &packet, p);
+            self.rate_delivered(id, &packet, in_flight, p);
             self.remove_from_send_order(id);
             self.board.get_mut(id).tags |= scoreboard::RATED;
         }
@@ -294,7 +298,7 @@ impl LinuxSender {
             }
             if self.is_modern() {
                 if !packet.has(scoreboard::RATED) {
-                    self.rate_delivered(self.board.head(), &packet, p);
+                    self.rate_delivered(self.board.head(), &packet, None, p);
                 }
                 self.remove_from_send_order(self.board.head());
             }
@@ -330,7 +334,7 @@ impl LinuxSender {
         self.core.count_delivered(packets, p.ece);
         self.core.packets_out -= packets;
         self.rack_advance(&last);
-        self.rate_delivered(self.board.head() - 1, &last, p);
+        self.rate_delivered(self.board.head() - 1, &last, None, p);
         packets
     }
 
