@@ -1,7 +1,6 @@
 //! Handling of an ACK that all eras share: SACK blocks, what is acknowledged, round trips, reordering.
 
 use super::LinuxSender;
-use super::rate::SackRun;
 use super::scoreboard::{self, EVER_RETRANS, Id, LOST, RETRANS, SACKED};
 use crate::accecn::Delivery;
 use crate::cc::linux::{AckEvent, AckSample, CaState, CwndEvent, RateSample};
@@ -12,6 +11,14 @@ use crate::sender::{Ack, SendState};
 
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;
+
+/// Packets of one buffer, one behind the other, that one ACK reports by SACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SackRun {
+    pub(super) next: Id,
+    /// Number of packets that were in flight by the buffer, where the run is added to what was reported before it.
+    pub(super) joined: Option<u32>,
+}
 
 /// Changes that one ACK brought.
 #[derive(Debug)]

@@ -8,14 +8,6 @@ use super::scoreboard::{
 use crate::cc::linux::LostPacket;
 use crate::sender::SendState;
 
-/// Packets of one buffer, one behind the other, that one ACK reports by SACK.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SackRun {
-    next: Id,
-    /// Number of packets that were in flight by the buffer, where the run is added to what was reported before it.
-    joined: Option<u32>,
-}
-
 impl LinuxSender {
     /// `packet`, named `id`, has been delivered for the first time that counts. `in_flight` is what a SACK makes of the number of
     /// packets in flight; else that of the buffer counts.
