@@ -125,3 +125,18 @@ fn hops_that_wait_for_events_give_the_same() {
         assert_eq!(ahead.captures, stepped.captures);
     }
 }
+
+/// A veth holds no packets, but FQ on it does: TCP small queues count what waits there, and no flow comes to FQ's limit.
+#[test]
+fn what_waits_at_a_veth_is_counted() {
+    for cc in ["bbr", "cubic"] {
+        let mut scenario = dumbbell("linux-6.12", cc, RATE, 40 * MS, 1000, 5);
+        link_mut(&mut scenario, "a-r1").queue = fq(None);
+        for host in &mut scenario.hosts {
+            host.nic.veth = true;
+        }
+        let outcome = carry_out(&scenario, false);
+        assert_eq!(outcome.summary["flows"][0]["retransmits"], 0, "{cc}");
+        assert!(goodput(&outcome, 0) > 40e6, "{cc}: {}", goodput(&outcome, 0));
+    }
+}

@@ -2,6 +2,7 @@
 //! is no run.
 
 mod anything;
+mod bbr3;
 mod captures;
 mod cheats;
 mod fast_open;

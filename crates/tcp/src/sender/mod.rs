@@ -68,7 +68,7 @@ pub struct SendState {
     pub tso: bool,
     /// Largest payload of one transmission with segmentation offload.
     pub tso_max: u32,
-    /// Packets leave the host as they are sent, as through a veth.
+    /// Packets leave the host as they are sent, as through a veth, unless a queue there paces them.
     pub unqueued: bool,
     /// Send buffer: how much may lie between `una` and `end`. Systems that count memory, not payload, keep their own figure beside it.
     pub sndbuf: u64,

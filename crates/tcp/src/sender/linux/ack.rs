@@ -12,6 +12,14 @@ use crate::sender::{Ack, SendState};
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;
 
+/// Packets of one buffer, one behind the other, that one ACK reports by SACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SackRun {
+    pub(super) next: Id,
+    /// Number of packets that were in flight by the buffer, where the run is added to what was reported before it.
+    pub(super) joined: Option<u32>,
+}
+
 /// Changes that one ACK brought.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -61,6 +69,7 @@ pub(super) struct Progress {
     pub(super) rate: RateSample,
     pub(super) prior_delivered: u64,
     pub(super) prior_lost: u64,
+    pub(super) sack_run: SackRun,
 }
 
 impl LinuxSender {
@@ -97,6 +106,7 @@ impl LinuxSender {
             rate: RateSample { prior_in_flight: self.core.prior_in_flight, ..RateSample::default() },
             prior_delivered: self.core.delivered,
             prior_lost: self.core.lost,
+            sack_run: SackRun::default(),
         }
     }
 
@@ -181,12 +191,13 @@ impl LinuxSender {
         if packet.has(RETRANS | EVER_RETRANS) || packet.end() > self.classic.frto_highmark {
             p.only_original = false;
         }
+        let in_flight = if self.hears_losses { self.sacked_flight(id, &packet, p) } else { None };
         self.board.mark_sacked(&mut self.core, id);
         self.core.count_delivered(1, p.ece);
         self.fack = self.fack.max(id);
         if self.is_modern() {
             self.rack_advance(&packet);
-            self.rate_delivered(id, &packet, p);
+            self.rate_delivered(id, &packet, in_flight, p);
             self.remove_from_send_order(id);
             self.board.get_mut(id).tags |= scoreboard::RATED;
         }
@@ -294,7 +305,7 @@ impl LinuxSender {
             }
             if self.is_modern() {
                 if !packet.has(scoreboard::RATED) {
-                    self.rate_delivered(self.board.head(), &packet, p);
+                    self.rate_delivered(self.board.head(), &packet, None, p);
                 }
                 self.remove_from_send_order(self.board.head());
             }
@@ -330,7 +341,7 @@ impl LinuxSender {
         self.core.count_delivered(packets, p.ece);
         self.core.packets_out -= packets;
         self.rack_advance(&last);
-        self.rate_delivered(self.board.head() - 1, &last, p);
+        self.rate_delivered(self.board.head() - 1, &last, None, p);
         packets
     }
 

@@ -188,7 +188,7 @@ impl LinuxSender {
     /// TCP small queues: enough of this connection is in the host's queues already.
     #[inline]
     pub(super) fn held_by_tsq(&self, snd: &mut SendState, shift: u32) -> bool {
-        if snd.unqueued
+        if snd.unqueued && !self.config.paced_by_queue
             || self.output.in_host <= 2 * u64::from(self.core.mss)
             || self.is_modern() && self.core.packets_out <= 1
         {

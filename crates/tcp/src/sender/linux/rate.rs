@@ -2,14 +2,23 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
-use super::scoreboard::{APP_LIMITED, DELIVERED_CE_MASK, EVER_RETRANS, Flight, Id, Packet, RETRANS};
+use super::scoreboard::{
+    APP_LIMITED, BURST_END, DELIVERED_CE_MASK, EVER_RETRANS, Flight, Id, LOST, Packet, RETRANS, SACKED,
+};
 use crate::cc::linux::LostPacket;
 use crate::sender::SendState;
 
 impl LinuxSender {
-    /// `packet`, named `id`, has been delivered for the first time that counts.
+    /// `packet`, named `id`, has been delivered for the first time that counts. `in_flight` is what a SACK makes of the number of
+    /// packets in flight; else that of the buffer counts.
     #[inline]
-    pub(super) fn rate_delivered(&mut self, id: Id, packet: &Packet, p: &mut Progress) {
+    pub(super) fn rate_delivered(
+        &mut self,
+        id: Id,
+        packet: &Packet,
+        in_flight: Option<u32>,
+        p: &mut Progress,
+    ) {
         let sent_us = packet.sent / 1000;
         let newest = p.rate.prior_delivered == 0
             || sent_us > self.core.first_tx_mstamp
@@ -24,10 +33,55 @@ impl LinuxSender {
             self.core.first_tx_mstamp = sent_us;
             p.rate.send_interval_us = sent_us - packet.first_tx_mstamp;
             if let Some(flight) = self.board.flight(id) {
-                p.rate.tx_in_flight = flight.packets;
+                p.rate.tx_in_flight = in_flight.unwrap_or_else(|| self.buffer_flight(id, packet));
                 p.rate.prior_lost = flight.lost;
             }
         }
+    }
+
+    /// The last packet of the buffer of `packet`, named `id`, as far as no SACK has cut that.
+    fn buffer_end(&self, id: Id, packet: &Packet) -> Id {
+        let state = |packet: &Packet| packet.tags & (SACKED | LOST | RETRANS | EVER_RETRANS);
+        let (mut end, mut last) = (id, packet);
+        while !last.is_marked(BURST_END) && end + 1 < self.board.tail() {
+            last = self.board.get(end + 1);
+            if state(last) != state(packet) {
+                break;
+            }
+            end += 1;
+        }
+        end
+    }
+
+    /// Number of packets in flight when the buffer of `packet` had left: the kernel has one for all of it (tcp_rate_skb_sent).
+    #[cold]
+    #[inline(never)]
+    fn buffer_flight(&self, id: Id, packet: &Packet) -> u32 {
+        self.board.flight(self.buffer_end(id, packet)).unwrap_or_default().packets
+    }
+
+    /// Number of packets that were in flight by `packet`, which a SACK reports. Where the packet before was reported by an earlier ACK
+    /// the kernel adds a part of a buffer to that one, and lets the rest have left with so much less in flight (tcp_shifted_skb);
+    /// else it cuts the part out, which then has left alone (tcp_fragment).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn sacked_flight(&mut self, id: Id, packet: &Packet, p: &mut Progress) -> Option<u32> {
+        let flight = self.board.flight(id)?;
+        let before = (id > self.board.head()).then(|| self.board.get(id - 1));
+        if p.sack_run.next != id || before.is_some_and(|before| before.is_marked(BURST_END)) {
+            let joins =
+                before.is_some_and(|before| before.has(SACKED)) && (packet.has(LOST) || !packet.has(RETRANS));
+            p.sack_run.joined = joins.then(|| self.buffer_flight(id, packet));
+        }
+        p.sack_run.next = id + 1;
+        if p.sack_run.joined.is_none() {
+            return Some(flight.packets);
+        }
+        for rest in id + 1..=self.buffer_end(id, packet) {
+            let flight = self.board.flight(rest)?;
+            self.board.note_flight(rest, Flight { packets: flight.packets.saturating_sub(1), ..flight });
+        }
+        p.sack_run.joined
     }
 
     /// Completes the sample once the ACK has been taken in.
