@@ -140,7 +140,7 @@ def _controls(rows: pl.DataFrame) -> list[str]:
         by_name.setdefault(of_stack.get(cc, cc), []).append(stack)
         aliases.update(of_stack.items())
     twice = {name for pair in aliases if by_name.keys() >= set(pair) for name in pair}
-    named = {cc: f" ({', '.join(columns.ordered(by_name[cc]))})" for cc in twice}
+    named = {cc: f" ({', '.join(map(str, columns.ordered(by_name[cc])))})" for cc in twice}
     return [f"{cc}{named.get(cc, '')}" for cc in map(str, columns.ordered(list(by_name)))]
 
 
