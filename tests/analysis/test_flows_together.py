@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cwndlab import load
-from cwndlab.analysis import contrasts, runs
+from cwndlab.analysis import answer, contrasts, runs, verdict
 from cwndlab.analysis.comparison import RunSet
 from cwndlab.errors import InputError
 from cwndlab.report.html_report import headline, sections
@@ -160,3 +160,33 @@ def test_parts_of_different_links_are_not_added_up(tmp_path: Path) -> None:
         contrasts.by_key(found, "delay", contrasts.Selection(["utilisation"]))
     of_one = contrasts.by_key(found, "delay", contrasts.Selection(["utilisation"], flow="down"))
     assert of_one.each[0].a.mean == pytest.approx(found.summary["utilisation"][2])
+
+
+UNEQUAL = """\
+experiment: unequal
+duration: 8s
+hosts: {a: {stack: linux-6.18, cc: bbr}, b: {stack: linux-6.18}}
+network:
+  dumbbell: {left: [a], right: [b], bottleneck: {rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 30p}}}
+flows: [{name: long, from: a, to: b}, {name: short, from: a, to: b, start: 7s}]
+record: {tcp: "off", queue: "off"}
+sweep: [hosts.a.cc: [bbr, cubic]]
+"""
+
+
+def test_losses_of_flows_together_are_the_part_of_all_their_segments(tmp_path: Path) -> None:
+    found = load(UNEQUAL, ["repeat=1"]).run(out=tmp_path / "r")
+    rows = found.summary.filter(found.summary["hosts.a.cc"] == "bbr")
+    total = rows["total_retransmit_rate"][0]
+    assert abs(rows["retransmit_rate"].mean() - total) > 0.005, "else this shows nothing"
+    run = runs.of_results(found)[0][0]
+    assert run.metrics["retransmit_rate"] == pytest.approx(total, rel=1e-5)
+    assert run.metrics["drop_rate"] == pytest.approx(rows["total_drop_rate"][0], rel=1e-5)
+    # Percentiles of two flows have no such whole, which is said.
+    (said,) = answer.answers(found)
+    assert "95th percentile RTT (mean over 2 flows)" in said.lead()
+    assert "segments retransmitted (mean" not in said.lead()
+    of_two = contrasts.by_key(found, "cc", contrasts.Selection(["rtt_p95_ms"]))
+    assert "RTT, 95th percentile (mean over 2 flows): " in verdict.text(of_two)
+    of_one = contrasts.by_key(found, "cc", contrasts.Selection(["rtt_p95_ms"], flow="long"))
+    assert "mean over" not in verdict.text(of_one)

@@ -6,6 +6,7 @@ import pytest
 
 from cwndlab.analysis.advice import buffers, line
 from cwndlab.experiment import units
+from cwndlab.results import limits
 
 
 def asked(rate: str, rtt: str, cc: str | None = None) -> buffers.Asked:
@@ -116,3 +117,12 @@ def test_a_full_link_is_held_back_by_itself_and_a_buffer_by_its_sysctl():
     full = [each.held_by for each in found.values() if each.utilisation > 0.98]
     assert full
     assert set(full) <= {"the link", "congestion control"}
+
+
+def test_limits_of_which_none_is_the_main_one_are_told_with_their_shares():
+    row = dict.fromkeys((f"limited_{kind}_pct" for kind in limits.KINDS), 0.0)
+    row |= {"limited_cwnd_pct": 30.0, "limited_path_pct": 5.0}
+    row |= {"limited_rwnd_pct": 45.0, "limited_app_pct": 20.0}
+    row |= {"limited_by": limits.main(row), "utilisation": 0.7, "held_by": None}
+    assert row["limited_by"] == limits.SEVERAL
+    assert buffers._held_by(row) == "the receiver's window 45 %, the path 35 %, the application 20 %"

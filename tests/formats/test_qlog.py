@@ -1,6 +1,7 @@
 """qlog files of several stacks and drafts give the same series; results as qlog keep to the draft."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import qlogs
 import cwndlab
 import mvfst
 from cwndlab.errors import InputError
-from cwndlab.formats import base, exporters, qlog
+from cwndlab.formats import base, directory, exporters, qlog
 from cwndlab.formats.base import Recording
 from experiments import dumbbell
 
@@ -53,6 +54,24 @@ def test_every_stack_gives_the_same_series(tmp_path: Path, stack: str) -> None:
     assert found.metrics["server-c0ffee"]["fast_recoveries"] == 1
     assert found.facts[qlog.DATAGRAM] == str(qlogs.SIZE)
     assert not found.warnings
+
+
+def of_both_ends() -> str:
+    """A log with the traces of both ends of one connection."""
+    log = json.loads(qlogs.picoquic())
+    (server,) = log["traces"]
+    client = {**server, "vantage_point": {"type": "client"}, "events": server["events"][:100]}
+    return json.dumps({**log, "traces": [server, client]})
+
+
+def test_both_directions_of_a_connection_do_not_compete(tmp_path: Path) -> None:
+    found = read(tmp_path, of_both_ends())
+    assert found.flows == ("server-c0ffee", "client-c0ffee")
+    assert set(directory._fairness(found).values()) == {None}
+    alike = replace(found, ends=dict.fromkeys(found.flows, "server"))
+    (index,) = set(directory._fairness(alike).values())
+    assert index is not None
+    assert 0.5 < index <= 1
 
 
 def test_a_round_trip_that_is_written_with_each_packet_sent_is_one_sample(tmp_path: Path) -> None:

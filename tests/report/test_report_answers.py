@@ -9,7 +9,7 @@ from memory_results import MemoryResults, queue, record, sawtooth, scenario, sum
 from cwndlab.analysis import answer, contrasts, verdict
 from cwndlab.analysis.contrasts import Selection
 from cwndlab.errors import InputError
-from cwndlab.report.html_report import headline
+from cwndlab.report.html_report import headline, sections
 from cwndlab.report.html_report.facts import Facts, key_cell
 from pages import rendered
 
@@ -207,3 +207,10 @@ def test_a_metric_answers_of_other_keys_than_its_own_too() -> None:
     of = loaded("answers: [{metric: responsiveness_hz, better: higher, by: queue.kind}]\n")
     assert [aim.metric for aim in answer.aims(of, "rate")] == ["responsiveness_hz"]
     assert "Responsiveness: in one run of each, 8mbit is 99.2 % lower than 1gbit" in verdicts(of)
+
+
+def test_one_control_under_the_names_of_two_systems_is_told_with_its_stacks() -> None:
+    rows = {"stack": ["linux-6.18", "freebsd-13", "linux-6.8"], "cc": ["reno", "newreno", "cubic"]}
+    assert sections._controls(pl.DataFrame(rows)) == ["reno (linux-6.18)", "newreno (freebsd-13)", "cubic"]
+    of_linux = pl.DataFrame({"stack": ["linux-6.18"] * 3, "cc": ["newreno", "reno", None]})
+    assert sections._controls(of_linux) == ["reno"]

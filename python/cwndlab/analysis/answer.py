@@ -120,7 +120,7 @@ def _apps(rows: pl.DataFrame, metric: str) -> list[str] | list[None]:
     """The applications that a metric is compared within; None: all flows of a run together."""
     known = metrics.BY_NAME.get(metric)
     having = rows.drop_nulls(metric)
-    if (known is not None and known.over != "mean") or having["run_id"].n_unique() == having.height:
+    if (known is not None and not known.averages) or having["run_id"].n_unique() == having.height:
         return [None]
     if having.select("run_id", "app").unique()["run_id"].is_unique().all():
         return [None]

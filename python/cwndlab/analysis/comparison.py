@@ -256,6 +256,20 @@ def has_ratios(metric: str, values: Floats) -> bool:
     return columns.describe(metric).in_shares and bool(np.all(values > 0))
 
 
+def mean_over(contrast: Contrast, metric: str) -> str:
+    """Say over how many flows of a run a metric is the mean; empty where it is none."""
+    counts = _over([*contrast.a.runs, *contrast.b.runs], metric)
+    if not counts:
+        return ""
+    low, high = counts[metric]
+    return f"mean over {low} flows" if low == high else f"mean over {low} to {high} flows"
+
+
+def _over(runs: Sequence[Run], metric: str) -> dict[str, tuple[int, int]]:
+    counts = [run.over[metric] for run in runs if metric in run.over]
+    return {metric: (min(low for low, _ in counts), max(high for _, high in counts))} if counts else {}
+
+
 def transients(contrast: Contrast, metric: str) -> list[str]:
     """A warning for each side whose goodput had not settled in more than half of its runs."""
     if metric != "goodput_mbps":
@@ -625,6 +639,7 @@ def _averaged(runs: Sequence[Run], metric: str, value: float) -> Run:
     return Run(
         label=f"repeat {runs[0].repeat}",
         metrics={metric: float(value)},
+        over=_over(runs, metric),
         repeat=runs[0].repeat,
         draws=runs[0].draws if len({run.draws for run in runs}) == 1 else None,
         identity=None if None in identities else " ".join(str(identity) for identity in identities),

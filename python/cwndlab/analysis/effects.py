@@ -54,7 +54,8 @@ class Effect:
     @property
     def words(self) -> str:
         """The metric as a sentence names it."""
-        return self.called or words(self.metric)
+        over = comparison.mean_over(self.each[0].contrast, self.metric) if self.each else ""
+        return (self.called or words(self.metric)) + (f" ({over})" if over else "")
 
     @property
     def ratios(self) -> bool:

@@ -21,7 +21,7 @@ from cwndlab.results import columns, inferred_models
 from cwndlab.results.briefs import Brief
 from cwndlab.results.catalogue import FAILED, MISSING
 from cwndlab.results.keys import filtered
-from cwndlab.results.metrics import BY_NAME
+from cwndlab.results.metrics import BY_NAME, METRICS
 
 if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
@@ -42,6 +42,8 @@ class Run:
     """Metrics that flows have no common value of, with their applications where these are why: means over
     flows of different ones, and parts of different bottlenecks.
     """
+    over: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Fewest and most flows that a metric is the mean of, where there are several."""
     cell: Mapping[str, str] = field(default_factory=dict)
     """Value of each swept key."""
     repeat: int | None = None
@@ -140,16 +142,17 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
         mixed = _mixed(here, apps)
         if brief.apart(names):
             mixed |= {column: [] for column in OF_BOTTLENECK if column in here}
-        here = {column: values for column, values in here.items() if column not in mixed}
         beside = _beside_marks(brief, names, here.get("ce_marks", ()))
         told = len(names) > 1 and all(flow in brief.active for flow in names)
         active = [brief.active[flow] for flow in names] if told else []
+        sent = [brief.sent[flow] for flow in names] if all(flow in brief.sent for flow in names) else []
+        here = {column: of for column, of in here.items() if column not in mixed}
         runs.append(
             Run(
                 label=str(name),
-                metrics=_all_flows({column: of for column, of in here.items() if column not in mixed}, active)
-                | beside,
+                metrics=_all_flows(here, active, sent) | beside,
                 mixed=mixed,
+                over=_averaged(here, sent),
                 cell={key: str(value) for key, value in zip(keys, cells[mine[0]], strict=True)},
                 repeat=repeat,
                 draws=None if brief.by_chance or brief.seed is None else (brief.seed, repeat),
@@ -205,9 +208,11 @@ def _of_recording(recording: Recording) -> Run:
                 found[name] = mean
         by_flow[flow] = found
     names = list(dict.fromkeys(name for found in by_flow.values() for name in found))
+    of_flows = {name: [found.get(name) for found in by_flow.values()] for name in names}
     return Run(
         label=recording.label,
-        metrics=_all_flows({name: [found.get(name) for found in by_flow.values()] for name in names}),
+        metrics=_all_flows(of_flows),
+        over=_averaged(of_flows),
         identity=_content(recording),
         started=recording.started,
         series=recorded.series,
@@ -220,7 +225,7 @@ def _mixed(flows: Mapping[str, Sequence[float | None]], apps: Sequence[str]) -> 
     if len(set(apps)) == 1:
         return mixed
     for name, values in flows.items():
-        if _over(name) == "mean":
+        if _over(name) in ("mean", "share"):
             of = dict.fromkeys(app for app, value in zip(apps, values, strict=True) if value is not None)
             if len(of) > 1:
                 mixed[name] = [str(app) for app in of]
@@ -228,11 +233,14 @@ def _mixed(flows: Mapping[str, Sequence[float | None]], apps: Sequence[str]) -> 
 
 
 def _all_flows(
-    metrics: Mapping[str, Sequence[float | None]], active: Sequence[tuple[int, int]] = ()
+    metrics: Mapping[str, Sequence[float | None]],
+    active: Sequence[tuple[int, int]] = (),
+    sent: Sequence[int] = (),
 ) -> dict[str, float]:
     """The metrics of a run from those of its flows.
 
-    `active` says from when until when each flow was active, where that is known.
+    `active` says from when until when each flow was active, and `sent` how many segments it sent, where that
+    is known.
     """
     whole = {}
     for name, values in metrics.items():
@@ -249,9 +257,31 @@ def _all_flows(
                 whole[name] = min(known)
             case "max":
                 whole[name] = max(known)
-            case "mean":
+            case "share" if sent and sum(sent):
+                whole[name] = _share(values, sent)
+            case _:
                 whole[name] = sum(known) / len(known)
     return whole
+
+
+def _averaged(
+    metrics: Mapping[str, Sequence[float | None]], sent: Sequence[int] = ()
+) -> dict[str, tuple[int, int]]:
+    """Number of flows that `_all_flows` takes the mean of, where there are several, as `Run.over` has it."""
+    counts = {
+        name: sum(value is not None for value in values)
+        for name, values in metrics.items()
+        if _over(name) == "mean" or (_over(name) == "share" and not (sent and sum(sent)))
+    }
+    shared = {metric.name for metric in METRICS if metric.of == "run"}
+    return {name: (count, count) for name, count in counts.items() if count > 1 and name not in shared}
+
+
+def _share(rates: Sequence[float | None], sent: Sequence[int]) -> float:
+    """The part of all segments, from that of each flow."""
+    known = [(rate, count) for rate, count in zip(rates, sent, strict=True) if rate is not None]
+    whole = sum(count for _, count in known)
+    return sum(rate * count for rate, count in known) / whole if whole else 0.0
 
 
 def _over_common_time(rates: Sequence[float | None], active: Sequence[tuple[int, int]]) -> float:

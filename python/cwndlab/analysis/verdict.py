@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cwndlab.analysis import effects, ministat
+from cwndlab.analysis import comparison, effects, ministat
 from cwndlab.analysis.amounts import digits, unit_of
 from cwndlab.analysis.comparison import Comparison, Design, Kind
 from cwndlab.analysis.contrasts import Comparisons
@@ -21,10 +21,10 @@ def text(found: Comparisons) -> str:
     every = effects.of_comparisons(found.each, found.overall, alone=found.alone)
     answers = [each for each in every if each.combinations > 1 or any(one.alone for one in each.effects)]
     parts = ["\n  ".join([answer.lead(), *answer.details()]) for answer in answers]
-    parts += [block(comparison) for comparison in found.overall]
+    parts += [block(each) for each in found.overall]
     single = len(found.each) > 1 and all(each.kind is Kind.SINGLE for each in found.each)
     if len(found.each) <= MAX_BLOCKS and not single:
-        parts += [block(comparison) for comparison in found.each]
+        parts += [block(each) for each in found.each]
     else:
         parts += [] if single and answers else ["\n".join(tally(found.each))]
         parts += [table(found.each), "\n".join(legend(found.each))]
@@ -116,8 +116,8 @@ def interval(found: Comparison) -> str:
 def tally(found: Sequence[Comparison]) -> list[str]:
     """A sentence for each metric and pair: how many combinations went which way."""
     groups: dict[tuple[str, str, str], list[Comparison]] = {}
-    for comparison in found:
-        groups.setdefault((comparison.metric, comparison.a.label, comparison.b.label), []).append(comparison)
+    for each in found:
+        groups.setdefault((each.metric, each.a.label, each.b.label), []).append(each)
     return [_tally(group) for group in groups.values()]
 
 
@@ -190,8 +190,9 @@ def _subject(found: Comparison, sides: str = "") -> str:
     where = found.contrast.name
     if found.contrast.combinations:
         where = f"over {found.contrast.combinations} combinations"
+    said = "; ".join(filter(None, (comparison.mean_over(found.contrast, found.metric), where)))
     what = columns.describe(found.metric).words + sides
-    return f"{what} ({where})" if where else what
+    return f"{what} ({said})" if said else what
 
 
 def _verdict(found: Comparison) -> str:
@@ -363,7 +364,9 @@ def _word(found: Comparison) -> str:
 
 def _tally(group: Sequence[Comparison]) -> str:
     first = group[0]
+    over = comparison.mean_over(first.contrast, first.metric)
     what = f"{columns.describe(first.metric).words}, {first.b.label} against {first.a.label}"
+    what += f" ({over})" if over else ""
     if len(group) == 1:
         return f"{what}: {_alone(first)}."
     parts = []

@@ -90,6 +90,9 @@ class Recording:
     """Facts of the file that tell runs apart: version of the tool, hosts, congestion control."""
     warnings: tuple[str, ...] = ()
     """Warnings for a reader before trusting the metrics, a sentence each."""
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """By flow: the end that logged it, where the file has both directions of connections, which do not
+    compete with each other."""
 
 
 class Format(Protocol):

@@ -137,8 +137,7 @@ def _hand_over(files: RunFiles, table: str, rows: StoredTable, index: int) -> No
 def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[str, Any]]:
     """The rows of the catalogue, one for each flow."""
     recording = run.recording
-    rates = [recording.metrics.get(flow, {}).get("goodput_mbps") for flow in recording.flows]
-    fairness = summary.jain(rates)
+    fairness = _fairness(recording)
     return [
         {
             "run_id": catalogue.run_id(planned),
@@ -146,7 +145,7 @@ def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[
             "flow": flow,
             "testbed": testbed,
             **planned.cell,
-            **_metrics(recording.metrics.get(flow, {}), fairness),
+            **_metrics(recording.metrics.get(flow, {}), fairness.get(flow)),
             "stack": recording.facts.get("stack"),
             "cc": recording.facts.get("cc"),
             "run_index": planned.index,
@@ -155,6 +154,15 @@ def _rows(part: Part, planned: PlannedRun, run: Run, testbed: str) -> list[dict[
         }
         for flow in recording.flows
     ]
+
+
+def _fairness(recording: Recording) -> dict[str, float | None]:
+    """Jain's index of each flow with those that were logged at the end where it was."""
+    rates: dict[str, dict[str, Value]] = {}
+    for flow in recording.flows:
+        of_end = rates.setdefault(recording.ends.get(flow, ""), {})
+        of_end[flow] = recording.metrics.get(flow, {}).get("goodput_mbps")
+    return {flow: summary.jain(list(own.values())) for own in rates.values() for flow in own}
 
 
 def _metrics(known: Mapping[str, float], fairness: float | None) -> dict[str, Value]:

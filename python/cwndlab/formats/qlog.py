@@ -62,6 +62,7 @@ class _Run:
         self._reading = reading
         self._log, self._flows, self._events = series.Log(), Flows(), series.Events(KINDS)
         self._connections: dict[int, Connection] = {}
+        self._ends: dict[str, str] = {}
         self._rows: list[tuple[int, int, list[float]]] = []
         self._notes: list[tuple[int, int, int, float]] = []
         self._zero: int | None = None
@@ -80,6 +81,7 @@ class _Run:
             number = self._flows.number(self._key(place, event), name)
             known = self._connections.get(number)
             if known is None:
+                self._ends[self._flows.names[number]] = self._reading.traces[place].vantage
                 unit_ns = self._reading.traces[place].unit_ns
                 known = self._connections[number] = Connection(number, unit_ns, self._row, self._note)
             known.take(event)
@@ -106,7 +108,8 @@ class _Run:
             for flow, of_flow in found.metrics.items()
         }
         return series.with_tables(
-            replace(found, metrics=metrics), {"events": self._events.table(self._flows.names, zero)}
+            replace(found, ends=self._ends, metrics=metrics),
+            {"events": self._events.table(self._flows.names, zero)},
         )
 
     def _key(self, place: int, event: Event) -> tuple[int, str]:

@@ -55,6 +55,8 @@ class Brief:
     """
     delivered: Mapping[str, int]
     """Data segments of each flow that arrived, where that is known."""
+    sent: Mapping[str, int]
+    """Data segments that each of several flows sent, where that is known. Empty for a run of one flow."""
     rtt_exponent: float | None
     """Exponent of goodput against base RTT (`marking`). None where flows do not differ in that alone."""
 
@@ -92,6 +94,7 @@ def of_records(records: Iterable[RunRecord]) -> list[Brief]:
             active=shared(_active(record)),
             bottlenecks=shared(_bottlenecks(record)),
             delivered={} if record.summary is None else shared(marking.delivered(record.summary)),
+            sent=shared(_sent(record)),
             rtt_exponent=(
                 None if record.summary is None else marking.rtt_exponent(record.scenario, record.summary)
             ),
@@ -164,6 +167,12 @@ def _bottlenecks(record: RunRecord) -> dict[str, str]:
         if (name := names[ends]) is not None:
             found[flow["name"]] = name
     return found
+
+
+def _sent(record: RunRecord) -> dict[str, int]:
+    counted = record.summary["flows"] if record.summary is not None else []
+    known = {flow["flow"]: flow["segments_sent"] for flow in counted} if len(counted) > 1 else {}
+    return {flow: sent for flow, sent in known.items() if sent is not None}
 
 
 def _identity(record: RunRecord) -> str | None:

@@ -80,6 +80,11 @@ def sentence(row: Mapping[str, Value]) -> str:
     return ", ".join(said) or "by nothing for long"
 
 
+def parts(row: Mapping[str, Value]) -> str:
+    """List the limits of the flow of a row with their shares of the time, the largest first."""
+    return ", ".join(f"{WORDS[kind]} {percentage(share)}" for kind, share, _ in _parts(row))
+
+
 def _parts(row: Mapping[str, Value]) -> Iterator[tuple[str, float, str]]:
     found = shares(row)
     for kind in sorted(found, key=lambda each: found[each], reverse=True):

@@ -35,8 +35,10 @@ class Metric:
     """Level at which the metric exists: every flow, TCP connections only, or several flows together, which
     all have the same value.
     """
-    over: Literal["mean", "sum", "min", "max"] = "mean"
-    """Statistic of the metric over the several flows of a run."""
+    over: Literal["mean", "share", "sum", "min", "max"] = "mean"
+    """Statistic of the metric over the several flows of a run. `share`: part of all segments that they sent,
+    the mean weighted by these.
+    """
     head: str = ""
     """Heading of the metric in a table for a terminal; a metric without one is shown there only if it is
     asked for.
@@ -56,6 +58,11 @@ class Metric:
         return self.over == "sum" and self.unit == "Mbit/s"
 
     @property
+    def averages(self) -> bool:
+        """Whether a run's value stands between those of its flows, and so mixes what these are."""
+        return self.over in ("mean", "share")
+
+    @property
     def most(self) -> float | None:
         """The largest value there can be, in the unit of the summary. None where there is no such."""
         if self.unit == "%":
@@ -71,8 +78,8 @@ METRICS = (
     Metric("sender_mbps", "goodput as the sender counts", "Mbit/s", better="higher", over="sum"),
     Metric("throughput_mbps", "throughput", "Mbit/s", better="higher", over="sum", head="throughput", room=18, choice=2),
     Metric("utilisation", "utilisation of the bottleneck", "%", 100, better="higher", over="sum", head="util", room=7),
-    Metric("retransmit_rate", "segments retransmitted", "%", 100, better="lower", of="tcp", head="retrans", room=8),
-    Metric("drop_rate", "packets dropped", "%", 100, better="lower", head="drops", room=17),
+    Metric("retransmit_rate", "segments retransmitted", "%", 100, better="lower", of="tcp", over="share", head="retrans", room=8),
+    Metric("drop_rate", "packets dropped", "%", 100, better="lower", over="share", head="drops", room=17),
     Metric("ce_marks", "CE marks", "packets", kind="count", over="sum", head="CE marks", room=19),
     Metric("rtos", "retransmission timeouts", kind="count", better="lower", of="tcp", over="sum", head="RTOs", room=14),
     Metric("fast_recoveries", "fast recoveries", kind="count", of="tcp", over="sum", head="recov", room=13),

@@ -5,6 +5,7 @@ use contract::kinds::{EVENT_DROP, EVENT_MARK};
 use contract::scenario::{PLACES, WhenFull};
 use contract::tables::{EventRow, QueueRow};
 use path::DropReason;
+use tcp::endpoint::State;
 
 use super::Simulation;
 use crate::network::{Fate, PacketReport};
@@ -26,12 +27,18 @@ impl Simulation {
         let flow = connection.flow();
         let (rank, named) = (self.rank(flow), self.named(flow));
         let Some(endpoint) = self.connections[connection.index()].tcp_mut() else { return };
+        let opening = endpoint.state() == State::SynSent;
         let tally = &mut self.flows[flow.index()].tally;
+        let slow_start_exit = tally.slow_start_exit;
         for event in endpoint.events().drain() {
             if !connection.is_opening() {
                 continue;
             }
             self.recording.endpoint_event(self.now, tally, (named, rank), &event);
+        }
+        if opening {
+            // Slow start is yet to come where a SYN is lost.
+            tally.slow_start_exit = slow_start_exit;
         }
         if connection.is_opening() {
             self.learn_fast_open(connection);

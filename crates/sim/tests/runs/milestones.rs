@@ -3,7 +3,7 @@
 use crate::support::{MS, Outcome, carry_out, column, dumbbell, link_mut};
 use contract::scenario::App;
 use contract::table::ColumnData;
-use path::ShaperConfig;
+use path::{LossConfig, ShaperConfig};
 
 /// (time, payload read, value) of the events of kind `app`.
 fn milestones(outcome: &Outcome) -> Vec<(i64, i64, i64)> {
@@ -75,4 +75,23 @@ fn a_small_queue_drains_through_a_token_bucket() {
     let bucket = ShaperConfig::TokenBucket { rate_bps: 1_000_000_000, burst_bytes: 3028, peak: None };
     let (by_rate, by_bucket) = (took(None), took(Some(bucket)));
     assert!((by_rate - by_bucket).unsigned_abs() < MS, "{by_rate} {by_bucket}");
+}
+
+#[test]
+fn timeouts_of_a_syn_count_and_end_no_slow_start() {
+    for stack in ["freebsd-13", "linux-6.18", "windows-7"] {
+        let mut scenario = dumbbell(stack, "reno", 10_000_000, 40 * MS, 50, 5);
+        if stack != "linux-6.18" {
+            scenario.flows[0].cc = "newreno".into();
+        }
+        scenario.flows[0].app = App::Bulk { bytes: Some(20_000), write_bytes: 65_536 };
+        (scenario.measure.from_ns, scenario.measure.to_ns) = (0, scenario.duration_ns);
+        let before = carry_out(&scenario, false).summary["flows"][0].clone();
+        let bottleneck = scenario.links.iter().position(|link| link.bottleneck).expect("a bottleneck");
+        scenario.links[bottleneck].loss = Some(LossConfig::List { packets: vec![0] });
+        let outcome = carry_out(&scenario, false);
+        let flow = &outcome.summary["flows"][0];
+        assert_eq!((&before["rtos"], &flow["rtos"]), (&0.into(), &1.into()), "{stack}");
+        assert_eq!(flow["slow_start_exit_ns"], before["slow_start_exit_ns"], "{stack}");
+    }
 }

@@ -8,6 +8,7 @@ use super::{Config, Endpoint, Failure, MAX_PACKET, State};
 use crate::accecn;
 use crate::clock::Nanos;
 use crate::context::Context;
+use crate::event::EventKind;
 use crate::peers::{self, Known, Lesson};
 use crate::sender::{Limit, Opening};
 use crate::stack::{EcnMode, StackSpec};
@@ -343,6 +344,10 @@ impl Endpoint {
             self.handshake.deadline = None;
             self.handshake.syn_due = true;
             self.handshake.timed_out = self.handshake.timed_out.saturating_add(1);
+            if !passive {
+                // The timer of retransmissions is the SYN's too: Linux counts it in tcpi_total_rto, FreeBSD in tcps_rexmttimeo.
+                self.events.push(EventKind::Rto, 0, i64::from(self.handshake.timed_out));
+            }
         }
     }
 

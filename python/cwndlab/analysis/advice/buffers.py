@@ -30,6 +30,7 @@ _COLUMNS = (
     "utilisation",
     "limited_by",
     "held_by",
+    *(f"limited_{kind}_pct" for kind in limits.KINDS),
 )
 
 FULL = 0.95
@@ -191,9 +192,11 @@ def compare(asked: Asked, stack: Stack, jobs: int) -> list[Tried]:
 
 def _held_by(row: Mapping[str, Any]) -> str:
     """Name the limit that would have to be higher: a buffer, by the sysctl that holds it, the link or another
-    one.
+    one; all of them with their shares of the time where none is the main one.
     """
     limit = row["limited_by"]
+    if limit == limits.SEVERAL:
+        return limits.parts(row)
     if limit in _HOLDS:
         return str(row["held_by"] or _HOLDS[limit])
     if limit == "path" or limit not in limits.WORDS:

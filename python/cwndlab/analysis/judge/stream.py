@@ -193,6 +193,8 @@ def _events(events: pl.DataFrame, rows: pl.DataFrame, notes: list[str], *, simul
         .alias("notice"),
         pl.when(pl.col("kind").cast(pl.String) == "loss").then(pl.col("value").fill_null(0)).alias("bytes"),
     ).drop_nulls("notice")
+    # A SYN that was lost is no news to a congestion control, which begins with the first ACK.
+    found = found.filter((pl.col("notice") != TIMEOUT) | (pl.col("t_ns") >= rows["t_ns"][0]))
     if (events["kind"].cast(pl.String) == "recovery-in").any():
         # The window that is reduced is the one at the beginning of the recovery.
         # What the simulator's own senders do has a reason.

@@ -140,8 +140,8 @@ def _measured(facts: Facts, metric: str) -> str:
     shown = columns.describe(metric)
     known = facts.ran.drop_nulls(metric)
     words = shown.words
-    if metric in BY_NAME and BY_NAME[metric].over == "sum" and len(facts.flows) > 1:
-        if BY_NAME[metric].adds_up:
+    if metric in BY_NAME and BY_NAME[metric].of != "run" and len(facts.flows) > 1:
+        if BY_NAME[metric].over != "sum" or BY_NAME[metric].adds_up:
             words += " of a flow"
         else:
             known = known.group_by("run_id", maintain_order=True).agg(pl.col(metric).sum())

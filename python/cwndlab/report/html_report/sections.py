@@ -16,6 +16,7 @@ from cwndlab.analysis.comparison import Comparison, Kind
 from cwndlab.analysis.effects import Answer, Effect
 from cwndlab.analysis.numeric import mean_interval
 from cwndlab.errors import InputError
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.report.html_report import publication
 from cwndlab.report.html_report.facts import (
     MAX_ROWS,
@@ -121,12 +122,26 @@ def _glance(facts: Facts) -> dict[str, object]:
             ("runs", ", ".join(runs)),
             ("testbed", facts.results.header.testbed),
             ("stacks", ", ".join(distinct(facts.summary["stack"]))),
-            ("congestion control", ", ".join(distinct(facts.summary["cc"]))),
+            ("congestion control", ", ".join(_controls(facts.summary))),
             ("duration of a run", f"{facts.duration_s:g} s"),
         ],
         "inferred": inferred_models.note(names) if names else "",
         "incomplete": _incomplete(facts, missing, len(of_runs)),
     }
+
+
+def _controls(rows: pl.DataFrame) -> list[str]:
+    """Name the congestion controls; with their stacks where one is there under the names of two systems."""
+    known = {name: stack.cc_alias for name, stack in catalogue().stacks.items()}
+    by_name: dict[str, list[str]] = {}
+    aliases: set[tuple[str, str]] = set()
+    for stack, cc in rows.select("stack", "cc").unique(maintain_order=True).drop_nulls("cc").iter_rows():
+        of_stack = known.get(stack, {})
+        by_name.setdefault(of_stack.get(cc, cc), []).append(stack)
+        aliases.update(of_stack.items())
+    twice = {name for pair in aliases if by_name.keys() >= set(pair) for name in pair}
+    named = {cc: f" ({', '.join(map(str, columns.ordered(by_name[cc])))})" for cc in twice}
+    return [f"{cc}{named.get(cc, '')}" for cc in map(str, columns.ordered(list(by_name)))]
 
 
 def _incomplete(facts: Facts, missing: int, runs: int) -> list[str]:
