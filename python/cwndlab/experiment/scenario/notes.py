@@ -360,7 +360,7 @@ CHECKS: tuple[Check, ...] = (
 OF_ENDS = (_on_one_side, _buffer_clamped, _without_memory, _outside_the_window)
 """Notes that look at no setting of a link; the others look at no congestion control and no sysctl."""
 OF_RATES = (_access_slower, _ecn_without_marks)
-"""Of these others, notes that look at no delay of a link."""
+"""Notes that look at no congestion control, no sysctl and no delay of a link."""
 OF_PATH = tuple(check for check in CHECKS if check not in (*OF_ENDS, *OF_RATES))
 
 

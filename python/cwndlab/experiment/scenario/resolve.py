@@ -53,7 +53,7 @@ class Resolved:
     path: Hashable
     """Equal only for Scenarios that are the same but for congestion controls and sysctls."""
     rates: Hashable
-    """Equal only for Scenarios that are the same but for these and delays of links."""
+    """Equal only for Scenarios that differ in congestion controls, sysctls and delays of links at most."""
 
     def hashes(self, repeats: int) -> Iterator[str]:
         """Yield the `scenario_hash` of each repeat."""
@@ -104,7 +104,7 @@ class _Frame:
     topology: Topology
     traffic: Traffic
     schedule: Misplaced | None
-    """What is wrong with the schedule, which is said after what is wrong with hosts and flows."""
+    """Fault of the schedule, if it has one: faults of hosts and flows are said before."""
     notes: tuple[str, ...]
 
 
