@@ -45,6 +45,20 @@ SWEEPS = {
         "hosts.a.egress.delay: [1ms, 2ms]",
         "flows.f1.app.kind: [bulk, ping]",
     ],
+    "rates and delays beside what follows from them": [
+        "network.dumbbell.bottleneck.rate: [1mbit, 2mbit]",
+        "network.dumbbell.bottleneck.delay: [1ms, 20ms]",
+        "network.dumbbell.bottleneck.queue.limit: [2bdp, 90p]",
+    ],
+    "rates and delays at every place": [
+        "network.dumbbell.reverse: [{delay: 3ms, mtu: 1400}, {rate: 300kbit}]",
+        "network.dumbbell.access.delay: [1ms, 2ms]",
+        "network.dumbbell.access_of.a.rate: [900kbit, 5mbit]",
+        "hosts.b.nic.rate: [500kbit, 1gbit]",
+        "{name: line, values: {slow: {network.dumbbell.bottleneck.rate: 1mbit}, shaped:"
+        " {network.dumbbell.bottleneck.shaper: {kind: policer, rate: 800kbit, burst: 10KB}}, whole:"
+        " {network.dumbbell.bottleneck: {rate: 2mbit, delay: 9ms}}}}",
+    ],
     "levels that set different keys": [
         "{name: tuning, values: {none: {}, one: {hosts.a.cc: cubic, network.dumbbell.bottleneck.mtu: 1600},"
         " two: {hosts.a.hz: 100, measure.from: 1s}, three: {hosts.b: {stack: linux-3.9}}}}",
@@ -68,7 +82,7 @@ def alone(experiment: Experiment) -> list[tuple[object, ...]]:
                 *experiment.notes,
                 *part.notes,
                 *made.notes,
-                *Notes(catalogue).of(made.scenario, None, None),
+                *Notes(catalogue).of(made),
             )
             digest = scenario_hash(made.scenario)
             found.append((list(cell.values.items()), repr(made.scenario), digest, notes, made.warnings))

@@ -12,7 +12,7 @@ from cwndlab.experiment.experiment import Experiment, Source
 from cwndlab.experiment.scenario import planner
 from cwndlab.experiment.support import Support
 from cwndlab.experiment.yaml_nodes import Mapping, Node, Scalar
-from cwndlab.foreign import GUEST, sources
+from cwndlab.foreign import GUEST, Module
 from cwndlab.results import catalogue, expectations, questions
 from cwndlab.testbeds import MODEL, loader
 
@@ -40,7 +40,11 @@ def load(
     file.
     """
     named = [*cc, *(f"{GUEST}{text}" for text in guest)]
-    modules = sources.build_all(named, private=cc_private, patch=patch)
+    modules: tuple[Module, ...] = ()
+    if named or patch is not None:
+        from cwndlab.foreign import sources  # compilers and what else builds, which few runs need
+
+        modules = sources.build_all(named, private=cc_private, patch=patch)
     known = loader.support(testbed, lab, modules)
     file, text = experiment.text_of(source)
     try:

@@ -15,6 +15,9 @@ ANY = "*"
 _Kinds = tuple[int, ...]
 """Number, for each row of an axis, of the first row that sets the same."""
 
+Touching = tuple[tuple[int, _Kinds], ...]
+"""Axes that set something at some paths."""
+
 
 class Axes:
     """Axes of a sweep by the keys that they touch, and the rows of each that set the same there."""
@@ -28,17 +31,18 @@ class Axes:
             for axis in axes
         ]
         self._kinds: dict[tuple[int, frozenset[str]], _Kinds] = {}
-        self.known: dict[tuple[Path, ...], tuple[tuple[int, _Kinds], ...]] = {}
-        """Results of `touching`."""
+        self._known: dict[tuple[tuple[Path, ...], tuple[Path, ...]], Touching] = {}
 
-    def touching(self, paths: tuple[Path, ...]) -> tuple[tuple[int, _Kinds], ...]:
-        """Return the axes that set something at one of the paths, below it or above it."""
-        found = self.known.get(paths)
+    def touching(self, paths: tuple[Path, ...], but: tuple[Path, ...] = ()) -> Touching:
+        """Return the axes that set something at one of the paths, below it or above it, `but` at those."""
+        found = self._known.get((paths, but))
         if found is None:
+            left_out = {key for key, own in self._paths.items() if any(_same(own, path) for path in but)}
             met = {key for key, own in self._paths.items() if any(_meet(own, path) for path in paths)}
+            met -= left_out
             touched = [(axis, met.intersection(keys)) for axis, keys in enumerate(self._keys)]
             found = tuple((axis, self._of(axis, frozenset(keys))) for axis, keys in touched if keys)
-            self.known[paths] = found
+            self._known[paths, but] = found
         return found
 
     def _of(self, axis: int, keys: frozenset[str]) -> _Kinds:
@@ -48,6 +52,10 @@ class Axes:
             kinds = tuple(first.setdefault(each, place) for place, each in enumerate(set_there))
             self._kinds[axis, keys] = kinds
         return self._kinds[axis, keys]
+
+
+def _same(own: Path, path: Path) -> bool:
+    return len(own) == len(path) and _meet(own, path)
 
 
 def _meet(own: Path, path: Path) -> bool:
@@ -61,13 +69,15 @@ class Rows:
     axes: Axes
     combination: Sequence[int]
 
-    def of(self, *paths: Path) -> tuple[int, ...]:
+    def of(self, *paths: Path, but: tuple[Path, ...] = ()) -> tuple[int, ...]:
         """Return the rows of the axes that touch some paths, of those that set the same there the first:
-        cells with equal ones have equal content there."""
-        touching = self.axes.known.get(paths)
-        if touching is None:
-            touching = self.axes.touching(paths)
-        return tuple([kinds[self.combination[axis]] for axis, kinds in touching]) if touching else ()
+        cells with equal ones have equal content there, `but` at those."""
+        return self.at(self.axes.touching(paths, but))
+
+    def at(self, touching: Touching) -> tuple[int, ...]:
+        """Return what `of` does, where the axes that touch the paths are known already."""
+        combination = self.combination
+        return tuple([kinds[combination[axis]] for axis, kinds in touching])
 
 
 NO_ROWS = Rows(Axes((), {}), ())

@@ -81,6 +81,7 @@ class Sections:
         for path, each in touched.items():
             self._tops.setdefault(str(path[0]), []).append(path)
             self._parts[path] = list(_parts(type(_at(first, path)), path, each))
+        self._touching = {top: self.axes.touching(((top,),)) for top in self._tops}
         self._wholes: Memo[Any] = Memo()
         self._checked: Memo[Any] = Memo()
 
@@ -92,8 +93,8 @@ class Sections:
         """
         rows = Rows(self.axes, combination)
         made = {
-            self._fields[top]: self._wholes.of((top, rows.of((top,))), self._whole, top, rows)
-            for top in self._tops
+            self._fields[top]: self._wholes.of((top, rows.at(touching)), self._whole, top, rows)
+            for top, touching in self._touching.items()
         }
         return Content(self._first.copied(made), rows)
 

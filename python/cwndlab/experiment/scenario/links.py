@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Hashable, Mapping, Set
 from dataclasses import replace
 from itertools import groupby
 
@@ -12,10 +12,10 @@ from cwndlab.errors import nearest, one_of, shown
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files
-from cwndlab.experiment.scenario.memo import Piece, joined
+from cwndlab.experiment.scenario.memo import Piece, around, joined
 from cwndlab.experiment.scenario.path_state import Moment, check_room, limiting_rate, overhead, tx_queue
 from cwndlab.experiment.scenario.queues import Queues
-from cwndlab.experiment.scenario.resolver import Traffic
+from cwndlab.experiment.scenario.resolver import Draft, Traffic
 from cwndlab.experiment.scenario.topology import Cables, Topology, Wire, origin
 from cwndlab.experiment.schema import (
     PFIFO,
@@ -62,21 +62,43 @@ class Links(Queues):
 
     def links(self, net: Topology, traffic: Traffic, start: Moment) -> Piece[list[contract.Link]]:
         """Return all links of the Scenario, the bottlenecks among them marked."""
-        bottlenecks, switches = _bottlenecks(net, traffic), self.rows.of(*_SWITCHES)
+        bottlenecks, switches = _bottlenecks(net, traffic), self.rows.of(*OF_SWITCHES)
         pieces = []
         for cables in net.cables:
             marked = frozenset(bottlenecks.intersection(cables.links))
             # Of the rest of the network, a limit in BDP takes the round-trip time.
             rtts = tuple([start.longest_rtt_ns(name) for name in cables.in_bdp])
             key = (cables.key, marked, switches, rtts)
-            pieces.append(self.known.links.of(key, self.piece, self._links, cables, start, marked))
+            alike = (cables.but_numbers, *key[1:])
+            pieces.append(self.known.links.of(key, self._links, cables, start, marked, alike))
         return joined(pieces)
 
-    def _links(self, cables: Cables, start: Moment, marked: Container[str]) -> list[contract.Link]:
-        return [self.link(wire, start, wire.name in marked) for wire in cables.wires]
+    def _links(
+        self, cables: Cables, start: Moment, marked: Container[str], alike: Hashable
+    ) -> Piece[list[contract.Link]]:
+        """Return links, of which those `alike` that others have had are given their own numbers."""
+        rates = [
+            link.rate if name in cables.in_bdp else link.rate is None for name, link in cables.links.items()
+        ]
+        drafts = self.known.drafts.of((alike, *rates), self.piece, self._drafts, cables, start, marked)
+        links: list[contract.Link] = []
+        texts = []
+        for wire, (link, (first, between, last)) in zip(cables.wires, drafts.value, strict=True):
+            rate, delay = wire.link.rate, wire.link.delay
+            links.append({**link, "rate_bps": rate, "delay_ns": delay})
+            texts.append(f"{first}{delay}{between}{'null' if rate is None else rate}{last}")
+        return Piece(links, drafts.notes, _text=f"[{','.join(texts)}]")
+
+    def _drafts(self, cables: Cables, start: Moment, marked: Container[str]) -> list[Draft]:
+        drafts = []
+        for wire in cables.wires:
+            link = self.link(wire, start, wire.name in marked)
+            drafts.append((link, around(link, {}, ("delay_ns", "rate_bps"))))
+        return drafts
 
     def link(self, wire: Wire, start: Moment, bottleneck: bool) -> contract.Link:
-        """Return a link of the Scenario."""
+        """Return a link of the Scenario. Nothing but its rate and delay, and limits in BDP, follows from
+        rate and delay; whether it has a rate does."""
         link = wire.link
         shaper = self.shaper(link, wire.at("shaper"))
         if link.rate is not None and link.has_trace:
@@ -265,7 +287,7 @@ def _peak(shaper: Shaper, link: Link, path: Path) -> contract.Peak | None:
     return {"rate_bps": shaper.peakrate, "burst_bytes": size}
 
 
-_SWITCHES: tuple[Path, ...] = (("network", "star", "switch"), ("network", "switch_of"))
+OF_SWITCHES: tuple[Path, ...] = (("network", "star", "switch"), ("network", "switch_of"))
 """Where the file says what switches are like."""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cwndlab.experiment.plan import canonical
 
@@ -38,6 +38,20 @@ def joined(pieces: Sequence[Piece[list[_T]]]) -> Piece[list[_T]]:
     text = ",".join([piece.text[1:-1] for piece in pieces if piece.value])
     notes = tuple([note for piece in pieces for note in piece.notes])
     return Piece([item for piece in pieces for item in piece.value], notes, _text=f"[{text}]")
+
+
+def around(whole: Mapping[str, Any], known: Mapping[str, str], missing: Sequence[str]) -> tuple[str, ...]:
+    """Return canonical JSON without the values of some keys, which are sorted: what is before, between and
+    after them. Of other values the JSON may be known."""
+    found, own = [], "{"
+    for key in sorted({*whole, *missing}):
+        own += f'{"" if own == "{" else ","}"{key}":'
+        if key in missing:
+            found.append(own)
+            own = ""
+        else:
+            own += known[key] if key in known else canonical(whole[key])
+    return (*found, own + "}")
 
 
 @dataclass(slots=True)

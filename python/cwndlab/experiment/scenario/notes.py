@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -12,6 +12,7 @@ from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.scenario.memo import Memo
 from cwndlab.experiment.scenario.path_state import ACK_BYTES
 from cwndlab.experiment.scenario.queries import app_of, full_ns, is_datagrams, rate_of
+from cwndlab.experiment.scenario.resolve import Resolved
 from cwndlab.experiment.scenario.routes import Routed, Way, Ways
 from cwndlab.experiment.units import format_rate, format_size, format_time
 
@@ -35,31 +36,29 @@ class Notes:
         """`catalogue` knows the defaults of sysctls."""
         self._catalogue = catalogue
         self._known: Memo[tuple[Way, _Said]] = Memo()
-        self._of_paths: Memo[_Said] = Memo()
+        self._said: Memo[_Said] = Memo()
         self._ways = Ways()
 
-    def of(self, scenario: Scenario, ends: Hashable, path: Hashable) -> tuple[str, ...]:
-        """The notes of a Scenario, one sentence each; one that several flows share names the first of them.
-
-        Scenarios of equal `ends` have the same hosts, flows and window, and links between the same ends;
-        those of equal `path` are the same but for congestion controls, sysctls and what is recorded.
-        """
-        way, known = self._known.of(ends, self._of_ends, scenario)
-        of_path = self._of_paths.of(path, self._of_path, scenario, way)
+    def of(self, cell: Resolved) -> tuple[str, ...]:
+        """Return the notes of a Scenario, one sentence each; one of several flows names the first of them."""
+        scenario = cell.scenario
+        way, known = self._known.of(cell.ends, self._of_ends, scenario)
+        of_path = self._said.of(("path", cell.path), self._find, OF_PATH, scenario, way)
+        of_rates = self._said.of(("rates", cell.rates), self._find, OF_RATES, scenario, way)
+        found = known | of_path | of_rates
         sentences: dict[str, list[str]] = {}
         for check in CHECKS:
-            for flow, sentence in known[check] if check in known else of_path[check]:
+            for flow, sentence in found[check]:
                 sentences.setdefault(sentence, []).append(flow)
         return tuple([f"{_flows(names)}: {sentence}" for sentence, names in sentences.items()])
 
     def _of_ends(self, scenario: Scenario) -> tuple[Way, _Said]:
         way = self._ways.of(scenario["links"])
-        run = Routed(scenario, self._catalogue, way)
-        return way, {check: list(check(run)) for check in OF_ENDS}
+        return way, self._find(OF_ENDS, scenario, way)
 
-    def _of_path(self, scenario: Scenario, way: Way) -> _Said:
+    def _find(self, checks: Sequence[Check], scenario: Scenario, way: Way) -> _Said:
         run = Routed(scenario, self._catalogue, way)
-        return {check: list(check(run)) for check in CHECKS if check not in OF_ENDS}
+        return {check: list(check(run)) for check in checks}
 
 
 def of_levels(keys: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], runs: Sequence[str]) -> list[str]:
@@ -360,6 +359,9 @@ CHECKS: tuple[Check, ...] = (
 """All that is looked for, in the order in which it is said."""
 OF_ENDS = (_on_one_side, _buffer_clamped, _without_memory, _outside_the_window)
 """Notes that look at no setting of a link; the others look at no congestion control and no sysctl."""
+OF_RATES = (_access_slower, _ecn_without_marks)
+"""Notes that look at no congestion control, no sysctl and no delay of a link."""
+OF_PATH = tuple(check for check in CHECKS if check not in (*OF_ENDS, *OF_RATES))
 
 
 def _flows(names: Sequence[str]) -> str:

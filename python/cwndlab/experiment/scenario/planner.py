@@ -35,13 +35,16 @@ _Cells = Iterator[tuple[int, dict[str, str], Resolved | ExperimentError]]
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the collector of cyclic garbage from looking through a plan that grows, which has no cycle."""
+    """Keep the collector of cyclic garbage from looking through a plan, which has no cycle: not while it
+    grows, and then no sooner than through all else that stays."""
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            gc.freeze()
+            gc.unfreeze()  # to the oldest generation
             gc.enable()
 
 
@@ -82,7 +85,7 @@ def _plan(experiment: Experiment, told: Callable[[int, int], None] | None, repea
         undecided = spec.repeat is None and not repeats
         if undecided and (drawn := draws.of(resolved.scenario, resolved.ends, resolved.path)):
             return drawn
-        noted = found.of(resolved.scenario, resolved.ends, resolved.path)
+        noted = found.of(resolved)
         said = (*experiment.notes, *part.notes, *resolved.notes, *noted)
         for number, own in enumerate(resolved.hashes(repeat)):
             scenario: Scenario = {**resolved.scenario, "repeat": number} if number else resolved.scenario
@@ -151,7 +154,7 @@ def _resolved(
     first = next(part.cells())
     whole = locate.check(schema, first.tree)
     sections = Sections(whole, part, support)
-    resolving = Resolving(first.tree.place.file, catalogue, support, repeat)
+    resolving = Resolving(first.tree.place.file, catalogue, support, repeat, sections.axes)
     lacking = next(support.refused(whole), None)
     labels = [[part.values(axis, row) for row in axis.rows] for axis in part.axes]
     sizes = [len(axis.rows) for axis in part.axes]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from cwndlab.contract import scenario as contract
 from cwndlab.contract.scenario import Measure, Record, Sampling, Scenario
@@ -15,12 +15,12 @@ from cwndlab.experiment import locate, units
 from cwndlab.experiment.catalogue import Catalogue
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.plan import HASH_DIGITS, MAX_RECORDED, canonical
-from cwndlab.experiment.rows import ANY, NO_ROWS, Rows
+from cwndlab.experiment.rows import ANY, NO_ROWS, Axes, Rows
 from cwndlab.experiment.scenario import defaults
 from cwndlab.experiment.scenario.flows import Flows
 from cwndlab.experiment.scenario.hosts import Hosts
-from cwndlab.experiment.scenario.links import Links
-from cwndlab.experiment.scenario.memo import Memo, Piece
+from cwndlab.experiment.scenario.links import OF_SWITCHES, Links
+from cwndlab.experiment.scenario.memo import Memo, Piece, around
 from cwndlab.experiment.scenario.path_state import Moment
 from cwndlab.experiment.scenario.queries import packet_ns
 from cwndlab.experiment.scenario.resolver import Known, Traffic
@@ -46,31 +46,22 @@ class Resolved:
     warnings: tuple[str, ...]
     limit: int
     """Bytes of each capture and each table at most."""
-    texts: Mapping[str, str]
-    """Parts of the Scenario as canonical JSON, where that is known, by their keys."""
+    text: tuple[str, str]
+    """Canonical JSON of the Scenario before and after the number of the repeat."""
     ends: Hashable
     """Equal for Scenarios with the same hosts, flows and window, and links between the same ends."""
     path: Hashable
-    """Equal for Scenarios that are the same but for congestion controls, sysctls and what is recorded."""
+    """Equal only for Scenarios that are the same but for congestion controls and sysctls."""
+    rates: Hashable
+    """Equal only for Scenarios that differ in congestion controls, sysctls and delays of links at most."""
 
     def hashes(self, repeats: int) -> Iterator[str]:
         """Yield the `scenario_hash` of each repeat."""
-        texts, scenario = self.texts, self.scenario
-        parts = {
-            key: texts[key] if key in texts else canonical(value)
-            for key, value in scenario.items()
-            if key != "repeat"
-        }
-        head, tail = "{", "}"
-        for key in sorted(parts):
-            if key < "repeat":
-                head += f'"{key}":{parts[key]},'
-            elif key > "repeat":
-                tail = f'{tail[:-1]},"{key}":{parts[key]}}}'
-        begun = hashlib.sha256(f'{head}"repeat":'.encode())
+        before, after = self.text
+        begun = hashlib.sha256(before.encode())
         for repeat in range(repeats):
             whole = begun.copy()
-            whole.update(f"{repeat}{tail}".encode())
+            whole.update(f"{repeat}{after}".encode())
             yield whole.hexdigest()[:HASH_DIGITS]
 
 
@@ -98,6 +89,22 @@ class _Network:
     phase_jitter_ns: dict[str, int]
     schedule: list[contract.Change] | Misplaced
     """Or what is wrong with it, which is said after what is wrong with hosts and flows."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A Scenario but for hosts, flows and what only live testbeds know."""
+
+    key: Hashable
+    scenario: Scenario
+    """With hosts and flows that are empty."""
+    text: tuple[str, ...]
+    """Canonical JSON around what is missing: flows, hosts, what only live testbeds know, and the repeat."""
+    topology: Topology
+    traffic: Traffic
+    schedule: Misplaced | None
+    """Fault of the schedule, if it has one: faults of hosts and flows are said before."""
     notes: tuple[str, ...]
 
 
@@ -139,18 +146,27 @@ _OF_PATH: Paths = (
 """Keys of the file that decide, besides network, traffic and window, how packets get from end to end."""
 
 
+_DELAYS: Paths = tuple(("network", *(ANY,) * steps, "delay") for steps in (2, 3))
+_OF_WINDOW: Paths = (("measure",), ("duration",))
+_OF_FRAME: Paths = (*_OF_TRAFFIC, *OF_NETWORK, *_OF_WINDOW, ("record",))
+"""Keys of the file that all of a Scenario but hosts and flows is made of, besides the ways of flows."""
+
+
 class Resolving:
     """Resolves cells, and what they have in common once.
 
     Parts of a Scenario are kept by the rows of the axes that touch what they are made of.
     """
 
-    def __init__(self, file: str, catalogue: Catalogue, support: Support, repeat: int = 1) -> None:
-        """`file` is the experiment's, `repeat` how often each cell is run."""
+    def __init__(
+        self, file: str, catalogue: Catalogue, support: Support, repeat: int = 1, axes: Axes = NO_ROWS.axes
+    ) -> None:
+        """`file` is the experiment's, `repeat` how often each cell is run; `axes` are those of its sweep."""
         self._of = (file, catalogue, support)
         self._repeat = repeat
         self._live = support.live
         self._known = Known()
+        self._frames: Memo[_Frame] = Memo()
         self._topologies: Memo[Topology] = Memo()
         self._networks: Memo[_Network] = Memo()
         self._measures: Memo[Piece[Measure]] = Memo()
@@ -158,6 +174,12 @@ class Resolving:
         self._sides: Memo[_Sides] = Memo()
         self._texts: dict[str, str] = {}
         """JSON of the parts that are the same in all cells."""
+        self._of_hosts = axes.touching((("hosts",),))
+        self._of_sides = axes.touching((("hosts",), ("flows",)))
+        self._of_frame = axes.touching(_OF_FRAME)
+        self._of_path = axes.touching(_OF_PATH)
+        self._of_rates = axes.touching(_OF_FRAME + _OF_PATH, but=_DELAYS)
+        self._of_window = axes.touching(_OF_WINDOW)
 
     def resolve(self, spec: Spec, rows: Rows = NO_ROWS) -> Resolved:
         """Return the Scenario of a cell; raises `Misplaced` for what is found wrong first.
@@ -165,21 +187,42 @@ class Resolving:
         `rows` tell its content apart from other cells'.
         """
         cell = _Resolver(spec, *self._of, rows, self._known)
-        self._known.checked.of(rows.of(("hosts",)), cell.check_hosts)
+        self._known.checked.of(rows.at(self._of_hosts), cell.check_hosts)
+        key = rows.at(self._of_frame)
+        frame = self._frames.of(key, self._frame, cell, key)
+        ends: Hashable = (frame.traffic.key, rows.at(self._of_sides))
+        sides = self._sides.of(ends, cell.sides, frame.topology, frame.traffic)
+        if frame.schedule is not None:
+            raise frame.schedule
+        scenario: Scenario = {**frame.scenario, "hosts": sides.hosts.value, "flows": sides.flows.value}
+        missing = [sides.flows.text, sides.hosts.text]
+        if self._live is not None:
+            models = (spec.flows[int(flow.path[1])].app for flow in frame.traffic.flows)
+            live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
+            scenario = cast(Scenario, {**scenario, "live": live})
+            missing.append(canonical(live))
+        *before, after = frame.text
+        text = "".join(chain.from_iterable(zip(before, (*missing, ""), strict=True)))
+        limit = spec.record.limit or MAX_RECORDED
+        said = frame.notes + sides.notes
+        path = (key, frame.traffic.key, rows.at(self._of_path))
+        rates = (frame.traffic.key, rows.at(self._of_rates))
+        ends = (ends, rows.at(self._of_window))
+        return Resolved(scenario, said, sides.warnings, limit, (text, after), ends, path, rates)
+
+    def _frame(self, cell: _Resolver, key: Hashable) -> _Frame:
+        """Return what a Scenario is besides hosts and flows."""
+        spec, rows = cell.spec, cell.rows
         topology = self._topologies.of(rows.of(*_OF_CABLES), cell.topology)
         shape = self._known.number(topology.shape)
         asked = (shape, rows.of(*_OF_TRAFFIC))
         traffic = self._known.traffic.of(asked, cell.traffic, asked, topology)
         network = (rows.of(*OF_NETWORK), traffic.ways)
         net = self._networks.of(network, cell.network, topology, traffic, self._repeat)
-        window = rows.of(("measure",), ("duration",))
-        measure = self._measures.of(window, cell.piece, cell.measure)
+        measure = self._measures.of(rows.of(*_OF_WINDOW), cell.piece, cell.measure)
         recorded = (rows.of(("record",), ("hosts", ANY, "count")), shape)
         record = self._records.of(recorded, cell.piece, cell.record, topology)
-        ends = (traffic.key, rows.of(("hosts",), ("flows",)))
-        sides = self._sides.of(ends, cell.sides, topology, traffic)
-        if isinstance(net.schedule, Misplaced):
-            raise net.schedule
+        refused = net.schedule if isinstance(net.schedule, Misplaced) else None
         scenario: Scenario = {
             "version": VERSION,
             "experiment": spec.experiment,
@@ -189,37 +232,25 @@ class Resolving:
             "start_jitter_ns": net.start_jitter_ns,
             "measure": measure.value,
             "record": record.value,
-            "hosts": sides.hosts.value,
+            "hosts": [],
             "nodes": net.nodes.value,
             "links": net.links.value,
-            "flows": sides.flows.value,
-            "schedule": net.schedule,
+            "flows": [],
+            "schedule": [] if isinstance(net.schedule, Misplaced) else net.schedule,
         }
         if net.phase_jitter_ns:
             scenario["phase_jitter_ns"] = net.phase_jitter_ns
-        if self._live is not None:
-            models = (spec.flows[int(flow.path[1])].app for flow in traffic.flows)
-            live = self._live(spec, list(zip(models, scenario["flows"], strict=True)))
-            scenario = cast(Scenario, {**scenario, "live": live})
-        texts = {
-            **self._texts,
-            "duration_ns": str(spec.duration),
-            "start_jitter_ns": str(net.start_jitter_ns),
-            "measure": measure.text,
-            "record": record.text,
-            "hosts": sides.hosts.text,
-            "nodes": net.nodes.text,
-            "links": net.links.text,
-            "flows": sides.flows.text,
-        }
-        if not net.schedule:
-            texts["schedule"] = "[]"
+        pieces: dict[str, Piece[Any]] = {"measure": measure, "record": record}
+        pieces |= {"nodes": net.nodes, "links": net.links}
         if not self._texts:
             self._texts = {key: canonical(scenario[key]) for key in ("version", "experiment", "seed")}
-        limit = spec.record.limit or MAX_RECORDED
-        said = net.notes + sides.notes
-        path = (network, traffic.key, rows.of(*_OF_PATH), window)
-        return Resolved(scenario, said, sides.warnings, limit, texts, (ends, window), path)
+        known = self._texts | {key: piece.text for key, piece in pieces.items()}
+        known |= {"duration_ns": str(spec.duration), "start_jitter_ns": str(net.start_jitter_ns)}
+        if not scenario["schedule"]:
+            known["schedule"] = "[]"
+        missing = ("flows", "hosts", *(() if self._live is None else ("live",)), "repeat")
+        text = around(scenario, known, missing)
+        return _Frame(key, scenario, text, topology, traffic, refused, net.notes)
 
 
 class _Resolver(Hosts, Links, Flows):
@@ -237,7 +268,7 @@ class _Resolver(Hosts, Links, Flows):
         start = Moment(0, traffic.pairs, all_copies(self.spec.hosts), by_name)
         links = self.links(net, traffic, start)
         jitter = self.start_jitter(start)
-        nodes = self.known.nodes.of((net.nodes, self.rows.of(("network",))), self.piece, self.nodes, net)
+        nodes = self.known.nodes.of((net.nodes, self.rows.of(*OF_SWITCHES)), self.piece, self.nodes, net)
         schedule: list[contract.Change] | Misplaced
         try:
             schedule = self.schedule(net, start)

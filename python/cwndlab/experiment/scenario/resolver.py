@@ -63,6 +63,10 @@ class Traffic:
     """The number of flows whose data a wire carries, by its name."""
 
 
+Draft = tuple[contract.Link, tuple[str, ...]]
+"""A link with numbers that are another's, and canonical JSON around them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """Parts of the Scenarios of other cells, by the rows of the axes that touch what they are made of."""
@@ -73,6 +77,7 @@ class Known:
     routes: Memo[Routes] = field(default_factory=Memo)
     nodes: Memo[Piece[list[contract.Node]]] = field(default_factory=Memo)
     links: Memo[Piece[list[contract.Link]]] = field(default_factory=Memo)
+    drafts: Memo[Piece[list[Draft]]] = field(default_factory=Memo)
     hosts: Memo[Piece[contract.Host]] = field(default_factory=Memo)
     flows: Memo[Piece[contract.Flow]] = field(default_factory=Memo)
     numbers: dict[Hashable, int] = field(default_factory=dict)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from cwndlab.errors import nearest, one_of, shown
@@ -61,6 +61,8 @@ class Cables:
     """Wires that are made of the same sections of the file; of equal keys in all cells of a sweep."""
 
     key: Hashable
+    but_numbers: Hashable
+    """Equal in all cells where the sections differ in rates and delays of links at most."""
     wires: tuple[Wire, ...]
     links: Mapping[str, Link]
     """Link of each wire, by the wire's name."""
@@ -98,19 +100,29 @@ class Wiring:
     def of(self, name: str, paths: Paths, make: Callable[..., Iterable[Wire]], *of: object) -> Cables:
         """Return the cables of a name, which are made `of` what stands at some paths."""
         key = (name, self.rows.of(*paths))
-        return self.known.of(key, _cables, key, make, *of)
+        return self.known.of(key, self._cables, key, paths, make, *of)
+
+    def _cables(
+        self, key: tuple[str, tuple[int, ...]], paths: Paths, make: Callable[..., Iterable[Wire]], *of: object
+    ) -> Cables:
+        wires = tuple(make(*of))
+        limited = [(wire.name, wire.link.queue) for wire in wires if wire.link.queue is not None]
+        return Cables(
+            key,
+            (key[0], self.rows.of(*paths, but=_numbers(paths))),
+            wires,
+            {wire.name: wire.link for wire in wires},
+            tuple((wire.name, wire.from_, wire.to, wire.link.mtu) for wire in wires),
+            tuple(
+                name for name, queue in limited if any(isinstance(value, Bdp) for _, value in queue.written())
+            ),
+        )
 
 
-def _cables(key: Hashable, make: Callable[..., Iterable[Wire]], *of: object) -> Cables:
-    wires = tuple(make(*of))
-    limited = [(wire.name, wire.link.queue) for wire in wires if wire.link.queue is not None]
-    return Cables(
-        key,
-        wires,
-        {wire.name: wire.link for wire in wires},
-        tuple((wire.name, wire.from_, wire.to, wire.link.mtu) for wire in wires),
-        tuple(name for name, queue in limited if any(isinstance(value, Bdp) for _, value in queue.written())),
-    )
+@functools.cache
+def _numbers(sections: Paths) -> Paths:
+    """Return the paths of rates and delays right below some paths."""
+    return tuple([(*path, key) for path in sections for key in ("rate", "delay")])
 
 
 def expand(network: Network, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
@@ -232,7 +244,7 @@ def _chain(net: Chain, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:
         name, path = f"bottleneck.{index + 1}", (*root, "bottlenecks", index)
         ends = routers[index], routers[index + 1]
         between.append(
-            wiring.of(name, (path,), partial(_both_ways, bottleneck=True), name, *ends, link, path)
+            wiring.of(name, (path,), functools.partial(_both_ways, bottleneck=True), name, *ends, link, path)
         )
     return Topology(routers, (*between, access))
 
