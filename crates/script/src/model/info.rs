@@ -49,6 +49,7 @@ pub(super) fn tcp_info(
     let unacknowledged =
         counted.map_or(info.outstanding.div_ceil(mss) as i64, |segments| i64::from(segments.out));
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;
+    let syn_repeats = if linux { info.syn_repeats as i64 } else { 0 };
     let mut fields = vec![
         ("tcpi_state", state),
         ("tcpi_ca_state", ca_state),
@@ -60,7 +61,7 @@ pub(super) fn tcp_info(
         ("tcpi_rttvar", micros(sender.rttvar)),
         ("tcpi_snd_ssthresh", sender.ssthresh.map_or(infinite, |bytes| (bytes / unit) as i64)),
         ("tcpi_snd_cwnd", (sender.cwnd / unit) as i64),
-        ("tcpi_total_retrans", info.retransmits as i64),
+        ("tcpi_total_retrans", info.retransmits as i64 + syn_repeats),
         ("tcpi_bytes_acked", info.bytes_acked as i64),
         ("tcpi_data_segs_out", info.data_segments_out as i64),
         ("tcpi_snd_wnd", info.snd_wnd as i64),

@@ -287,7 +287,6 @@ impl Endpoint {
             original_answered: self.snd.timestamps && self.rcv.tsecr == self.clock.timestamp_ms(first_sent),
             rcv_nxt: self.rcv.nxt,
             passive: self.handshake.passive,
-            carried_end: self.carried_end(),
             known: self.handshake.known,
         };
         self.handshake.deadline = None;

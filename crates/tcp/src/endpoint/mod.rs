@@ -136,8 +136,11 @@ pub struct TcpInfo {
     /// Segments with payload sent so far, again or not, counted as the wire has them: a super-packet for segmentation
     /// offload is as many as it is cut into (Linux's tcpi_data_segs_out).
     pub data_segments_out: u64,
-    /// Segments sent again so far, counted likewise (Linux's tcpi_total_retrans).
+    /// Segments sent again so far, counted likewise.
     pub retransmits: u64,
+    /// Number of times that the SYN or SYN-ACK was sent again, which Linux's tcpi_total_retrans counts too (__tcp_retransmit_skb,
+    /// tcp_create_openreq_child).
+    pub syn_repeats: usize,
     /// Time under each limit up to the last transmission opportunity.
     pub limited: LimitedTimes,
     /// ECN was agreed.
@@ -548,6 +551,7 @@ impl Endpoint {
             bytes_read: self.bytes_read,
             data_segments_out: self.data_segments_out,
             retransmits: self.snd.retransmits,
+            syn_repeats: self.handshake.sent.saturating_sub(1),
             limited: self.limits.times,
             ecn: self.snd.ecn,
             accecn: self.snd.accecn.as_ref().map(|accecn| AccEcnInfo {

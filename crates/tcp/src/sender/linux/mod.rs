@@ -98,8 +98,6 @@ pub struct LinuxSender {
 
     /// End of the last segment shorter than the MSS (Minshall).
     small_end: u64,
-    /// See [`Opening::carried_end`].
-    carried_end: u64,
     /// The window of data over which "limited by cwnd" is remembered ends here.
     usage_seq: u64,
     cwnd_used: u32,
@@ -167,7 +165,6 @@ impl LinuxSender {
             frto: false,
             classic: classic::State::new(config),
             small_end: 0,
-            carried_end: 0,
             usage_seq: 0,
             cwnd_used: 0,
             cwnd_stamp: 0,
@@ -246,7 +243,6 @@ impl Sender for LinuxSender {
         self.high_seq = snd.una;
         self.usage_seq = snd.una;
         self.small_end = snd.una;
-        self.carried_end = opening.carried_end;
         self.output.pushed = snd.una;
         self.core.delivered = 1;
         self.core.delivered_mstamp = self.core.now_us();
@@ -271,6 +267,9 @@ impl Sender for LinuxSender {
         self.begin_with(&opening.known, snd.nxt);
         self.cc.init(&mut self.core);
         self.init_sndbuf(snd);
+        if snd.una < snd.max {
+            self.resend_carried(snd);
+        }
     }
 
     fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
