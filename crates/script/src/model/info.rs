@@ -8,12 +8,7 @@ use tcp::{Nanos, State, cc};
 use super::Connection;
 
 /// TCP_INFO under Linux's names; windows in segments for Linux, in bytes for FreeBSD, as each shows them.
-pub(super) fn tcp_info(
-    connection: &mut Connection,
-    now: Nanos,
-    linux: bool,
-    (timestamps, sack): (bool, bool),
-) -> Vec<(&'static str, i64)> {
+pub(super) fn tcp_info(connection: &mut Connection, now: Nanos, linux: bool) -> Vec<(&'static str, i64)> {
     let times = connection.times;
     let info = connection.endpoint.info(now);
     let sender = info.sender;
@@ -39,8 +34,10 @@ pub(super) fn tcp_info(
         Phase::Loss => 4,
     };
     let scales = connection.endpoint.scales_windows();
-    let options =
-        [timestamps, sack, scales, info.ecn].into_iter().rev().fold(0, |bits, on| bits << 1 | i64::from(on));
+    let options = [info.timestamps, info.sack, scales, info.ecn]
+        .into_iter()
+        .rev()
+        .fold(0, |bits, on| bits << 1 | i64::from(on));
     let options = options | i64::from(connection.endpoint.syn_data_taken()) << 5;
     let infinite =
         if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };

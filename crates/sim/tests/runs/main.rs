@@ -23,3 +23,4 @@ mod refusals;
 mod rows;
 mod stepping;
 mod support;
+mod syn_cookies;
