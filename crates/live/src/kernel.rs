@@ -201,6 +201,8 @@ impl Kernel {
             Call::Read { fd, len, flags } => self.on(fd, move |socket| plain(socket.read(len, flags)))?,
             Call::Write { fd, len, flags } => self.on(fd, move |socket| plain(socket.write(len, flags)))?,
             Call::SendTo { fd, len, flags } => {
+                // Without a connection it opens one (MSG_FASTOPEN).
+                self.connection = Some(self.socket(fd)?);
                 self.on(fd, move |socket| plain(socket.send_to(len, flags)))?
             }
             // Scripts that need these are not run (`script::features`).

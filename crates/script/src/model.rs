@@ -367,14 +367,13 @@ impl System for Model {
     fn info(&mut self) -> Result<Vec<(&'static str, i64)>, SystemError> {
         let now = self.now;
         let linux = self.profile.spec().family == Family::Linux;
-        let timestamps_and_sack = (self.profile.spec().timestamps, self.profile.spec().sack);
         let Some(connection) = self.connections.last_mut() else {
             let mut sockets = self.sockets.values();
             let listens = sockets.clone().any(|socket| matches!(socket.kind, Kind::Listening));
             let state = if listens { LISTEN } else { CLOSE };
             return sockets.next().map(|_| vec![("tcpi_state", state)]).ok_or(SystemError::NoConnection);
         };
-        Ok(tcp_info(connection, now, linux, timestamps_and_sack))
+        Ok(tcp_info(connection, now, linux))
     }
 
     fn states(&mut self) -> Result<Vec<&'static str>, SystemError> {
@@ -578,8 +577,8 @@ impl Model {
             && !(opens && listener.is_some() && gives_way(connection, segment))
         {
             // A cookie does not tell the port.
-            if tunnel.cookies_only && connection.endpoint.state() == State::SynReceived && connection.passive
-            {
+            let cookies = self.profile.spec().syn_cookies.answers().is_some();
+            if cookies && connection.endpoint.state() == State::SynReceived && connection.passive {
                 connection.settings.udp_port = udp.map_or(0, |udp| udp.dport);
             }
             if tunnel.ports(connection.settings.udp_port) != udp {

@@ -66,6 +66,7 @@ pub fn run(script: &Script, system: &mut dyn System) -> Result<Report, Failure> 
         lag: 0,
         blocked: None,
         listens: false,
+        calls_out: false,
         descriptors: BTreeMap::new(),
         names: Names::default(),
         report: Report::default(),
@@ -143,6 +144,8 @@ struct Runner<'a> {
     blocked: Option<Blocked<'a>>,
     /// A socket listens that no SYN has come to.
     listens: bool,
+    /// A call may have opened a connection since the last one whose SYN was seen.
+    calls_out: bool,
     /// The system's descriptors by the script's labels.
     descriptors: BTreeMap<i32, i32>,
     /// Names to which the script's code has given values.
@@ -531,7 +534,14 @@ impl Runner<'_> {
     /// original tool looks at the newest alone.
     fn is_of_another(&self, flow: usize, wanted: &Packet, seen: &Packet) -> bool {
         let opens = |packet: &Packet| packet.flags.has(Flags::SYN) && !packet.flags.has(Flags::ACK);
-        flow + 1 < self.flows.len() || opens(wanted) && !opens(seen) && self.flows[flow].offset.is_some()
+        let latest = &self.flows[flow];
+        // The SYN of a connection that a reset has ended may be sent again after the call that opens the next one.
+        let again = || {
+            self.calls_out
+                && latest.ended()
+                && latest.offset.map(|it| it.wrapping_add(latest.own_isn)) == Some(seen.seq)
+        };
+        flow + 1 < self.flows.len() || opens(wanted) && latest.offset.is_some() && (!opens(seen) || again())
     }
 
     /// Takes from a packet how the system's sequence numbers and timestamps correspond to those of the script.
@@ -542,6 +552,7 @@ impl Runner<'_> {
             flow.reopens = false;
             flow.offset = Some(actual.seq.wrapping_sub(expected.seq));
             flow.own_isn = expected.seq;
+            self.calls_out = false;
         }
         let timestamp = |packet: &Packet| {
             packet.options.iter().flatten().find_map(|option| match option {

@@ -6,7 +6,7 @@
 //! 2. [`cc`]: congestion controls, by family, behind their systems' own hooks;
 //! 3. [`sender`], [`receiver`]: the two sides of a connection, one pipeline per family;
 //! 4. [`stack`]: what an endpoint knows of a stack, and how a stack makes the two sides; [`fast_open`], [`peers`]: what a host keeps
-//!    between connections;
+//!    between connections; [`syn_cookies`]: listeners that keep nothing of a SYN;
 //! 5. [`endpoint`], [`listener`]: a connection (RFC 9293), and what opens one;
 //! 6. [`profile`]: the catalogue of stacks.
 
@@ -26,6 +26,7 @@ pub mod receiver;
 mod reset;
 pub mod sender;
 pub mod stack;
+pub mod syn_cookies;
 mod windowed;
 
 pub use clock::{HostClock, Nanos};

@@ -10,6 +10,7 @@ use crate::fast_open;
 use crate::peers;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
+use crate::syn_cookies;
 
 /// A family of systems that share their pipelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +132,8 @@ pub struct StackSpec {
     pub accecn: accecn::Settings,
     /// TCP Fast Open.
     pub fast_open: fast_open::Settings,
+    /// SYN cookies.
+    pub syn_cookies: syn_cookies::Settings,
     /// Packets of IPv4 say that no router may cut them.
     pub sets_df: bool,
     /// Memory of peers between connections.

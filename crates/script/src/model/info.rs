@@ -8,12 +8,7 @@ use tcp::{Nanos, State, cc};
 use super::Connection;
 
 /// TCP_INFO under Linux's names; windows in segments for Linux, in bytes for FreeBSD, as each shows them.
-pub(super) fn tcp_info(
-    connection: &mut Connection,
-    now: Nanos,
-    linux: bool,
-    (timestamps, sack): (bool, bool),
-) -> Vec<(&'static str, i64)> {
+pub(super) fn tcp_info(connection: &mut Connection, now: Nanos, linux: bool) -> Vec<(&'static str, i64)> {
     let times = connection.times;
     let info = connection.endpoint.info(now);
     let sender = info.sender;
@@ -39,8 +34,10 @@ pub(super) fn tcp_info(
         Phase::Loss => 4,
     };
     let scales = connection.endpoint.scales_windows();
-    let options =
-        [timestamps, sack, scales, info.ecn].into_iter().rev().fold(0, |bits, on| bits << 1 | i64::from(on));
+    let options = [info.timestamps, info.sack, scales, info.ecn]
+        .into_iter()
+        .rev()
+        .fold(0, |bits, on| bits << 1 | i64::from(on));
     let options = options | i64::from(connection.endpoint.syn_data_taken()) << 5;
     let infinite =
         if linux { i64::from(cc::linux::INFINITE_SSTHRESH) } else { cc::freebsd::SSTHRESH_INFINITE as i64 };
@@ -49,6 +46,7 @@ pub(super) fn tcp_info(
     let unacknowledged =
         counted.map_or(info.outstanding.div_ceil(mss) as i64, |segments| i64::from(segments.out));
     let micros = |time: Option<Nanos>| (time.unwrap_or(0) / 1000) as i64;
+    let syn_repeats = if linux { info.syn_repeats as i64 } else { 0 };
     let mut fields = vec![
         ("tcpi_state", state),
         ("tcpi_ca_state", ca_state),
@@ -60,7 +58,7 @@ pub(super) fn tcp_info(
         ("tcpi_rttvar", micros(sender.rttvar)),
         ("tcpi_snd_ssthresh", sender.ssthresh.map_or(infinite, |bytes| (bytes / unit) as i64)),
         ("tcpi_snd_cwnd", (sender.cwnd / unit) as i64),
-        ("tcpi_total_retrans", info.retransmits as i64),
+        ("tcpi_total_retrans", info.retransmits as i64 + syn_repeats),
         ("tcpi_bytes_acked", info.bytes_acked as i64),
         ("tcpi_data_segs_out", info.data_segments_out as i64),
         ("tcpi_snd_wnd", info.snd_wnd as i64),

@@ -19,13 +19,11 @@ pub(super) struct Tunnel {
     pub(super) port: Option<u16>,
     /// Bytes that it takes of a packet (net.inet.tcp.udp_tunneling_overhead).
     overhead: u32,
-    /// Connections are opened by cookies alone (net.inet.tcp.syncookies_only), which do not tell the peer's port.
-    pub(super) cookies_only: bool,
 }
 
 impl Default for Tunnel {
     fn default() -> Tunnel {
-        Tunnel { port: None, overhead: UDP_HEADER, cookies_only: false }
+        Tunnel { port: None, overhead: UDP_HEADER }
     }
 }
 
@@ -43,7 +41,6 @@ impl Tunnel {
                 self.port = u16::try_from(value).ok().filter(|&port| port > 0)
             }
             "net.inet.tcp.udp_tunneling_overhead" => self.overhead = value,
-            "net.inet.tcp.syncookies_only" => self.cookies_only = value != 0,
             _ => return false,
         }
         true

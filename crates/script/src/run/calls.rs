@@ -17,6 +17,7 @@ impl<'a> Runner<'a> {
     ) -> Result<(), Wrong> {
         self.unblock()?;
         self.listens |= matches!(event.call, Call::Listen(_));
+        self.calls_out |= matches!(event.call, Call::Connect(_) | Call::SendTo { .. });
         let call = self.with_own_descriptors(&event.call);
         match (self.system.call(&call, until.is_some()), until) {
             (Some(returned), _) => self.check(event, returned),

@@ -24,3 +24,4 @@ mod refusals;
 mod rows;
 mod stepping;
 mod support;
+mod syn_cookies;

@@ -198,9 +198,11 @@ impl Endpoint {
         let room = if early { room.saturating_sub(segment.option_bytes()) } else { room };
         segment.len = u64::from(room).min(self.snd.end - self.snd.iss - 1) as u32;
         fast_open.carried = segment.len;
+        self.data_segments_out += u64::from(segment.len > 0);
     }
 
-    /// Payload that a SYN carried and is not acknowledged with it is to be sent again, at once: it counts as not sent.
+    /// Payload that a SYN carried and is not acknowledged with it is to be sent again, at once. To Linux's sender it is under
+    /// way, and lost; to others it counts as not sent.
     pub(super) fn settle_carried(&mut self, ack: u64) {
         let (snd, fast_open) = (&mut self.snd, &mut self.handshake.fast_open);
         if fast_open.carried == 0 {
@@ -209,22 +211,17 @@ impl Endpoint {
         }
         let end = snd.iss + 1 + u64::from(fast_open.carried);
         snd.una = ack.min(end);
-        snd.nxt = snd.una;
-        snd.max = snd.una;
         if fast_open.attempt.is_some() {
             fast_open.taken = snd.una == end;
         }
-        snd.retransmits += u64::from(snd.una < end);
+        let counts = fast_open.style == Style::Linux;
+        (snd.nxt, snd.max) = if counts { (end, end) } else { (snd.una, snd.una) };
+        snd.retransmits += u64::from(!counts && snd.una < end);
     }
 
     /// Whether the ACK of the SYN-ACK need not leave by itself: data follows at once.
     pub(super) fn ack_waits_for_data(&self) -> bool {
         self.snd.app_blocked && self.snd.wnd > 0 && self.handshake.fast_open.style == Style::Linux
-    }
-
-    /// End of what the SYN or SYN-ACK carried.
-    pub(super) fn carried_end(&self) -> u64 {
-        self.snd.iss + 1 + u64::from(self.handshake.fast_open.carried)
     }
 
     /// The SYN-ACK of a client.

@@ -6,12 +6,13 @@ use wire::{Ecn, Flags, Options, Segment, seq};
 use super::fast_open::FastOpen;
 use super::{Config, Endpoint, Failure, MAX_PACKET, State};
 use crate::accecn;
-use crate::clock::Nanos;
+use crate::clock::{MILLISECOND, Nanos};
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::peers::{self, Known, Lesson};
 use crate::sender::{Limit, Opening};
 use crate::stack::{EcnMode, StackSpec};
+use crate::syn_cookies;
 
 /// The smallest MSS that a peer is believed, options included (Linux's TCP_MIN_SND_MSS).
 const MIN_MSS: u16 = 48;
@@ -45,6 +46,8 @@ pub(super) struct Handshake {
     pub(super) syn_window: u64,
     /// We were asked: a SYN came first.
     pub(super) passive: bool,
+    /// Rules by which nothing but a cookie is kept of the SYN.
+    pub(super) cookie: Option<syn_cookies::Style>,
     /// See [`Endpoint::limit_tso`].
     pub(super) tso_limit: u32,
     pub(super) timeouts: Vec<Nanos>,
@@ -89,6 +92,7 @@ impl Handshake {
             peer_scales: false,
             syn_window,
             passive: false,
+            cookie: None,
             tso_limit: u32::MAX,
             timeouts,
             attempt: spec.keep_alive.attempt,
@@ -156,6 +160,10 @@ impl Endpoint {
         if h.scales && (!passive || h.peer_scales) {
             segment.options |= Options::WSCALE;
             segment.wscale = h.wscale;
+        }
+        if let Some(cookie) = h.cookie.filter(|_| segment.options.has(Options::TIMESTAMPS)) {
+            let stamp = cookie.timestamp(self.clock.timestamp_ms(now), &segment, self.snd.ecn);
+            segment.tsval = stamp.wrapping_add(self.timestamp_offset);
         }
         if passive {
             segment.flags |= Flags::ACK;
@@ -249,15 +257,17 @@ impl Endpoint {
         self.rcv.advertised = irs + 1 + promised;
         self.rcv.last_ack = irs + 1;
         self.snd.timestamps = h.timestamps && syn.options.has(Options::TIMESTAMPS);
-        self.snd.sack = h.sack && syn.options.has(Options::SACK_PERMITTED);
+        let kept = h.cookie.is_none_or(|cookie| cookie.keeps_options(self.snd.timestamps));
+        self.snd.sack = h.sack && syn.options.has(Options::SACK_PERMITTED) && kept;
         if self.snd.timestamps {
             self.rcv.ts_recent = syn.tsval;
         }
         // Scaling works only if both sides offer it (RFC 7323 section 2.2).
-        self.handshake.peer_scales = self.handshake.scales && syn.options.has(Options::WSCALE);
+        self.handshake.peer_scales = self.handshake.scales && syn.options.has(Options::WSCALE) && kept;
         let h = &self.handshake;
         if h.peer_scales {
-            self.snd.wscale = syn.wscale.min(MAX_WINDOW_SHIFT);
+            let scale = syn.wscale.min(MAX_WINDOW_SHIFT);
+            self.snd.wscale = h.cookie.map_or(scale, |cookie| cookie.scale(scale));
             self.rcv.wscale = h.wscale;
         } else {
             self.snd.wscale = 0;
@@ -267,6 +277,7 @@ impl Endpoint {
             mss if mss > 0 && syn.options.has(Options::MSS) => mss.max(MIN_MSS),
             _ => DEFAULT_MSS,
         };
+        let peer_mss = h.cookie.map_or(peer_mss, |cookie| cookie.mss(syn, peer_mss, self.snd.ipv6));
         self.snd.mss = u32::from(h.offered_mss().min(peer_mss));
         let options = self.option_bytes();
         self.snd.payload = self.snd.mss - options;
@@ -281,14 +292,24 @@ impl Endpoint {
 
     pub(super) fn establish(&mut self, now: Nanos) {
         let first_sent = self.handshake.first_sent;
-        let repeats = self.handshake.sent.saturating_sub(1) as u32;
+        let cookie = self.handshake.cookie;
+        let repeats = if cookie.is_some() { 0 } else { self.handshake.sent.saturating_sub(1) as u32 };
+        if let Some(cookie) = cookie {
+            self.forget_ecn(cookie == syn_cookies::Style::FreeBsd);
+        }
+        let rtt = if cookie == Some(syn_cookies::Style::Linux) {
+            // Nobody knows when the SYN-ACK left, but for its timestamp (tcp_ack_update_rtt).
+            let passed = self.clock.timestamp_ms(now).wrapping_sub(self.rcv.tsecr);
+            self.snd.timestamps.then(|| u64::from(passed) * MILLISECOND)
+        } else {
+            (repeats == 0).then(|| now - first_sent)
+        };
         let opening = Opening {
-            rtt: (repeats == 0).then(|| now - first_sent),
+            rtt,
             repeats,
             original_answered: self.snd.timestamps && self.rcv.tsecr == self.clock.timestamp_ms(first_sent),
             rcv_nxt: self.rcv.nxt,
             passive: self.handshake.passive,
-            carried_end: self.carried_end(),
             known: self.handshake.known,
         };
         self.handshake.deadline = None;
@@ -348,6 +369,14 @@ impl Endpoint {
                 // The timer of retransmissions is the SYN's too: Linux counts it in tcpi_total_rto, FreeBSD in tcps_rexmttimeo.
                 self.events.push(EventKind::Rto, 0, i64::from(self.handshake.timed_out));
             }
+        }
+    }
+
+    /// No ECN was agreed on after all, if so.
+    pub(super) fn forget_ecn(&mut self, so: bool) {
+        if so {
+            self.snd.ecn = false;
+            self.snd.accecn = None;
         }
     }
 

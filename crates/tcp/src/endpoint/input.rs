@@ -287,7 +287,9 @@ impl Endpoint {
     pub fn gives_way_to(&self, segment: &Segment) -> bool {
         let opens = segment.flags.0 & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0;
         let waits = self.state == State::TimeWait && self.rules.time_wait_checks;
-        opens && waits && seq::extend(self.rcv.nxt, segment.seq) > self.rcv.nxt
+        // Of a connection that a cookie opens nothing is known yet.
+        let unknown = self.state == State::SynReceived && self.handshake.cookie.is_some();
+        opens && (unknown || waits && seq::extend(self.rcv.nxt, segment.seq) > self.rcv.nxt)
     }
 
     /// Whether a challenge ACK may leave. Some systems limit how often (RFC 5961 section 7).

@@ -36,6 +36,7 @@ use crate::peers::Known;
 use crate::receiver::{ReceiveState, Receiver};
 use crate::sender::{Cork, Limit, Metrics, SegmentCounts, SendGrant, SendState, Sender};
 use crate::stack::{EcnMode, Profile, SocketOptions, StackSpec, StateRules};
+use crate::syn_cookies;
 
 /// Largest super-packet, in bytes from the IP header on: what an interface takes by default (IP_MAXPACKET of FreeBSD).
 const MAX_PACKET: u32 = 65_535;
@@ -136,10 +137,17 @@ pub struct TcpInfo {
     /// Segments with payload sent so far, again or not, counted as the wire has them: a super-packet for segmentation
     /// offload is as many as it is cut into (Linux's tcpi_data_segs_out).
     pub data_segments_out: u64,
-    /// Segments sent again so far, counted likewise (Linux's tcpi_total_retrans).
+    /// Segments sent again so far, counted likewise.
     pub retransmits: u64,
+    /// Number of times that the SYN or SYN-ACK was sent again, which Linux's tcpi_total_retrans counts too (__tcp_retransmit_skb,
+    /// tcp_create_openreq_child).
+    pub syn_repeats: usize,
     /// Time under each limit up to the last transmission opportunity.
     pub limited: LimitedTimes,
+    /// Timestamps were agreed.
+    pub timestamps: bool,
+    /// SACK was agreed.
+    pub sack: bool,
     /// ECN was agreed.
     pub ecn: bool,
     /// Counters of Accurate ECN, where that was agreed.
@@ -261,15 +269,26 @@ impl Endpoint {
         syn: &Segment,
         welcome: Welcome,
     ) -> Endpoint {
-        let mut endpoint = Endpoint::new(profile, config, profile.spec().synack_timeouts.clone());
+        let spec = profile.spec();
+        // FreeBSD looks at Fast Open first.
+        let opens =
+            matches!(welcome, Welcome::Open(_)) && spec.syn_cookies.style == syn_cookies::Style::FreeBsd;
+        let cookie = spec.syn_cookies.answers().filter(|_| !opens);
+        let timeouts = if cookie.is_some() { Vec::new() } else { spec.synack_timeouts.clone() };
+        let mut endpoint = Endpoint::new(profile, config, timeouts);
         endpoint.handshake.syn_due = true;
         endpoint.handshake.passive = true;
+        endpoint.handshake.cookie = cookie;
         endpoint.take_syn(now, syn);
         // The window of a SYN-ACK knows the payload of a segment; that of a SYN does not.
         (endpoint.handshake.syn_window, _) = endpoint.receiver.syn_window(&endpoint.rcv);
         endpoint.agree_with_syn(syn);
+        let linux = cookie == Some(syn_cookies::Style::Linux);
+        endpoint.forget_ecn(linux && !endpoint.snd.timestamps);
         endpoint.enter_state(State::SynReceived, now);
-        endpoint.take_welcome(now, syn, welcome);
+        if !linux {
+            endpoint.take_welcome(now, syn, welcome);
+        }
         endpoint
     }
 
@@ -548,7 +567,10 @@ impl Endpoint {
             bytes_read: self.bytes_read,
             data_segments_out: self.data_segments_out,
             retransmits: self.snd.retransmits,
+            syn_repeats: self.handshake.sent.saturating_sub(1),
             limited: self.limits.times,
+            timestamps: self.snd.timestamps,
+            sack: self.snd.sack,
             ecn: self.snd.ecn,
             accecn: self.snd.accecn.as_ref().map(|accecn| AccEcnInfo {
                 received_ce: accecn.received_ce(),

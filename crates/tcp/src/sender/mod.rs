@@ -235,8 +235,6 @@ pub struct Opening {
     pub rcv_nxt: u64,
     /// The peer has opened the connection.
     pub passive: bool,
-    /// End of what our SYN carried: to Linux no small packet, even if it has to leave again.
-    pub carried_end: u64,
     /// Knowledge of the peer from other connections.
     pub known: Known,
 }

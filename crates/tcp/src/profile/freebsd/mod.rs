@@ -154,6 +154,7 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
         ecn: EcnMode::Off,
         accecn: crate::accecn::Settings::NONE,
         fast_open: crate::fast_open::Settings::NONE,
+        syn_cookies: crate::syn_cookies::Settings::FREEBSD,
         sets_df: true,
         peers: crate::peers::Settings::FREEBSD,
         timestamps: true,

@@ -6,6 +6,7 @@ use crate::cc::freebsd::{
 };
 use crate::clock::MILLISECOND;
 use crate::stack::{EcnMode, IcmpRules};
+use crate::syn_cookies::ALWAYS;
 
 /// Values of the sysctls; a release lacks some.
 #[derive(Clone, Copy, Debug)]
@@ -583,6 +584,14 @@ pub(super) const KNOBS: &[Knob] = &[
     ),
     flag!("net.inet.tcp.cc.chd.loss_fair", chd.loss_fair, "competes with flows that only losses hold back"),
     flag!("net.inet.tcp.cc.chd.use_max", chd.use_max, "a round's delay is its largest, not its last"),
+    Knob {
+        name: "net.inet.tcp.syncookies_only",
+        min: 0,
+        max: 1,
+        about: "every SYN is answered with a cookie, and not kept",
+        get: |p| i64::from(p.spec.syn_cookies.answers().is_some()),
+        set: |p, value| p.spec.syn_cookies.mode = if value != 0 { ALWAYS } else { 1 },
+    },
 ];
 
 /// The sysctls every release has.

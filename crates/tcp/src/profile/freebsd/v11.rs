@@ -22,6 +22,7 @@ pub(super) fn profile() -> FreeBsd {
         names: common_names![
             "net.inet.tcp.recvbuf_inc",
             "net.inet.tcp.initcwnd_segments",
+            "net.inet.tcp.syncookies_only",
             "net.inet.tcp.rfc6675_pipe",
             "net.inet.tcp.cc.dctcp.alpha",
             "net.inet.tcp.cc.dctcp.shift_g",

@@ -42,6 +42,7 @@ pub(super) fn profile() -> FreeBsd {
         values: VALUES,
         names: common_names![
             "net.inet.tcp.initcwnd_segments",
+            "net.inet.tcp.syncookies_only",
             "net.inet.tcp.reass.maxqueuelen",
             "net.inet.tcp.do_prr",
             "net.inet.tcp.do_prr_conservative",

@@ -22,6 +22,7 @@ macro_rules! names {
     ($($more:literal),* $(,)?) => {
         common_names![
             "net.inet.tcp.initcwnd_segments",
+            "net.inet.tcp.syncookies_only",
             "net.inet.tcp.reass.maxqueuelen",
             "net.inet.tcp.do_prr",
             "net.inet.tcp.do_prr_conservative",

@@ -1,10 +1,17 @@
-//! Linux's sysctls of TCP Fast Open (ip-sysctl).
+//! Linux's sysctls of what opens a connection: TCP Fast Open and SYN cookies (ip-sysctl).
 
 use super::Knob;
 use crate::clock::SECOND;
 
-/// Sysctls of kernels that are modelled with Fast Open.
-pub(super) static FAST_OPEN: [Knob; 2] = [
+/// Sysctls of kernels that are modelled with Fast Open and SYN cookies.
+pub(super) static FAST_OPEN: [Knob; 3] = [
+    Knob {
+        name: "net.ipv4.tcp_syncookies",
+        range: (0, 2),
+        about: "2: every SYN is answered with a cookie; 0 and 1: none is, as no queue of SYNs is full",
+        get: |p| p.spec.syn_cookies.mode.into(),
+        set: |p, v| p.spec.syn_cookies.mode = v as u8,
+    },
     Knob {
         name: "net.ipv4.tcp_fastopen",
         range: (0, 0x7fff_ffff),

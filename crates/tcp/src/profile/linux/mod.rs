@@ -66,6 +66,7 @@ impl LinuxProfile {
                 ecn: EcnMode::Accept,
                 accecn: Settings::NONE,
                 fast_open: crate::fast_open::Settings::NONE,
+                syn_cookies: crate::syn_cookies::Settings::LINUX,
                 sets_df: true,
                 peers: crate::peers::Settings::LINUX,
                 timestamps: true,

@@ -98,8 +98,6 @@ pub struct LinuxSender {
 
     /// End of the last segment shorter than the MSS (Minshall).
     small_end: u64,
-    /// See [`Opening::carried_end`].
-    carried_end: u64,
     /// The window of data over which "limited by cwnd" is remembered ends here.
     usage_seq: u64,
     cwnd_used: u32,
@@ -167,7 +165,6 @@ impl LinuxSender {
             frto: false,
             classic: classic::State::new(config),
             small_end: 0,
-            carried_end: 0,
             usage_seq: 0,
             cwnd_used: 0,
             cwnd_stamp: 0,
@@ -246,7 +243,6 @@ impl Sender for LinuxSender {
         self.high_seq = snd.una;
         self.usage_seq = snd.una;
         self.small_end = snd.una;
-        self.carried_end = opening.carried_end;
         self.output.pushed = snd.una;
         self.core.delivered = 1;
         self.core.delivered_mstamp = self.core.now_us();
@@ -254,7 +250,8 @@ impl Sender for LinuxSender {
         self.core.last_sent_jiffies = self.core.jiffies;
         self.cwnd_stamp = self.core.jiffies;
         self.classic.fack_enabled = self.config.fack && snd.sack;
-        self.rto = if opening.repeats > 0 { 3 } else { 1 } * u64::from(self.core.hz);
+        // Without a round trip the longer one (tcp_init_metrics).
+        self.rto = if opening.rtt.is_none() { 3 } else { 1 } * u64::from(self.core.hz);
         self.syn_repeats = opening.repeats;
         // RFC 5681 section 3.1, for the second repeat on (tcp_init_transfer), unless it was needless (5.2).
         if opening.repeats > 1 && !(self.is_modern() && opening.original_answered) {
@@ -271,6 +268,9 @@ impl Sender for LinuxSender {
         self.begin_with(&opening.known, snd.nxt);
         self.cc.init(&mut self.core);
         self.init_sndbuf(snd);
+        if snd.una < snd.max {
+            self.resend_carried(snd);
+        }
     }
 
     fn on_ack(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {

@@ -580,7 +580,7 @@ impl LinuxSender {
             count += 1;
             self.core.packets_out += 1;
         }
-        if payload != mss && !payload.is_multiple_of(mss) && end > self.carried_end {
+        if payload != mss && !payload.is_multiple_of(mss) {
             self.small_end = end;
         }
         snd.max = end;

@@ -87,14 +87,7 @@ impl LinuxSender {
             let most = self.core.packets_out.saturating_sub(self.core.lost_out.max(1));
             self.core.sacked_out = self.core.sacked_out.min(most);
         }
-        if self.core.state != CaState::Loss {
-            self.high_seq = self.core.nxt;
-            self.core.ssthresh = self.core.current_ssthresh();
-            self.prior_ssthresh = 0;
-            self.undo_marker = None;
-            self.frto = false;
-            self.set_state(CaState::Loss);
-        }
+        self.enter_loss_without_congestion();
     }
 
     /// Cuts what is under way into segments as long as they may be now: a super-packet as one (tcp_fragment).

@@ -2,13 +2,46 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
-use super::scoreboard::{EVER_RETRANS, Packet, SACKED};
+use super::scoreboard::{EVER_RETRANS, PUSHED, Packet, SACKED};
 use crate::cc::linux::{CaState, Cause, CwndEvent, INFINITE_SSTHRESH};
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::sender::SendState;
 
 impl LinuxSender {
+    /// Something is lost, which is no sign of congestion (tcp_non_congestion_loss_retransmit).
+    pub(super) fn enter_loss_without_congestion(&mut self) {
+        if self.core.state != CaState::Loss {
+            self.high_seq = self.core.nxt;
+            self.core.ssthresh = self.core.current_ssthresh();
+            self.prior_ssthresh = 0;
+            self.undo_marker = None;
+            self.frto = false;
+            self.set_state(CaState::Loss);
+        }
+    }
+
+    /// Data that our SYN carried was not acknowledged with it: it was under way, is lost, and leaves again in segments of the
+    /// length that is known now (tcp_rcv_fastopen_synack).
+    #[cold]
+    pub(super) fn resend_carried(&mut self, snd: &SendState) {
+        let mut seq = snd.una;
+        while seq < snd.max {
+            let len = u64::from(snd.payload).min(snd.max - seq);
+            let mut packet = Packet { seq, len: len as u32, sent: self.core.now, ..Packet::default() };
+            packet.note_delivery(&self.core);
+            let id = self.board.push(packet);
+            if self.hears_losses {
+                self.note_flight(id);
+            }
+            self.core.packets_out += 1;
+            self.mark_lost(id);
+            seq += len;
+        }
+        self.board.end_burst(self.board.tail() - 1, PUSHED);
+        self.enter_loss_without_congestion();
+    }
+
     pub(super) fn init_cwnd_reduction(&mut self) {
         self.high_seq = self.core.nxt;
         self.tlp = None;
