@@ -91,6 +91,7 @@ impl<E: End> Driven<E> {
                 break;
             }
         }
+        self.connection.end_turn();
         self.unread = woken.read && self.connection.came() == came && !self.connection.look();
         self.finish()
     }

@@ -1,7 +1,6 @@
 //! Ends of a flow, by its application.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -94,7 +93,7 @@ pub(crate) fn send(task: &Task, metrics: &Metrics, is_guest: bool) -> Result<Wor
     }
     Ok(Box::new(move || {
         metrics.clock.sleep_until(task.start_ns as i64);
-        Ok(open(end, connect(&task, true, &metrics)?, &metrics, stop)?)
+        Ok(open(end, &task, true, &metrics, stop)?)
     }))
 }
 
@@ -177,8 +176,9 @@ fn over_guest(
     Err(Error::NoGuest(stack.stack.clone()))
 }
 
-fn open(end: Box<dyn End>, stream: TcpStream, metrics: &Metrics, stop: u64) -> io::Result<()> {
-    let connection = Connection::new(stream, metrics.clone())?;
+fn open(end: Box<dyn End>, task: &Task, own_port: bool, metrics: &Metrics, stop: u64) -> io::Result<()> {
+    let stream = connect(task, own_port, metrics)?;
+    let connection = Connection::opened(stream, metrics.clone(), task.fast_open)?;
     Driven::new(end, Role::Opening, connection, metrics.clone(), stop).drive()
 }
 
@@ -198,8 +198,7 @@ fn background(task: &Task, mut transfers: Transfers, connections: u32, metrics: 
             *left -= 1;
             drop(left);
             // A transfer that fails is none that completes, as in the model.
-            let _ = connect(&task, false, &metrics)
-                .and_then(|stream| open(Box::new(Transfer::new(size, at)), stream, &metrics, NEVER));
+            let _ = open(Box::new(Transfer::new(size, at)), &task, false, &metrics, NEVER);
             *locked(&free.0) += 1;
             free.1.notify_one();
         })?;

@@ -104,6 +104,9 @@ pub(crate) struct Task {
     /// Programs that carry the flow out instead of us.
     #[serde(default)]
     pub tool: Option<Tool>,
+    /// The connection is opened with TCP Fast Open, and taken with it (Linux).
+    #[serde(default)]
+    pub fast_open: bool,
     /// Options of the loadlatency tool, at the pinger of a scenario.
     #[serde(default)]
     pub load: Option<Load>,

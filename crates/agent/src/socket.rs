@@ -37,6 +37,9 @@ pub(crate) fn connect(task: &Task, own_port: bool, metrics: &Metrics) -> io::Res
     }
     let port = if own_port { task.source_port } else { 0 };
     socket.bind(&SocketAddr::new(task.source, port).into())?;
+    if task.fast_open {
+        sys::open_fast(&socket)?;
+    }
     metrics.opens();
     socket.connect(&target.into())?;
     Ok(socket.into())
@@ -54,6 +57,9 @@ pub(crate) fn listen(task: &Task) -> io::Result<Listener> {
         sys::set_receive_buffer(&socket, bytes)?;
     }
     socket.bind(&own.into())?;
+    if task.fast_open {
+        sys::accept_fast(&socket, BACKLOG)?;
+    }
     socket.listen(BACKLOG)?;
     Ok(Listener { socket, source: task.source })
 }
@@ -99,6 +105,10 @@ pub(crate) struct Connection {
     turn: u64,
     full: bool,
     closed: bool,
+    /// The connection may not be open yet: what is written first leaves with the SYN.
+    opens: bool,
+    /// The end has closed before the connection was open.
+    closes_late: bool,
     eof: bool,
     error: Option<io::Error>,
     /// Bytes that came, and when the last were read.
@@ -123,6 +133,8 @@ impl Connection {
             turn: TURN,
             full: false,
             closed: false,
+            opens: false,
+            closes_late: false,
             eof: false,
             error: None,
             came: 0,
@@ -130,9 +142,29 @@ impl Connection {
         })
     }
 
+    /// [`Connection::new`] of a stream that was opened by [`connect`], with Fast Open or not.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn opened(stream: TcpStream, metrics: Metrics, fast: bool) -> io::Result<Connection> {
+        Ok(Connection { opens: fast, ..Connection::new(stream, metrics)? })
+    }
+
     /// A turn begins.
     pub(crate) fn begin_turn(&mut self) {
         self.turn = TURN;
+        self.opens = self.opens && sys::is_opening(&self.stream);
+        if self.closes_late && !self.opens {
+            self.closes_late = false;
+            self.shut();
+        }
+    }
+
+    /// A turn is over: the SYN leaves without data, if none was written.
+    pub(crate) fn end_turn(&mut self) {
+        if self.opens {
+            sys::send_nothing(&self.stream);
+        }
     }
 
     /// Whether the turn ended before the socket was full.
@@ -147,7 +179,7 @@ impl Connection {
 
     /// Whether the connection's end waits for room.
     pub(crate) fn is_full(&self) -> bool {
-        self.full
+        self.full || self.closes_late
     }
 
     /// Whether the connection's end has closed.
@@ -212,6 +244,14 @@ impl Connection {
         }
     }
 
+    fn shut(&mut self) {
+        if let Err(error) = self.stream.shutdown(std::net::Shutdown::Write)
+            && error.kind() != io::ErrorKind::NotConnected
+        {
+            self.give_up(error);
+        }
+    }
+
     fn give_up(&mut self, error: io::Error) {
         (self.eof, self.closed) = (true, true);
         self.error.get_or_insert(error);
@@ -234,7 +274,9 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    if error.kind() != io::ErrorKind::WouldBlock {
+                    // The SYN had no room for data.
+                    let opens = self.opens && error.raw_os_error() == Some(libc::EINPROGRESS);
+                    if error.kind() != io::ErrorKind::WouldBlock && !opens {
                         self.give_up(error);
                     }
                     return None;
@@ -292,10 +334,10 @@ impl apps::Socket for Connection {
     fn close(&mut self) {
         self.closed = true;
         self.full = false;
-        if let Err(error) = self.stream.shutdown(std::net::Shutdown::Write)
-            && error.kind() != io::ErrorKind::NotConnected
-        {
-            self.give_up(error);
+        // Until the connection is open Linux takes a shutdown for the end of it (inet_shutdown).
+        self.closes_late = self.opens && sys::is_opening(&self.stream);
+        if !self.closes_late {
+            self.shut();
         }
     }
 

@@ -174,6 +174,60 @@ fn set(socket: &Socket, level: libc::c_int, option: libc::c_int, value: libc::c_
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has the socket's SYN leave with what is written first, where a cookie is known (tcp(7), TCP_FASTOPEN_CONNECT).
+///
+/// # Errors
+/// Error of setsockopt(2).
+pub(crate) fn open_fast(socket: &Socket) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    set(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+    Ok(())
+}
+
+/// Has a listener take connections with their SYN, so many at a time (tcp(7), TCP_FASTOPEN).
+///
+/// # Errors
+/// Error of setsockopt(2).
+pub(crate) fn accept_fast(socket: &Socket, most: i32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    set(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, most)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = (socket, most);
+    Ok(())
+}
+
+/// Whether a connection waits for the answer to a SYN, or for something to send with one.
+pub(crate) fn is_opening(stream: &std::net::TcpStream) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd as _;
+        /// State of a connection whose SYN is not answered (TCP_SYN_SENT of the kernel).
+        const SYN_SENT: u8 = 2;
+        // The first byte of tcp_info is the state.
+        let (mut state, mut length) = (0u8, 1);
+        let to = (&raw mut state).cast();
+        // SAFETY: a byte and its length, which outlive the call, of a socket that is open.
+        let failed = unsafe {
+            libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut length)
+        };
+        failed == 0 && state == SYN_SENT
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = stream;
+        false
+    }
+}
+
+/// Writes nothing, which has a SYN leave that waits for data. An error shows with the next call.
+pub(crate) fn send_nothing(stream: &std::net::TcpStream) {
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: no data, to a socket that is open.
+    unsafe { libc::send(stream.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+}
+
 /// Has datagrams go whole, whatever the kernel believes of the path (ip(7), IP_PMTUDISC_PROBE).
 ///
 /// # Errors

@@ -15,7 +15,7 @@ from cwndlab.testbeds.live.addresses import Ends
 from cwndlab.testbeds.live.lab import Lab, Process
 from cwndlab.testbeds.live.scenario import LiveScenario
 from cwndlab.testbeds.live.shell import parsed
-from cwndlab.testbeds.live.traffic import load, tools
+from cwndlab.testbeds.live.traffic import fast_open, load, tools
 
 PROGRAM = "cwndlab.testbeds.live.traffic.agent"
 """The module that is the agent on this machine; its argument tells it from others in a list of processes."""
@@ -40,6 +40,7 @@ def tasks(
     an idle path in ns.
     """
     live, given = scenario["live"], []
+    hosts = {host["name"]: host for host in scenario["hosts"]}
     for flow in scenario["flows"]:
         own, sockets = live["flows"][flow["name"]], ends[flow["name"]]
         stop = scenario["duration_ns"] if flow["stop_ns"] is None else flow["stop_ns"]
@@ -58,6 +59,7 @@ def tasks(
             "target_port": sockets.target_port,
             "seed": scenario["seed"],
             "repeat": scenario["repeat"],
+            "fast_open": fast_open.asked(hosts[flow["from"]], hosts[flow["to"]]),
         }
         given.append(told)
         if guests.carries(scenario, flow):
