@@ -224,6 +224,11 @@ impl LinuxSender {
         if !self.is_modern() || self.sndbuf_memory.is_none() {
             return;
         }
+        let waiting = snd.end.saturating_sub(snd.max);
+        // No more than cwnd can leave.
+        if waiting > u64::from(self.core.cwnd) * mss {
+            return;
+        }
         let begun = self.output.write_queue.behind_records(snd.max);
         let rest = snd.end.saturating_sub(begun) % mss;
         // Of two short segments the second waits for an ACK of the first.
@@ -231,7 +236,6 @@ impl LinuxSender {
         if rest == 0 || small_waits || self.nagle_holds(snd, rest) {
             return;
         }
-        let waiting = snd.end - snd.max;
         // What is still in the host's queue holds a short buffer (tcp_should_autocork).
         if self.output.host_has_queue && (self.output.in_host > 0 || waiting > mss) {
             return;
