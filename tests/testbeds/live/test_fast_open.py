@@ -34,8 +34,8 @@ flows:
 """
 
 
-# By hand: the accepting side asks when it has the connection, after one and a half round trips, or half of one where the
-# SYN has a cookie, which the first connection asked for.
+# By hand: the accepting side asks when it has the connection, after one and a half round trips, or half of
+# one where the SYN has a cookie, which the first connection asked for.
 @pytest.mark.parametrize("testbed", ["sim", "netns"])
 def test_a_known_host_answers_one_round_trip_earlier(testbed: str, tmp_path: Path) -> None:
     answered, late = [], 0.0
