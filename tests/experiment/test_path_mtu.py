@@ -103,3 +103,10 @@ def test_who_finds_nothing_out_is_refused() -> None:
         cwndlab.load(written(stack="smoltcp")).plan()
     with pytest.raises(CwndlabError, match=refused):
         cwndlab.load(written(stack="linux"), testbed="netns").plan()
+
+
+def test_who_finds_nothing_out_is_refused_behind_one_who_does() -> None:
+    both = "hosts.a.stack: [linux-6.18, smoltcp], hosts.b.stack: [linux-6.18, smoltcp]"
+    text = written(stack="linux").replace(", rcvbuf: 200KB", "") + f"sweep: [{{zip: {{{both}}}}}]\n"
+    with pytest.raises(CwndlabError, match="an MTU of 1400 on bottleneck; expected at least 1500"):
+        cwndlab.load(text).plan()

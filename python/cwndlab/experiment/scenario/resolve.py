@@ -123,7 +123,7 @@ _OF_CABLES: Paths = (("network",), ("hosts", ANY, "nic"), ("hosts", ANY, "count"
 _OF_TRAFFIC: Paths = (
     ("duration",),
     ("network", "family"),
-    *(("hosts", ANY, key) for key in ("count", "mss", "family")),
+    *(("hosts", ANY, key) for key in ("count", "mss", "family", "stack")),
     *(("flows", ANY, key) for key in ("name", "from", "to", "app", "start", "stop")),
     *(("flows", ANY, key) for key in ("bytes", "count", "stagger")),
 )
