@@ -179,6 +179,26 @@ def test_a_control_that_a_buffer_hides_is_not_told(tmp_path: Path) -> None:
     assert "the congestion window limited it for" in fitting.refused
 
 
+def test_a_control_that_a_window_hides_beside_a_full_link_is_not_told(tmp_path: Path) -> None:
+    found = evidence.read(captures(tmp_path, {"hosts.b.rcvbuf": "130KB"})[0], None)
+    seen = path.of(found)
+    line = limiters.timeline(found, seen)
+    assert line.main() == "path"
+    assert fits.of(found, seen, line).refused.startswith("the receiver's window, too, was full for")
+
+
+def test_a_stack_is_told_by_the_receiver_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = text("15s", stack="freebsd-15-current", cc="newreno")
+    found = evidence.read(captures(tmp_path, {"hosts.b.stack": "linux-6.18"}, written)[0], None)
+    seen = path.of(found)
+    line = limiters.timeline(found, seen)
+    told = fits.of(found, seen, line)
+    assert "freebsd-15-current" in [each.stack for each in told.each[: told.alike]]
+    monkeypatch.setattr(fits, "RECEIVERS", ())
+    alone = fits.of(found, seen, line)
+    assert "freebsd-15-current" not in [each.stack for each in alone.each[: alone.alike]]
+
+
 def test_a_short_connection_tells_no_control(tmp_path: Path) -> None:
     said = explain.of(captures(tmp_path, {"flows.f1.bytes": "200KB"}, text("4s"))[0], None, None, None)
     assert said.fits.refused == "it lasted for 5 round trips only"
@@ -328,10 +348,10 @@ def test_a_model_has_the_window_that_was_offered(tmp_path: Path) -> None:
     )
     found = evidence.read(captures(tmp_path, {}, written)[0], None)
     assert found.packets is not None
-    raised = model.as_large(found, "freebsd-15-current")
+    raised = model.as_large(found, "freebsd-15-current", "freebsd-15-current")
     assert int(raised["hosts.b.sysctl.net.inet.tcp.recvbuf_max"]) >= found.packets.window.max()
     assert int(raised["hosts.a.sysctl.net.inet.tcp.sendbuf_max"]) >= limiters.flights(found.packets).max()
-    assert model.as_large(found, "windows-7") == {}
+    assert model.as_large(found, "windows-7", "windows-7") == {}
 
 
 RECORDED = Path(__file__).parents[2] / "groundtruth" / "freebsd" / "stack"

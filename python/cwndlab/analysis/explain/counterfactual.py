@@ -66,7 +66,7 @@ def of(found: Connection, path: Path, line: Timeline, stack: str, cc: str) -> Co
     reason = _refusal(found, path, line)
     if setup is None or reason:
         return reason
-    setup = replace(setup, changes={**model.as_large(found, stack), **model.before(found, line)})
+    setup = replace(setup, changes={**model.as_large(found, stack, stack), **model.before(found, line)})
     setup, before = _as_it_was(found, line, setup)
     observed = found.goodput_bps or 1.0
     off = before.goodput_bps / observed - 1

@@ -31,6 +31,9 @@ CANDIDATES = (
 )
 """Stacks and controls that are tried."""
 
+RECEIVERS = ("linux-6.18", "freebsd-15-current")
+"""Stacks of a receiver that are tried besides the sender's: how it acknowledges shapes what a sender does."""
+
 REPEATS = 3
 """Runs of each, with phases of their own."""
 
@@ -42,6 +45,9 @@ LEAST_ROUNDS = 20
 
 LEAST_SHARE = 0.2
 """Share of the time from which on the path has to be the limiter: else the control is not seen."""
+
+MOST_HELD = 0.5
+"""Share of the time with the receiver's window full from which on no control is seen, full as the link be."""
 
 LEAST_NOISE = 0.02
 """Distance below which two controls are never told apart."""
@@ -103,22 +109,34 @@ def of(found: Connection, seen: Path, line: Timeline) -> Fits:
     share = sum(part for limiter, part in line.shares().items() if KIND.get(limiter) == "path")
     if share < LEAST_SHARE:
         return Fits((), 0, f"the congestion window limited it for {100 * share:.0f} % of the time only")
-    length = min(setup.duration_ns, round(1e9 * MOST_PACKETS * 8 * model.PACKET / setup.rate_bps))
-    setup = replace(setup, duration_ns=max(length, 100_000_000), changes=model.before(found, line))
+    held = _held(found, line)
+    if held > MOST_HELD:
+        return Fits((), 0, f"the receiver's window, too, was full for {100 * held:.0f} % of the time")
+    most = round(1e9 * MOST_PACKETS * 8 * model.PACKET / setup.rate_bps)
+    length = max(min(setup.duration_ns, most), 100_000_000)
+    setup = replace(setup, duration_ns=length, changes=model.before(found, line))
     scale = seen.bdp_bytes or 1.0
-    observed = features(found, seen, scale, setup.duration_ns / 1e9)
+    observed = features(found, seen, scale, length / 1e9)
     fits = []
     for stack, cc in CANDIDATES:
-        made = replace(setup, stack=stack, cc=cc, changes={**model.as_large(found, stack), **setup.changes})
-        runs = model.captured(made, REPEATS)
-        distances = [
-            _distance(observed, features(run, path.of(run), scale, setup.duration_ns / 1e9)) for run in runs
-        ]
+        tried = []
+        for receiver in dict.fromkeys((stack, *RECEIVERS)):
+            changes = {**model.as_large(found, stack, receiver), **setup.changes}
+            made = replace(setup, stack=stack, cc=cc, receiver=receiver, changes=changes)
+            runs = [features(run, path.of(run), scale, length / 1e9) for run in model.captured(made, REPEATS)]
+            tried.append([_distance(observed, run) for run in runs])
+        distances = min(tried, key=min)
         fits.append(Fit(stack, cc, min(distances), max(distances) - min(distances)))
     fits.sort(key=lambda each: each.distance)
     noise = max(fits[0].spread, LEAST_NOISE)
     alike = sum(each.distance - fits[0].distance <= noise for each in fits)
     return Fits(fits, 0 if fits[0].distance > FAR else alike)
+
+
+def _held(found: Connection, line: Timeline) -> float:
+    """Share of the time for which the receiver's window had no room for two packets more."""
+    full = (each for each in line.intervals if each.window and each.flight + 2 * found.mss >= each.window)
+    return sum(each.length_s for each in full) / sum(each.length_s for each in line.intervals)
 
 
 def features(found: Connection, seen: Path, scale: float, length_s: float) -> Floats:

@@ -58,6 +58,8 @@ class Setup:
     """Packets that were lost, counted from the SYN, to be lost again; empty: by chance, so many of them."""
     policer_bytes: int = 0
     family: str = "ipv4"
+    receiver: str = ""
+    """Stack of the receiver; empty: the sender's."""
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -78,7 +80,7 @@ class Setup:
                 "record: {tcp: off, queue: off}",
                 "hosts:",
                 f"  a: {{stack: {self.stack}, cc: {self.cc}}}",
-                f"  b: {{stack: {self.stack}}}",
+                f"  b: {{stack: {self.receiver or self.stack}}}",
                 "network:",
                 f"  family: {self.family}",
                 "  dumbbell:",
@@ -169,17 +171,19 @@ def captured(found: Setup, repeats: int) -> list[Connection]:
         return [read(results.captures(str(run))[0], None) for run in results.runs["run_id"].to_list()]
 
 
-def as_large(found: Connection, stack: str) -> dict[str, str]:
+def as_large(found: Connection, sender: str, receiver: str) -> dict[str, str]:
     """Sysctls of hosts whose buffers have to hold what was in flight, and offer what was offered."""
-    packets, system = found.packets, catalogue().stack(stack)
-    if packets is None or system is None or system.family not in RAISED:
+    packets = found.packets
+    if packets is None:
         return {}
-    sizes = {"a": float(limiters.flights(packets).max()), "b": float(packets.window.max())}
-    return {
-        f"hosts.{host}.sysctl.{name}": str(value)
-        for host, size in sizes.items()
-        for name, value in buffers.raised(system, round(size), receive=host == "b").items()
-    }
+    flight, window = float(limiters.flights(packets).max()), float(packets.window.max())
+    changes: dict[str, str] = {}
+    for host, name, size in (("a", sender, flight), ("b", receiver, window)):
+        system = catalogue().stack(name)
+        if system is not None and system.family in RAISED:
+            raised = buffers.raised(system, round(size), receive=host == "b")
+            changes |= {f"hosts.{host}.sysctl.{key}": str(value) for key, value in raised.items()}
+    return changes
 
 
 def held(line: Timeline) -> float | None:
