@@ -276,7 +276,7 @@ FlowMode: TypeAlias = Literal[
 """Between whom CAKE shares the link. `flowblind`: nobody: one queue. `srchost`: sending hosts. `dsthost`:
 receiving hosts. `hosts`: pairs of hosts. `flows`: flows. `dual-srchost`: sending hosts, and each one's
 flows. `dual-dsthost`: receiving hosts, and each one's flows. `triple-isolate`: fair shares for hosts of
-both ends, and flows. In the order of the kernel's numbers.
+both ends, and flows.
 """
 Queue: TypeAlias = (
     QueuePfifo
