@@ -140,7 +140,8 @@ def _measured(facts: Facts, metric: str) -> str:
     shown = columns.describe(metric)
     known = facts.ran.drop_nulls(metric)
     words = shown.words
-    if metric in BY_NAME and BY_NAME[metric].of != "run" and len(facts.flows) > 1:
+    of_flows = metric in BY_NAME and BY_NAME[metric].of != "run" and metric not in _LOAD
+    if of_flows and len(facts.flows) > 1:
         if BY_NAME[metric].over != "sum" or BY_NAME[metric].adds_up:
             words += " of a flow"
         else:
