@@ -21,7 +21,7 @@ Data = dict[str, Any]
 
 @dataclass
 class Sender:
-    """What happens to a connection, and what the logger of either draft makes of it."""
+    """Connection whose events are logged in the names of one of the two drafts."""
 
     newer: bool
     factor: float = 0.7

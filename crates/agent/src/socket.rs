@@ -145,7 +145,7 @@ impl Connection {
     /// [`Connection::new`] of a stream that was opened by [`connect`], with Fast Open or not.
     ///
     /// # Errors
-    /// As the system says.
+    /// Error of the system, where the stream cannot be set up.
     pub(crate) fn opened(stream: TcpStream, metrics: Metrics, fast: bool) -> io::Result<Connection> {
         Ok(Connection { opens: fast, ..Connection::new(stream, metrics)? })
     }

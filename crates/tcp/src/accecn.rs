@@ -409,7 +409,7 @@ impl AccEcn {
         self.flags()
     }
 
-    /// Whether it hangs on the round trip when options are sent.
+    /// Whether the round trip decides how often options are sent (tcp_ecn_option_beacon).
     pub fn has_beacon(&self) -> bool {
         self.settings.option == 1 && self.settings.beacon > 0
     }

@@ -28,6 +28,8 @@ impl Settings {
     pub const LINUX: Settings = Settings { style: Style::Linux, mode: 1 };
     /// FreeBSD's.
     pub const FREEBSD: Settings = Settings { style: Style::FreeBsd, mode: 1 };
+    /// Settings of a system without cookies: no sysctl asks for them.
+    pub const NONE: Settings = Settings { style: Style::Linux, mode: 0 };
 
     /// Rules by which a SYN is answered with a cookie. None: it is kept, as no queue of SYNs is modelled that could be full.
     #[must_use]

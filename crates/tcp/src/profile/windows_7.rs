@@ -91,7 +91,7 @@ pub(super) fn profile() -> Windows {
             ecn: EcnMode::Off,
             accecn: crate::accecn::Settings::NONE,
             fast_open: crate::fast_open::Settings::NONE,
-            syn_cookies: crate::syn_cookies::Settings::LINUX,
+            syn_cookies: crate::syn_cookies::Settings::NONE,
             sets_df: true,
             peers: crate::peers::Settings::NONE,
             timestamps: false,
