@@ -9,8 +9,12 @@ mod bbr_model;
 mod cdg;
 pub(super) mod cubic;
 mod dctcp;
+mod htcp;
+mod illinois;
 mod prague;
 pub(super) mod reno;
+mod vegas;
+mod westwood;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -344,6 +348,12 @@ impl Core {
         self.now_us
     }
 
+    /// Jiffies of a time in microseconds, rounded up.
+    #[inline]
+    pub(crate) fn us_to_jiffies(&self, us: u64) -> u64 {
+        (us * u64::from(self.hz)).div_ceil(1_000_000)
+    }
+
     /// `packets` more have been delivered, by an ACK that echoes a mark or not (tcp_count_delivered).
     #[inline]
     pub(crate) fn count_delivered(&mut self, packets: u32, ece: bool) {
@@ -602,6 +612,10 @@ pub fn built_in(names: &[&str]) -> Registry {
             "dctcp" => |config| Box::new(dctcp::Dctcp::new(config)),
             "cdg" => |config| Box::new(cdg::Cdg::new(config)),
             "cubic" => |config| Box::new(cubic::Cubic::new(config)),
+            "htcp" => |_| Box::new(htcp::Htcp::new()),
+            "illinois" => |_| Box::new(illinois::Illinois::new()),
+            "vegas" => |config| Box::new(vegas::Vegas::new(config)),
+            "westwood" => |config| Box::new(westwood::Westwood::new(config)),
             _ => panic!("Linux has no congestion control {name}"),
         };
         registry.register(name, Arc::new(BuiltIn(make))).expect("a name of its own");

@@ -161,6 +161,9 @@ pub(super) static OWN: &[Knob] = &[
     },
 ];
 
+/// Congestion controls of this era, the default first.
+const CONTROLS: &[&str] = &["cubic", "reno", "bbr", "cdg", "dctcp", "htcp", "illinois", "vegas", "westwood"];
+
 /// The shortest timer, jiffies (TCP_TIMEOUT_MIN). Since 5.6 the first SYN is sent again after it when the peer
 /// acknowledges something else, such as an old connection. Measured on 6.18.
 const TIMEOUT_MIN: u64 = 2;
@@ -172,7 +175,7 @@ pub(super) fn profile() -> LinuxProfile {
 
 /// A profile with what 6.8 brought.
 pub(super) fn modern(name: &'static str, config: Config, own: &'static [Knob]) -> LinuxProfile {
-    with_controls(name, config, &["cubic", "reno", "bbr", "cdg", "dctcp"], own)
+    with_controls(name, config, CONTROLS, own)
 }
 
 /// [`modern`] with other congestion controls.

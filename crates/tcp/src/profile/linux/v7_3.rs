@@ -166,7 +166,10 @@ pub(super) fn l4s() -> [LinuxProfile; 2] {
 
 /// A profile with Accurate ECN, and the congestion controls that use it.
 fn accurate(name: &'static str, config: Config) -> LinuxProfile {
-    let cc = &["cubic", "reno", "bbr", "cdg", "dctcp", "bbr2", "bbr3", "prague"];
+    let cc = &[
+        "cubic", "reno", "bbr", "cdg", "dctcp", "htcp", "illinois", "vegas", "westwood", "bbr2", "bbr3",
+        "prague",
+    ];
     let mut profile = v6_8::with_controls(name, config, cc, v6_8::OWN);
     profile.spec.accecn = Settings { known: true, option: 2, beacon: 3, fallback: true, essential: false };
     profile.spec.rules.ecn_syn_ack_timeouts = 1;

@@ -446,7 +446,7 @@ impl LinuxSender {
     pub(super) fn set_rto(&mut self) {
         let timeout = self.rtt.timeout();
         if self.is_modern() {
-            self.rto = self.us_to_jiffies(timeout);
+            self.rto = self.core.us_to_jiffies(timeout);
             self.core.srtt_us = self.rtt.srtt();
             self.core.srtt8_us = self.rtt.srtt8();
         } else {
@@ -454,11 +454,6 @@ impl LinuxSender {
             self.core.srtt_us = self.rtt.srtt() * self.tick / 1000;
             self.core.srtt8_us = self.rtt.srtt8() * self.tick / 1000;
         }
-    }
-
-    /// Rounded up.
-    pub(super) fn us_to_jiffies(&self, us: u64) -> u64 {
-        (us * u64::from(self.core.hz)).div_ceil(1_000_000)
     }
 
     /// Data below the highest SACK that was never retransmitted has arrived: the path reorders.

@@ -122,7 +122,7 @@ impl LinuxSender {
         }
         if p.reneging && p.advanced {
             // It may yet acknowledge all of it. If not, everything is sent again (tcp_check_sack_reneging).
-            let patience = self.us_to_jiffies(self.rtt.srtt() / 2).max(u64::from(self.core.hz) / 100);
+            let patience = self.core.us_to_jiffies(self.rtt.srtt() / 2).max(u64::from(self.core.hz) / 100);
             self.arm(TimerKind::Retransmission, patience, cx.now);
             p.set_timer = false;
             return;

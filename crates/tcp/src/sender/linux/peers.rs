@@ -24,7 +24,7 @@ impl LinuxSender {
             // The timeout alone: round trips are measured anew.
             let hz = u64::from(self.core.hz);
             let rtt = known.rtt / (8_000_000 / hz);
-            self.rto = rtt + (2 * rtt).max(self.us_to_jiffies(self.config.rto_min_us));
+            self.rto = rtt + (2 * rtt).max(self.core.us_to_jiffies(self.config.rto_min_us));
         }
     }
 

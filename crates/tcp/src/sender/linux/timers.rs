@@ -113,7 +113,7 @@ impl LinuxSender {
         }
         let jiffies = match wait {
             Wait::Jiffies(jiffies) => jiffies,
-            Wait::Micros(us) => self.us_to_jiffies(us),
+            Wait::Micros(us) => self.core.us_to_jiffies(us),
         };
         let jiffy = self.config.timer_runs(self.timer.start, jiffies);
         if self.core.jiffies < jiffy {
