@@ -109,10 +109,11 @@ impl LinuxSender {
     /// allowed since the sender was last asked has left before: each call ends with sending, and so does each ACK.
     fn waiting_and_leaving(&self, snd: &SendState, segments: u64) -> (u64, u64) {
         let waiting = snd.end.saturating_sub(snd.max);
-        let leaving = self.may_leave_at_once(snd, segments);
         if waiting == 0 || (snd.end == self.output.written_at_wait && !snd.app_blocked) {
-            return (waiting, leaving);
+            return (waiting, self.may_leave_at_once(snd, segments));
         }
+        let (begun, leaving) = self.leaves_behind_records(snd, segments);
+        let waiting = snd.end - begun;
         if leaving < waiting - waiting % u64::from(snd.payload) {
             return (waiting - leaving, 0);
         }

@@ -54,7 +54,9 @@ impl WriteQueue {
         let whole = self.records.back() == Some(&self.end);
         let last = std::mem::replace(&mut self.end, end);
         if whole && last > sent {
-            return self.append(last, most, end);
+            let filled = end.min(last + most + leaving);
+            self.append(last, filled - last, filled);
+            return self.append(filled, most, end);
         }
         let Some(run) = self.behind.back_mut() else {
             let head = self.head.max(sent);
@@ -206,6 +208,19 @@ impl LinuxSender {
         queue.head(snd.max)
     }
 
+    /// Start of what waits behind the records that may leave at once, and how much of that may leave with them: the last segment
+    /// of each record is a whole one of cwnd, however short.
+    pub(super) fn leaves_behind_records(&self, snd: &SendState, segments: u64) -> (u64, u64) {
+        let mss = u64::from(snd.payload);
+        let mut begun = snd.max;
+        let mut leaving = self.may_leave_at_once(snd, segments);
+        for &end in self.output.write_queue.records.iter().filter(|&&end| end > snd.max) {
+            let Some(left) = leaving.checked_sub((end - begun).next_multiple_of(mss)) else { break };
+            (begun, leaving) = (end, left);
+        }
+        (begun, leaving)
+    }
+
     /// The buffers are those of now.
     #[inline]
     pub(super) fn take_in(&mut self, snd: &SendState, segments: u64) {
@@ -256,7 +271,7 @@ impl LinuxSender {
     fn take_in_written(&mut self, snd: &SendState, segments: u64) {
         // The call that wrote fills and sends in turn; of that nothing has left yet.
         let alone = self.output.write_queue.behind.is_empty();
-        let leaving = if alone { self.may_leave_at_once(snd, segments) } else { 0 };
+        let leaving = if alone { self.leaves_behind_records(snd, segments).1 } else { 0 };
         let most = self.writers_buffer(snd);
         let call_ended = self.output.call_ended;
         let queue = &mut self.output.write_queue;
@@ -322,6 +337,11 @@ mod tests {
         assert_eq!(queue.ends(), [20]);
         queue.take_in(5, 200, 45, 0);
         assert_eq!(queue.ends(), [50, 95, 140, 185, 200]);
+        let mut queue = WriteQueue::default();
+        queue.take_in(0, 20, 45, 0);
+        queue.end_record();
+        queue.take_in(0, 200, 45, 30);
+        assert_eq!(queue.ends(), [20, 95, 140, 185, 200], "behind a short segment that leaves too");
     }
 
     /// A call that ends or waits pushes the end of the last buffer, however much is added to that by the same call; another
