@@ -33,7 +33,7 @@ pub(super) struct Htcp {
     max_rtt: u32,
     /// Time when the last congestion was over.
     last: u32,
-    /// What [`CongestionControl::undo_cwnd`] restores: `last`, `max_rtt` and `old_max_rate`.
+    /// State that [`CongestionControl::undo_cwnd`] restores: `last`, `max_rtt` and `old_max_rate`.
     undo: Option<(u32, u32, u32)>,
     max_rate: u32,
     old_max_rate: u32,
