@@ -118,7 +118,12 @@ def test_all_congestion_controls_of_linux_are_tried():
     "overrides",
     [
         *([f"{LINK}.queue={queue}", "hosts.a.cc=reno"] for queue in QUEUES),
-        *([f"hosts.a.stack={of}", f"hosts.a.cc={cc}"] for of in STACKS for cc in catalogue().stacks[of].cc),
+        *(
+            [f"hosts.a.stack={of}", f"hosts.a.cc={cc}"]
+            for of in STACKS
+            for cc in catalogue().stacks[of].cc
+            if cc != "westwood"  # estimates its rate in bytes per tick of the host's clock
+        ),
         *([f"flows.f1.app={app}", "hosts.a.cc=reno"] for app in APPS),
     ],
     ids=" ".join,

@@ -206,7 +206,7 @@ def test_an_address_that_is_no_experiment_is_told_and_left_out(page: Path) -> No
         "rtt=-1s",
         "buffer=0p",
         "queue=fifo",
-        "f=linux-6.8,vegas",
+        "f=linux-6.8,scalable",
         "f=,",
         "x=1",
         "%",

@@ -22,8 +22,8 @@ impl Endpoint {
                 self.snd_wl = (first, ack);
             }
         }
-        // The sender of a side that has sent nothing and has nothing to send needs none of the rest. Controls that watch marks must not
-        // even see it: in their systems data whose ACK is old do not get so far (tcp_rcv_established, tcp_do_segment).
+        // The sender of a side that has sent nothing and has nothing to send sees none of the rest: in the systems modelled, data whose
+        // ACK is old do not get so far (tcp_rcv_established, tcp_do_segment).
         let never_sent = self.snd.max == self.snd.iss + 1
             && self.snd.limit() == self.snd.una
             && segment.len > 0
@@ -38,7 +38,7 @@ impl Endpoint {
     #[inline(always)]
     fn needs_no_ack(&self, segment: &Segment) -> bool {
         match &self.snd.accecn {
-            None => !segment.flags.has(Flags::ECE) && (!self.snd.no_fast_path || self.sender.hears_ecn()),
+            None => !segment.flags.has(Flags::ECE),
             Some(_) => self.needs_no_accurate_ack(),
         }
     }
