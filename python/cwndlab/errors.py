@@ -147,8 +147,11 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def nearest_names(word: str, known: Iterable[str], count: int) -> list[str]:
-    """Return up to ``count`` known names that resemble ``word``, best first."""
-    return difflib.get_close_matches(word, list(known), n=count, cutoff=0.6)
+    """Return up to ``count`` known names that begin with ``word``, the last first, or resemble it, best first."""
+    names = list(known)
+    begin = [name for name in reversed(names) if len(word) > 3 and name.startswith(word)]
+    found = dict.fromkeys([*begin, *difflib.get_close_matches(word, names, n=count, cutoff=0.6)])
+    return list(found)[:count]
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -60,6 +60,25 @@ def test_every_combination_counts_and_single_runs_are_called_that() -> None:
     )
 
 
+def test_what_flows_take_from_each_other_is_told_beside_their_sum() -> None:
+    def shared(*rates: tuple[float, float]) -> list[Run]:
+        runs = simulated([sum(of) for of in rates])
+        return [
+            replace(run, flows=dict(zip(("f1", "f2"), of, strict=True)))
+            for run, of in zip(runs, rates, strict=True)
+        ]
+
+    found = of(cells((shared((5, 5)), shared((2.5, 7.5))), (shared((4, 6)), shared((4, 6)))))
+    assert "goodput the same (f1 29.3 % lower, f2 22.5 % higher) (geometric mean" in found.lead()
+    assert found.told
+    small = of(cells((shared((5, 5)), shared((4.8, 5.2)))))
+    assert not small.effects[0].shifts
+    together = of(cells((shared((5, 5)), shared((8, 8.2)))))
+    assert not together.effects[0].shifts, "the sum tells as much"
+    none = of(cells((shared((5, 5)), shared((0, 10.1)))))
+    assert "(f1 100 % lower, f2 102 % higher)" in none.lead()
+
+
 def test_what_no_draw_moves_is_exact() -> None:
     a, b, c, d = ([replace(run, identity=f"{of}") for run in simulated([of] * 3)] for of in (10, 12, 20, 21))
     found = of(cells((a, b), (c, d)))

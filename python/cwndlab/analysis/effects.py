@@ -14,6 +14,7 @@ import numpy as np
 
 from cwndlab.analysis import amounts, comparison
 from cwndlab.analysis.comparison import Comparison, Kind, OneSided
+from cwndlab.analysis.runs import GOODPUT, Run
 from cwndlab.results import columns, metrics
 
 PRACTICAL = 0.01
@@ -27,6 +28,12 @@ MAX_PLACES = 3
 """Combinations that are named in which a side has none of a metric."""
 
 SINGLE = "one run each"
+
+SHIFT = 0.05
+"""Share by which a flow's goodput has to change to be told beside that of all flows together."""
+
+MAX_FLOWS = 4
+"""Flows that are each told; of more, those that change least and most."""
 
 _EXACT = {Kind.IDENTICAL, Kind.DETERMINISTIC}
 """Kinds of comparisons in which no draw moves a run."""
@@ -83,9 +90,9 @@ class Effect:
     def weight(self) -> float:
         """Size of the change in practice, whichever way: as a share, of per cents a tenth of a point as 1 %.
 
-        Infinite where only one side has it in some combination.
+        Infinite where only one side has it in some combination, and where `shifts` has something to tell.
         """
-        if self.alone:
+        if self.alone or self.shifts:
             return math.inf
         if self.ratios:
             return sum(abs(math.log1p(change)) for change in self.changes) / len(self.each)
@@ -94,6 +101,20 @@ class Effect:
             return mean * columns.describe(self.metric).factor / 10
         level = max(found.a.mean + found.b.mean for found in self.each) / 2
         return mean / level if level > 0 else 0.0
+
+    @property
+    def shifts(self) -> dict[str, float]:
+        """Change of each flow's goodput as a share, where flows take from each other what their sum does not show."""
+        if self.metric != GOODPUT or not self.each:
+            return {}
+        pairs = [(_by_flow(found.contrast.a.runs), _by_flow(found.contrast.b.runs)) for found in self.each]
+        names = list(pairs[0][0])
+        if any(list(side) != names for pair in pairs for side in pair):
+            return {}
+        logs = {name: [_log_ratio(b[name], a[name]) for a, b in pairs] for name in names}
+        shares = {name: math.expm1(sum(of) / len(of)) for name, of in logs.items() if math.nan not in of}
+        hidden = [change for change in shares.values() if abs(change) > max(SHIFT, 2 * abs(self.typical))]
+        return shares if hidden else {}
 
     @property
     def good(self) -> bool | None:
@@ -138,6 +159,7 @@ class Effect:
         missing = self._missing()
         if not self.each:
             return f"{self.words}: {missing}"
+        missing = ", ".join(text for text in (self._shifted(), missing) if text)
         over = f" over {_combinations(len(self.each))}" if counted else ""
         return f"{self.words} {self.told(self.typical, times=times)}{over}" + (
             f" ({missing})" if missing else ""
@@ -147,6 +169,13 @@ class Effect:
     def _lacking(self) -> str:
         known = metrics.BY_NAME.get(self.metric)
         return metrics.LACKING if known is None else known.lacking
+
+    def _shifted(self) -> str:
+        """Return the change of each flow in words, of many that of the two at the ends."""
+        shifts = sorted(self.shifts.items(), key=lambda each: each[1])
+        if len(shifts) > MAX_FLOWS:
+            shifts = [shifts[0], shifts[-1]]
+        return ", ".join(f"{name} {self.told(change)}" for name, change in sorted(shifts))
 
     def _missing(self) -> str:
         """Return in words how many combinations lack the metric on which side."""
@@ -294,6 +323,19 @@ def of_comparisons(
         )
         for pair, of_pair in by_pair.items()
     ]
+
+
+def _by_flow(runs: Sequence[Run]) -> dict[str, float]:
+    """Mean goodput of each flow over runs; nothing where they have other flows than each other."""
+    if any(run.flows.keys() != runs[0].flows.keys() for run in runs):
+        return {}
+    return {name: sum(run.flows[name] for run in runs) / len(runs) for name in runs[0].flows}
+
+
+def _log_ratio(b: float, a: float) -> float:
+    if a <= 0:
+        return math.nan
+    return math.log(b / a) if b > 0 else -math.inf
 
 
 def words(metric: str) -> str:

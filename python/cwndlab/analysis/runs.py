@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from cwndlab.results.resultset import ResultSet
 
 
+GOODPUT = "goodput_mbps"
+"""Metric of which a run has the sum over its flows, and `Run.flows` that of each."""
+
 OF_BOTTLENECK = ("utilisation",)
 """Metrics that are parts of what a bottleneck can carry, and so add up over its flows only."""
 
@@ -57,6 +60,8 @@ class Run:
     """Whether something besides seed and repeat decides what it records."""
     unsettled: float | None = None
     """Share by which its goodput is off that of the second half of its window, if that never settled."""
+    flows: Mapping[str, float] = field(default_factory=dict)
+    """Goodput of each flow in Mbit/s, of a run with several."""
     series: Callable[[str], Floats] = field(default=lambda metric: np.empty(0), compare=False)
     """The metric over windows of a second, in order; empty where none was recorded."""
 
@@ -160,10 +165,16 @@ def _of_rows(results: "ResultSet", rows: pl.DataFrame, keys: Sequence[str]) -> l
                 started=_time(brief.started) if brief.by_chance else None,
                 by_chance=brief.by_chance,
                 unsettled=brief.unsettled,
+                flows=_each_flow(names, here.get(GOODPUT, ())),
                 series=partial(_series_of, results, index, names),
             )
         )
     return runs
+
+
+def _each_flow(names: Sequence[str], goodputs: Sequence[float | None]) -> dict[str, float]:
+    found = {name: rate for name, rate in zip(names, goodputs, strict=False) if rate is not None}
+    return found if len(found) > 1 else {}
 
 
 def _beside_marks(brief: Brief, flows: Sequence[str], marks: Sequence[float | None]) -> dict[str, float]:
