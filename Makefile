@@ -126,7 +126,7 @@ SOAK_KERNEL :=
 soak-kernel: agent $(STAMPS)/native-$(PROFILE) ## two hundred runs on SOAK_KERNEL, with loss and jitter, made twice: equal to the byte
 	$(BIN)/python tests/testbeds/kernel/soak.py --kernel $(SOAK_KERNEL) --runs 200
 
-soak-explain: agent $(STAMPS)/native-$(PROFILE) ## sixty captures of SOAK_KERNEL explained, of drawn paths and limits: docs/explain.md keeps how often that is right
+soak-explain: agent $(STAMPS)/native-$(PROFILE) ## sixty captures of SOAK_KERNEL explained, of drawn paths and limits: docs/evidence/explain.md keeps how often that is right
 	$(BIN)/python tests/testbeds/kernel/explain_trial.py --kernel $(SOAK_KERNEL) --cases 60
 
 # A tree of F-Stack (https://github.com/F-Stack/f-stack).

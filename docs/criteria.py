@@ -1,35 +1,30 @@
-"""Writes the tables of the suites of criteria into their pages: part of `make contract`."""
+"""Writes the tables of the suites of criteria into their page: part of `make contract`."""
 
 from pathlib import Path
 
 from cwndlab.analysis.review.evaluation_words import rule
 from cwndlab.experiment.suites import evaluations
-from cwndlab.experiment.suites.evaluations import RFC8867, Criterion
+from cwndlab.experiment.suites.evaluations import Criterion
 
-DOCS = Path(__file__).resolve().parent
-ELSEWHERE = {RFC8867: "media.md"}
-"""Pages of suites whose tables do not stand in rfc9743.md."""
+PAGE = Path(__file__).resolve().parent / "evidence" / "criteria.md"
 HEADS = ("section", "asked", "experiment", "judged by", "bound")
 
 
 def main() -> None:
-    """Write the pages."""
-    for name, text in pages().items():
-        (DOCS / name).write_text(text, encoding="utf-8")
+    """Write the page."""
+    PAGE.write_text(text(), encoding="utf-8")
 
 
-def pages() -> dict[str, str]:
-    """The texts of the pages by their names, tables made anew; raises ValueError without marks."""
-    made: dict[str, str] = {}
+def text() -> str:
+    """The page with its tables made anew; raises ValueError where it has no marks of a suite."""
+    made = PAGE.read_text(encoding="utf-8")
     for suite in evaluations.SUITES:
-        name = ELSEWHERE.get(suite, "rfc9743.md")
-        text = made.get(name) or (DOCS / name).read_text(encoding="utf-8")
-        begin, mark, rest = text.partition(f"<!-- criteria.py: {suite} -->\n")
+        begin, mark, rest = made.partition(f"<!-- criteria.py: {suite} -->\n")
         _, end, after = rest.partition("\n<!-- end -->")
         if not mark or not end:
-            raise ValueError(f"{name} does not have the marks of {suite}")
+            raise ValueError(f"{PAGE.name} does not have the marks of {suite}")
         lines = [_line(HEADS), _line(["---"] * len(HEADS)), *map(_row, evaluations.criteria(suite))]
-        made[name] = "\n".join([begin + mark, *lines]) + "\n" + end + after
+        made = "\n".join([begin + mark, *lines]) + "\n" + end + after
     return made
 
 

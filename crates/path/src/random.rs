@@ -96,7 +96,7 @@ mod tests {
         assert!((0..1000).all(|_| !Chance::ppb(0).hit(&mut random)));
     }
 
-    /// Computed by the plain model in `tests/path/reference/vectors.py`.
+    /// Computed by the plain model in `tests/path/reference/model.py`.
     #[test]
     fn streams_are_pinned() {
         let mut random = stream(1, 0, "loss", "bottleneck");

@@ -4,6 +4,7 @@
 //! to its family's folder and a line to that family's `all`.
 
 pub mod freebsd;
+mod knob;
 pub mod linux;
 mod windows_7;
 

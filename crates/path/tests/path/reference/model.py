@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 MS = 1_000_000
 MTU = 1500
@@ -182,7 +181,7 @@ def aqm() -> Random:
 
 
 def run(name: str, model: Model, queue: dict, rate: int, groups: list[tuple]) -> None:
-    """Send groups of packets through a link and write the vector.
+    """Send groups of packets through a link and print the vector.
 
     A group is (start, gap, count, bytes, flow, src, dst, ecn).
     """
@@ -220,10 +219,6 @@ def run(name: str, model: Model, queue: dict, rate: int, groups: list[tuple]) ->
         model.enqueue(packet.arrived, packet)
         serve(packet.arrived)
     serve(float("inf"))
-    lines = [f"link {rate} 0 {MTU}", f"queue {json.dumps(queue)}"]
+    lines = [f"vector {name}", f"link {rate} 0 {MTU}", f"queue {json.dumps(queue)}"]
     lines += ["in " + " ".join(map(str, group)) for group in groups]
-    lines += model.log
-    (Path(__file__).parent.parent / "vectors" / f"{name}.txt").write_text("\n".join(lines) + "\n")
-    drops = sum(line.startswith("drop") for line in model.log)
-    marks = sum(line.startswith("mark") for line in model.log)
-    print(f"{name}: {len(packets)} packets, {drops} drops, {marks} marks")
+    print("\n".join(lines + model.log))

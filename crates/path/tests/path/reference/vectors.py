@@ -1,7 +1,8 @@
-"""Write the test vectors of the queue disciplines, from plain models that share no code with the crate.
+"""Print the test vectors of a queue discipline, from plain models that share no code with the crate.
 
-Run it in this directory: `python3 vectors.py`. It writes ../vectors/CASE.txt with lines
+`python3 vectors.py codel`, which `../disciplines.rs` calls. It prints of each vector the lines
 
+    vector NAME
     link RATE_BPS OVERHEAD_BYTES MTU_BYTES
     queue JSON                                   the configuration
     in START_NS GAP_NS COUNT BYTES FLOW SRC DST ECN    packets numbered in order of time, then of these lines
@@ -13,6 +14,8 @@ Each model, in its discipline's file, follows the document named in its docstrin
 time is in nanoseconds.
 """
 
+import sys
+
 from cake import cake
 from choke import choke
 from codel import codel, fq_codel
@@ -21,5 +24,5 @@ from pie import dualpi2, fq_pie, pie
 from red import red
 
 if __name__ == "__main__":
-    for write in (codel, red, fq_codel, pie, fq_pie, cake, dualpi2, choke, fq):
-        write()
+    disciplines = (codel, red, fq_codel, pie, fq_pie, cake, dualpi2, choke, fq)
+    {write.__name__: write for write in disciplines}[sys.argv[1]]()

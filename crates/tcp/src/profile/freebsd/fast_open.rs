@@ -1,23 +1,16 @@
 //! FreeBSD's sysctls of TCP Fast Open (tcp(4)).
 
-use super::sysctls::{Knob, switch};
+use super::FreeBsd;
 use crate::clock::SECOND;
+use crate::profile::knob::{Knob, knob, knobs};
 
 /// Sysctls of releases that are modelled with Fast Open.
-pub(super) const FAST_OPEN: &[Knob] = &[
-    switch!(
-        "net.inet.tcp.fastopen.client_enable",
-        fast_open.client,
-        "connections may be opened with Fast Open"
-    ),
-    switch!("net.inet.tcp.fastopen.server_enable", fast_open.server, "listeners may take Fast Open"),
-    switch!("net.inet.tcp.fastopen.acceptany", fast_open.server_needs_no_cookie, "any cookie is taken"),
-    Knob {
-        name: "net.inet.tcp.fastopen.path_disable_time",
-        min: 0,
-        max: 0x7fff_ffff,
-        about: "seconds for which a path does without Fast Open after a failure",
-        get: |p| (p.spec.fast_open.disabled_for / SECOND) as i64,
-        set: |p, value| p.spec.fast_open.disabled_for = value as u64 * SECOND,
-    },
-];
+pub(super) const FAST_OPEN: [Knob<FreeBsd>; 4] = knobs! {
+    "net.inet.tcp.fastopen.client_enable", (0, 1),
+        "connections may be opened with Fast Open", (spec.fast_open.client: bool);
+    "net.inet.tcp.fastopen.server_enable", (0, 1), "listeners may take Fast Open", (spec.fast_open.server: bool);
+    "net.inet.tcp.fastopen.acceptany", (0, 1),
+        "any cookie is taken", (spec.fast_open.server_needs_no_cookie: bool);
+    "net.inet.tcp.fastopen.path_disable_time", (0, 0x7fff_ffff),
+        "seconds for which a path does without Fast Open after a failure", (spec.fast_open.disabled_for: SECOND * u64);
+};

@@ -12,7 +12,7 @@ mod v9_2;
 use std::sync::{Arc, OnceLock};
 
 use fast_open::FAST_OPEN;
-use sysctls::{KNOBS, Knob, Values, common_names};
+use sysctls::{KNOBS, Release, Values};
 
 use wire::segment::MAX_WINDOW;
 
@@ -21,6 +21,7 @@ use crate::cc::freebsd::{CcTuning, CubicEra, HyStartTuning, InitialWindow, Regis
 use crate::cc::replay::{self, Replay};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::fast_open::Style;
+use crate::profile::knob::Knob;
 use crate::receiver::Receiver;
 use crate::receiver::freebsd::{
     Autosize, FreeBsdReceiver, Reassembly, Tuning as ReceiverTuning, largest_buffer,
@@ -75,8 +76,8 @@ pub struct FreeBsd {
     spec: StackSpec,
     era: Era,
     values: Values,
-    /// Names of the sysctls this release has, of those in the table.
-    names: &'static [&'static str],
+    /// Release by which the sysctls are chosen.
+    release: Release,
     maxsockbuf_fixed: bool,
     /// The RACK stack instead of the default one.
     rack: Option<RackTuning>,
@@ -173,10 +174,11 @@ fn spec(name: &'static str, inferred: bool) -> StackSpec {
 }
 
 impl FreeBsd {
-    fn knobs(&self) -> impl Iterator<Item = &'static Knob> + use<> {
-        let names = self.names;
+    fn knobs(&self) -> impl Iterator<Item = &'static Knob<FreeBsd>> + use<> {
+        let release = self.release;
         let cache = &host_cache::SWITCHES[usize::from(!self.era.since_12)];
-        let own = KNOBS.iter().filter(move |knob| names.contains(&knob.name));
+        let own = KNOBS.iter().filter(move |(_, (first, last))| (*first..=*last).contains(&release));
+        let own = own.map(|(knob, _)| knob);
         let fast_open = self.spec.fast_open.style != Style::None;
         own.chain(FAST_OPEN.iter().filter(move |_| fast_open)).chain([cache]).chain(&host_cache::TIMES)
     }
@@ -336,9 +338,9 @@ const MAXSOCKBUF: &str = "kern.ipc.maxsockbuf";
 
 impl FreeBsd {
     /// Largest value that a sysctl takes: those for Accurate ECN are main's.
-    fn largest(&self, knob: &Knob) -> i64 {
+    fn largest(&self, knob: &Knob<FreeBsd>) -> i64 {
         let accurate = knob.name == "net.inet.tcp.ecn.enable" && !self.spec.accecn.known;
-        if accurate { 2 } else { knob.max }
+        if accurate { 2 } else { knob.range.1 }
     }
 }
 
@@ -348,15 +350,7 @@ impl Profile for FreeBsd {
     }
 
     fn sysctls(&self) -> Vec<Sysctl> {
-        self.knobs()
-            .map(|knob| Sysctl {
-                name: knob.name,
-                default: (knob.get)(self),
-                min: knob.min,
-                max: self.largest(knob),
-                about: knob.about,
-            })
-            .collect()
+        self.knobs().map(|knob| Sysctl { max: self.largest(knob), ..knob.sysctl(self) }).collect()
     }
 
     fn set(&mut self, name: &str, value: i64) {

@@ -1,7 +1,7 @@
 //! FreeBSD 11.0 of October 2016: initial window of ten segments, windows in units of the MSS without options taken off.
 
 use super::v9_2;
-use super::{Era, FreeBsd, Values, common_names};
+use super::{Era, FreeBsd, Release, Values};
 use crate::cc::freebsd::{DctcpTuning, built_in};
 use crate::sender::freebsd::tuning::DuplicateRule;
 use crate::stack::{EcnMode, StackSpec};
@@ -19,15 +19,7 @@ pub(super) fn profile() -> FreeBsd {
             ..v9_2::ERA
         },
         values: Values { dctcp: DctcpTuning { alpha: 0, ..DctcpTuning::DEFAULT }, ..Values::common() },
-        names: common_names![
-            "net.inet.tcp.recvbuf_inc",
-            "net.inet.tcp.initcwnd_segments",
-            "net.inet.tcp.syncookies_only",
-            "net.inet.tcp.rfc6675_pipe",
-            "net.inet.tcp.cc.dctcp.alpha",
-            "net.inet.tcp.cc.dctcp.shift_g",
-            "net.inet.tcp.cc.dctcp.slowstart",
-        ],
+        release: Release::V11,
         maxsockbuf_fixed: false,
         rack: None,
         modules: built_in(super::NEWRENO_FIRST),

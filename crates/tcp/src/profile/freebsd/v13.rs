@@ -1,6 +1,6 @@
 //! FreeBSD 13.0 of April 2021: proportional rate reduction, CUBIC by RFC 8312, 40 ms delayed ACKs.
 
-use super::{Era, FreeBsd, Values, common_names};
+use super::{Era, FreeBsd, Release, Values};
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::clock::SECOND;
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
@@ -40,25 +40,7 @@ pub(super) fn profile() -> FreeBsd {
         spec: spec("freebsd-13", false),
         era: ERA,
         values: VALUES,
-        names: common_names![
-            "net.inet.tcp.initcwnd_segments",
-            "net.inet.tcp.syncookies_only",
-            "net.inet.tcp.reass.maxqueuelen",
-            "net.inet.tcp.do_prr",
-            "net.inet.tcp.do_prr_conservative",
-            "net.inet.tcp.rfc6675_pipe",
-            "net.inet.tcp.newcwv",
-            "net.inet.tcp.pmtud_blackhole_detection",
-            "net.inet.tcp.pmtud_blackhole_mss",
-            "net.inet.tcp.v6pmtud_blackhole_mss",
-            "net.inet.tcp.cc.abe",
-            "net.inet.tcp.cc.abe_frlossreduce",
-            "net.inet.tcp.cc.newreno.beta",
-            "net.inet.tcp.cc.newreno.beta_ecn",
-            "net.inet.tcp.cc.dctcp.alpha",
-            "net.inet.tcp.cc.dctcp.shift_g",
-            "net.inet.tcp.cc.dctcp.slowstart",
-        ],
+        release: Release::V13,
         maxsockbuf_fixed: false,
         rack: None,
         modules: built_in(super::NEWRENO_FIRST),

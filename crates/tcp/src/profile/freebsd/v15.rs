@@ -1,7 +1,7 @@
 //! FreeBSD main of spring 2025 on both sides of the change of CUBIC to RFC 9438.
 
 use super::v13;
-use super::{Era, FreeBsd, Values, common_names};
+use super::{Era, FreeBsd, Release, Values};
 use crate::accecn::Settings;
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::peers;
@@ -17,45 +17,6 @@ const ERA: Era = Era {
     ..v13::ERA
 };
 
-/// The common sysctls, those of FreeBSD 15 and some more.
-macro_rules! names {
-    ($($more:literal),* $(,)?) => {
-        common_names![
-            "net.inet.tcp.initcwnd_segments",
-            "net.inet.tcp.syncookies_only",
-            "net.inet.tcp.reass.maxqueuelen",
-            "net.inet.tcp.do_prr",
-            "net.inet.tcp.do_prr_conservative",
-            "net.inet.tcp.sack.revised",
-            "net.inet.tcp.sack.lrd",
-            "net.inet.tcp.sack.tso",
-            "net.inet.tcp.newcwv",
-            "net.inet.tcp.pmtud_blackhole_detection",
-            "net.inet.tcp.pmtud_blackhole_mss",
-            "net.inet.tcp.v6pmtud_blackhole_mss",
-            "net.inet.tcp.cc.abe",
-            "net.inet.tcp.cc.abe_frlossreduce",
-            "net.inet.tcp.cc.newreno.beta",
-            "net.inet.tcp.cc.newreno.beta_ecn",
-            "net.inet.tcp.cc.dctcp.alpha",
-            "net.inet.tcp.cc.dctcp.shift_g",
-            "net.inet.tcp.cc.dctcp.slowstart",
-            "net.inet.tcp.cc.hystartplusplus.minrtt_thresh",
-            "net.inet.tcp.cc.hystartplusplus.maxrtt_thresh",
-            "net.inet.tcp.cc.hystartplusplus.n_rttsamples",
-            "net.inet.tcp.cc.hystartplusplus.css_growth_div",
-            "net.inet.tcp.cc.hystartplusplus.css_rounds",
-            $($more),*
-        ]
-    };
-}
-
-/// Sysctls of the default stack.
-const NAMES: &[&str] = names![];
-
-/// Sysctls of the RACK stack.
-const RACK_NAMES: &[&str] = names!["net.inet.tcp.rack.features.hystartplusplus"];
-
 fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
     FreeBsd {
         spec: {
@@ -66,7 +27,7 @@ fn with(name: &'static str, inferred: bool, era: Era) -> FreeBsd {
         },
         era,
         values: Values { rfc6675_pipe: 1, lrd: 1, sack_tso: 1, ..v13::VALUES },
-        names: NAMES,
+        release: Release::V15,
         maxsockbuf_fixed: false,
         rack: None,
         modules: built_in(super::CUBIC_FIRST),
@@ -109,7 +70,7 @@ pub(super) fn d49540_rack() -> FreeBsd {
 fn rack(name: &'static str, base: FreeBsd) -> FreeBsd {
     FreeBsd {
         spec: StackSpec { name, family: Family::FreeBsdRack, ..base.spec },
-        names: RACK_NAMES,
+        release: Release::Rack15,
         rack: Some(RackTuning {
             milliseconds: false,
             wheel: None,

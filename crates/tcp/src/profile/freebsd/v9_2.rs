@@ -1,6 +1,6 @@
 //! FreeBSD 9.2 of September 2013: initial window by RFC 3390, 100 ms delayed ACKs, recovery from one segment.
 
-use super::{Era, FreeBsd, Values, common_names};
+use super::{Era, FreeBsd, Release, Values};
 use crate::cc::freebsd::{CubicEra, built_in};
 use crate::sender::freebsd::tuning::{DuplicateRule, Recovery};
 use crate::stack::{StackSpec, StateRules};
@@ -34,7 +34,7 @@ pub(super) fn profile() -> FreeBsd {
         spec: spec("freebsd-9.2"),
         era: ERA,
         values: Values { initcwnd_segments: 0, ..Values::common() },
-        names: common_names!["net.inet.tcp.recvbuf_inc", "net.inet.tcp.experimental.initcwnd10"],
+        release: Release::V9_2,
         maxsockbuf_fixed: false,
         rack: None,
         modules: built_in(super::BEFORE_DCTCP),

@@ -12,6 +12,7 @@ use crate::cc::replay::{self, Replay};
 use crate::cc::{Module, linux};
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::linux_config::{Config, Detection, Shared};
+use crate::profile::knob::{knob, knobs};
 use crate::receiver::Receiver;
 use crate::receiver::linux::LinuxReceiver;
 use crate::sender::Sender;
@@ -21,19 +22,8 @@ use crate::stack::{
     not_of_this_family,
 };
 
-/// Reader and writer of a sysctl of one system.
-struct Knob {
-    /// The real name.
-    name: &'static str,
-    /// Bounds.
-    range: (i64, i64),
-    /// Purpose and unit of the sysctl.
-    about: &'static str,
-    /// Reads the sysctl.
-    get: fn(&LinuxProfile) -> i64,
-    /// Writes the sysctl.
-    set: fn(&mut LinuxProfile, i64),
-}
+/// Sysctl of a Linux.
+type Knob = super::knob::Knob<LinuxProfile>;
 
 /// A Linux of some year.
 #[derive(Clone)]
@@ -132,14 +122,7 @@ impl Profile for LinuxProfile {
     }
 
     fn sysctls(&self) -> Vec<Sysctl> {
-        let sysctl = |knob: &&Knob| Sysctl {
-            name: knob.name,
-            default: (knob.get)(self),
-            min: knob.range.0,
-            max: knob.range.1,
-            about: knob.about,
-        };
-        self.knobs.iter().map(sysctl).collect()
+        self.knobs.iter().map(|knob| knob.sysctl(self)).collect()
     }
 
     fn set(&mut self, name: &str, value: i64) {
@@ -230,183 +213,48 @@ const COUNT: (i64, i64) = (0, 0x7fff_ffff);
 /// Times of keep-alive, s (MAX_TCP_KEEPIDLE, MAX_TCP_KEEPINTVL).
 const KEEP_SECONDS: (i64, i64) = (1, 32_767);
 
-/// A sysctl that is a field of [`Config`].
-macro_rules! knob {
-    ($name:literal, $range:expr, $about:literal, $($field:ident).+, bool) => {
-        Knob { name: $name, range: $range, about: $about, get: |p| i64::from(p.$($field).+), set: |p, v| p.$($field).+ = v != 0 }
-    };
-    ($name:literal, $range:expr, $about:literal, $($field:ident).+, $type:ty) => {
-        Knob { name: $name, range: $range, about: $about, get: |p| p.$($field).+ as i64, set: |p, v| p.$($field).+ = v as $type }
-    };
-}
-use knob;
-
 /// Sysctls of every era.
-static COMMON: [Knob; 28] = [
-    knob!(
-        "net.ipv4.tcp_rmem.min",
-        BYTES,
-        "receive buffer kept under memory pressure, which never arises here, bytes",
-        config.rmem.min,
-        u64
-    ),
-    knob!(
-        "net.ipv4.tcp_rmem.default",
-        BYTES,
-        "initial receive buffer, bytes of memory",
-        config.rmem.default,
-        u64
-    ),
-    knob!(
-        "net.ipv4.tcp_rmem.max",
-        BYTES,
-        "largest autotuned receive buffer, bytes of memory",
-        config.rmem.max,
-        u64
-    ),
-    knob!(
-        "net.ipv4.tcp_wmem.min",
-        BYTES,
-        "send buffer kept under memory pressure, which never arises here, bytes",
-        config.wmem.min,
-        u64
-    ),
-    knob!(
-        "net.ipv4.tcp_wmem.default",
-        BYTES,
-        "initial send buffer, bytes of memory",
-        config.wmem.default,
-        u64
-    ),
-    knob!(
-        "net.ipv4.tcp_wmem.max",
-        BYTES,
-        "largest autotuned send buffer, bytes of memory",
-        config.wmem.max,
-        u64
-    ),
-    knob!("net.core.rmem_max", BYTES, "largest SO_RCVBUF, bytes", config.rmem_max, u64),
-    knob!("net.core.wmem_max", BYTES, "largest SO_SNDBUF, bytes", config.wmem_max, u64),
-    Knob {
-        name: "net.ipv4.tcp_window_scaling",
-        range: SWITCH,
-        about: "offer window scaling",
-        get: |p| i64::from(p.spec.window_scaling),
-        set: |p, v| p.spec.window_scaling = v != 0,
-    },
-    knob!("net.ipv4.tcp_moderate_rcvbuf", SWITCH, "autotune receive buffers", config.moderate_rcvbuf, bool),
-    knob!("net.ipv4.tcp_dsack", SWITCH, "report duplicate arrivals with D-SACK", config.dsack, bool),
-    knob!("net.ipv4.tcp_reordering", (1, 300), "duplicate threshold, packets", config.reordering, u32),
-    knob!(
-        "net.ipv4.tcp_slow_start_after_idle",
-        SWITCH,
-        "restart from a smaller window after idleness",
-        config.slow_start_after_idle,
-        bool
-    ),
-    knob!(
-        "net.ipv4.tcp_limit_output_bytes",
-        BYTES,
-        "small queues: memory in the host's queues, bytes",
-        config.limit_output_bytes,
-        u64
-    ),
-    knob!(
-        "net.ipv4.tcp_tso_win_divisor",
-        (0, 1024),
-        "share of the window one burst may wait for",
-        config.tso_win_divisor,
-        u32
-    ),
-    knob!(
-        "net.ipv4.tcp_retries2",
-        (1, 255),
-        "timeouts in a row before a connection fails",
-        config.retries2,
-        u32
-    ),
-    Knob {
-        name: "net.ipv4.tcp_sack",
-        range: SWITCH,
-        about: "offer selective acknowledgements",
-        get: |p| i64::from(p.spec.sack),
-        set: |p, v| p.spec.sack = v != 0,
-    },
-    Knob {
-        name: "net.ipv4.tcp_timestamps",
-        range: SWITCH,
-        about: "offer timestamps",
-        get: |p| i64::from(p.spec.timestamps),
-        set: |p, v| p.spec.timestamps = v != 0,
-    },
-    Knob {
-        name: "net.ipv4.tcp_ecn",
-        range: (0, 2),
-        about: "ECN: 0 off, 1 ask and accept, 2 accept",
-        get: get_ecn,
-        set: set_ecn,
-    },
-    Knob {
-        name: "net.ipv4.tcp_syn_retries",
-        range: (1, 127),
-        about: "repeats of a SYN",
-        get: |p| i64::from(p.syn_retries),
-        set: |p, v| {
-            p.syn_retries = v as u32;
-            p.set_handshake_timeouts();
-        },
-    },
-    Knob {
-        name: "net.ipv4.tcp_synack_retries",
-        range: (0, 255),
-        about: "repeats of a SYN-ACK",
-        get: |p| i64::from(p.synack_retries),
-        set: |p, v| {
-            p.synack_retries = v as u32;
-            p.set_handshake_timeouts();
-        },
-    },
-    Knob {
-        name: "net.ipv4.tcp_keepalive_time",
-        range: KEEP_SECONDS,
-        about: "silence before the first keep-alive probe, s",
-        get: |p| (p.spec.keep_alive.idle / SECOND) as i64,
-        set: |p, v| p.spec.keep_alive.idle = v as u64 * SECOND,
-    },
-    Knob {
-        name: "net.ipv4.tcp_keepalive_intvl",
-        range: KEEP_SECONDS,
-        about: "time between keep-alive probes, s",
-        get: |p| (p.spec.keep_alive.interval / SECOND) as i64,
-        set: |p, v| p.spec.keep_alive.interval = v as u64 * SECOND,
-    },
-    Knob {
-        name: "net.ipv4.tcp_keepalive_probes",
-        range: (1, 127),
-        about: "keep-alive probes without an answer that end a connection",
-        get: |p| i64::from(p.spec.keep_alive.count),
-        set: |p, v| p.spec.keep_alive.count = v as u32,
-    },
-    Knob {
-        name: "net.ipv4.ip_no_pmtu_disc",
-        range: (0, 3),
-        about: "0 packets of IPv4 have DF, others they may be cut by routers",
-        get: |p| i64::from(!p.spec.sets_df),
-        set: |p, v| p.spec.sets_df = v == 0,
-    },
-    Knob {
-        name: "net.ipv4.tcp_no_metrics_save",
-        range: SWITCH,
-        about: "nothing that a connection learns of the path is kept for later ones (Linux's own default: 0)",
-        get: |p| i64::from(!p.spec.peers.keeps),
-        set: |p, v| p.spec.peers.keeps = v == 0,
-    },
-    knob!("net.ipv4.tcp_frto", COUNT, "F-RTO: 0 off, 2 with SACK", config.frto, u32),
-    knob!(
-        "net.ipv4.tcp_early_retrans",
-        (0, 4),
-        "early retransmit (1 to 3, 3.9) or tail loss probe (3 and 4, modern)",
-        config.early_retrans,
-        u32
-    ),
-];
+static COMMON: [Knob; 28] = knobs! {
+    "net.ipv4.tcp_rmem.min", BYTES, "receive buffer kept under memory pressure, which never arises here, bytes",
+        (config.rmem.min: u64);
+    "net.ipv4.tcp_rmem.default", BYTES, "initial receive buffer, bytes of memory", (config.rmem.default: u64);
+    "net.ipv4.tcp_rmem.max", BYTES, "largest autotuned receive buffer, bytes of memory", (config.rmem.max: u64);
+    "net.ipv4.tcp_wmem.min", BYTES, "send buffer kept under memory pressure, which never arises here, bytes",
+        (config.wmem.min: u64);
+    "net.ipv4.tcp_wmem.default", BYTES, "initial send buffer, bytes of memory", (config.wmem.default: u64);
+    "net.ipv4.tcp_wmem.max", BYTES, "largest autotuned send buffer, bytes of memory", (config.wmem.max: u64);
+    "net.core.rmem_max", BYTES, "largest SO_RCVBUF, bytes", (config.rmem_max: u64);
+    "net.core.wmem_max", BYTES, "largest SO_SNDBUF, bytes", (config.wmem_max: u64);
+    "net.ipv4.tcp_window_scaling", SWITCH, "offer window scaling", (spec.window_scaling: bool);
+    "net.ipv4.tcp_moderate_rcvbuf", SWITCH, "autotune receive buffers", (config.moderate_rcvbuf: bool);
+    "net.ipv4.tcp_dsack", SWITCH, "report duplicate arrivals with D-SACK", (config.dsack: bool);
+    "net.ipv4.tcp_reordering", (1, 300), "duplicate threshold, packets", (config.reordering: u32);
+    "net.ipv4.tcp_slow_start_after_idle", SWITCH, "restart from a smaller window after idleness",
+        (config.slow_start_after_idle: bool);
+    "net.ipv4.tcp_limit_output_bytes", BYTES, "small queues: memory in the host's queues, bytes",
+        (config.limit_output_bytes: u64);
+    "net.ipv4.tcp_tso_win_divisor", (0, 1024), "share of the window one burst may wait for",
+        (config.tso_win_divisor: u32);
+    "net.ipv4.tcp_retries2", (1, 255), "timeouts in a row before a connection fails", (config.retries2: u32);
+    "net.ipv4.tcp_sack", SWITCH, "offer selective acknowledgements", (spec.sack: bool);
+    "net.ipv4.tcp_timestamps", SWITCH, "offer timestamps", (spec.timestamps: bool);
+    "net.ipv4.tcp_ecn", (0, 2), "ECN: 0 off, 1 ask and accept, 2 accept", (get_ecn, set_ecn);
+    "net.ipv4.tcp_syn_retries", (1, 127), "repeats of a SYN",
+        (|p| i64::from(p.syn_retries), |p, v| { p.syn_retries = v as u32; p.set_handshake_timeouts(); });
+    "net.ipv4.tcp_synack_retries", (0, 255), "repeats of a SYN-ACK",
+        (|p| i64::from(p.synack_retries), |p, v| { p.synack_retries = v as u32; p.set_handshake_timeouts(); });
+    "net.ipv4.tcp_keepalive_time", KEEP_SECONDS, "silence before the first keep-alive probe, s",
+        (spec.keep_alive.idle: SECOND * u64);
+    "net.ipv4.tcp_keepalive_intvl", KEEP_SECONDS, "time between keep-alive probes, s",
+        (spec.keep_alive.interval: SECOND * u64);
+    "net.ipv4.tcp_keepalive_probes", (1, 127), "keep-alive probes without an answer that end a connection",
+        (spec.keep_alive.count: u32);
+    "net.ipv4.ip_no_pmtu_disc", (0, 3), "0 packets of IPv4 have DF, others they may be cut by routers",
+        (|p| i64::from(!p.spec.sets_df), |p, v| p.spec.sets_df = v == 0);
+    "net.ipv4.tcp_no_metrics_save", SWITCH,
+        "nothing that a connection learns of the path is kept for later ones (Linux's own default: 0)",
+        (|p| i64::from(!p.spec.peers.keeps), |p, v| p.spec.peers.keeps = v == 0);
+    "net.ipv4.tcp_frto", COUNT, "F-RTO: 0 off, 2 with SACK", (config.frto: u32);
+    "net.ipv4.tcp_early_retrans", (0, 4), "early retransmit (1 to 3, 3.9) or tail loss probe (3 and 4, modern)",
+        (config.early_retrans: u32);
+};
