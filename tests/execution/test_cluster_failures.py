@@ -91,7 +91,7 @@ def carry_out(tmp_path, monkeypatch):
         client = MadeUpClient(tmp_path / "there", broken)
         monkeypatch.setattr(cluster, "Client", client)
         arrivals = Arrivals(Site("sim", tmp_path / "runs", {}), Counting())
-        parts = store.cut(stored_results.plan(), alone=True)
+        parts = store.cut(stored_results.plan(), most=1)
         try:
             executor.carry_out(parts, cluster.Cluster("tcp://made-up", arrivals), arrivals)
         finally:

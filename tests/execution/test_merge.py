@@ -13,7 +13,7 @@ from cwndlab.results import catalogue
 
 def shard(directory, number, count=2, versions=None, **changed):
     """One share of the made-up plan, each run a part."""
-    cut = Shard(number, count).of(store.cut(stored_results.plan(), alone=True))
+    cut = Shard(number, count).of(store.cut(stored_results.plan(), most=1))
     header = stored_results.header(shard=f"{number}/{count}", versions=versions or {})
     directory.mkdir()
     resumption.prepare(directory, header, cut, stored_results.EXPERIMENT, resume=False)
@@ -32,7 +32,7 @@ def files_of(directory):
 def test_shards_make_the_whole(tmp_path):
     merged = merge.merge([shard(tmp_path / "b", 2), shard(tmp_path / "a", 1)], tmp_path / "merged")
     assert merged.complete
-    cut = store.cut(stored_results.plan(), alone=True)
+    cut = store.cut(stored_results.plan(), most=1)
     whole = stored_results.begun(tmp_path / "whole", cut)
     for part in cut:
         stored_results.write_part(whole / "runs", part)
@@ -75,7 +75,7 @@ def test_a_shard_may_say_anything_of_the_others(tmp_path):
 
 def test_what_a_directory_calls_its_shard_is_named_with_the_file(tmp_path):
     one = shard(tmp_path / "a", 1)
-    cut = Shard(1, 2).of(store.cut(stored_results.plan(), alone=True))
+    cut = Shard(1, 2).of(store.cut(stored_results.plan(), most=1))
     header = stored_results.header(shard="1e9/1e9", versions={})
     resumption.conclude(one, catalogue.build(header, cut, resumption.stored(one)))
     with pytest.raises(InputError, match=r"a/catalogue\.parquet: shard: found '1e9/1e9'; expected I/N"):

@@ -14,7 +14,7 @@ def prepare(directory, **header):
     return resumption.prepare(
         directory,
         stored_results.header(**header),
-        store.cut(stored_results.plan(), alone=True),
+        store.cut(stored_results.plan(), most=1),
         stored_results.EXPERIMENT,
         True,
     )
@@ -23,7 +23,7 @@ def prepare(directory, **header):
 @pytest.fixture
 def results(tmp_path):
     """Results of which each run is a part."""
-    cut = store.cut(stored_results.plan(), alone=True)
+    cut = store.cut(stored_results.plan(), most=1)
     directory = stored_results.begun(tmp_path / "r", cut)
     for part in cut:
         stored_results.write_part(directory / "runs", part)
@@ -57,7 +57,7 @@ def lose_the_sums(part):
 def test_a_damaged_part_is_done_again(results, damage):
     damage(results / "runs/1-1")
     assert prepare(results) == {"0-0", "2-2", "3-3"}
-    stored_results.write_part(results / "runs", store.cut(stored_results.plan(), alone=True)[1])
+    stored_results.write_part(results / "runs", store.cut(stored_results.plan(), most=1)[1])
     assert prepare(results) == {"0-0", "1-1", "2-2", "3-3"}
 
 
@@ -98,7 +98,7 @@ def test_a_directory_that_holds_more_than_a_part_is_not_removed(results, tmp_pat
     with pytest.raises(InputError, match="1-1/notes: was not written by cwndlab"):
         prepare(results)
     with pytest.raises(InputError, match="1-1/notes: was not written by cwndlab"):
-        stored_results.write_part(results / "runs", store.cut(stored_results.plan(), alone=True)[1])
+        stored_results.write_part(results / "runs", store.cut(stored_results.plan(), most=1)[1])
     assert (results / "runs/1-1/notes").is_dir()
     (results / "runs/1-1/notes").rmdir()
 

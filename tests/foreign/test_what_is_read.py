@@ -141,15 +141,24 @@ def test_variables_add_no_folders(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("spelt", "directive"),
-    [('".incbin', "incbin"), ('".inc" "bin', "incbin"), ('".include', "include"), ('"\\x2eincbin', "incbin")],
+    "reads",
+    [
+        '".incbin \\"{}\\""',
+        '".inc" "bin \\"{}\\""',
+        '".include \\"{}\\""',
+        '"\\x2eincbin \\"{}\\""',
+        '".INCBIN \\"{}\\""',
+        '".macro take how\\n .inc\\\\how \\"{}\\"\\n.endm\\ntake bin"',
+        '".irp how, lude\\n .inc\\\\how \\"{}\\"\\n.endr"',
+        '"#NO_APP\\n.incbin \\"{}\\"\\n#APP"',
+    ],
 )
-def test_what_the_compiler_does_not_tell_of_is_refused(tmp_path, spelt, directive):
+def test_what_the_compiler_does_not_tell_of_is_refused(tmp_path, reads):
     option = write(tmp_path, "a source", 4)
     (tmp_path / "x").write_text("\t.long 1\n")
-    reads = f'.pushsection .rodata\\n" {spelt} \\"{tmp_path}/x\\"\\n" ".popsection'
-    (tmp_path / "src" / "impl.c").write_text(f'#define CAP 4\n__asm__("{reads}");\n')
-    with pytest.raises(InputError, match=rf"\.c: has \.{directive}, which reads a file"):
+    text = f'".pushsection .rodata\\n" {reads.format(tmp_path / "x")} "\\n.popsection"'
+    (tmp_path / "src" / "impl.c").write_text(f"#define CAP 4\n__asm__({text});\n")
+    with pytest.raises(InputError, match=rf"tcp_capped\.c: its assembly reads {tmp_path}/x, of which"):
         sources.build(option)
 
 

@@ -145,7 +145,7 @@ def test_runs_not_carried_out_are_missing_not_invented(tmp_path):
 
 
 def test_runs_finished_before_a_sweep_was_killed_are_there(tmp_path):
-    cut = store.cut(stored_results.plan(), alone=True)
+    cut = store.cut(stored_results.plan(), most=1)
     directory = stored_results.begun(tmp_path / "r", cut)
     for part in (cut[2], cut[0]):
         stored_results.write_part(directory / "runs", part)

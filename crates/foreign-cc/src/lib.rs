@@ -9,6 +9,7 @@
 
 #[allow(missing_docs)] // the header documents it
 pub mod exchange;
+mod floating;
 mod freebsd;
 mod guests;
 mod kernel;

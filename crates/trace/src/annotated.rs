@@ -94,6 +94,9 @@ fn walk(points: &[Point], mut visit: impl FnMut(&At<'_>) -> io::Result<()>) -> R
     let mut connections: Vec<_> = points.iter().map(|_| Connections::new()).collect();
     let mut ordinal = 0;
     while let Some((point, record)) = merged.next_of()? {
+        if record.link == LinkType::UNTIMED {
+            continue;
+        }
         let packet = record.ip().and_then(|(ip, wire_length)| codec::parse(ip, wire_length)).ok();
         let seen = packet.map(|packet| connections[point].add(record.t_ns, record.wire_length, packet).0);
         visit(&At { point, ordinal, record: &record, seen: seen.as_ref() })
@@ -108,7 +111,11 @@ fn first_links(points: &[Point]) -> Result<Vec<LinkType>, Error> {
     let mut links = Vec::new();
     for point in points {
         let mut alone = Merged::new(vec![source(&point.path).map_err(wire::capture::Error::Io)?])?;
-        links.push(alone.next_of()?.map_or(LinkType::RAW, |(_, record)| record.link));
+        let mut link = LinkType::UNTIMED;
+        while link == LinkType::UNTIMED {
+            link = alone.next_of()?.map_or(LinkType::RAW, |(_, record)| record.link);
+        }
+        links.push(link);
     }
     Ok(links)
 }

@@ -246,6 +246,44 @@ fn what_cannot_be_used_is_counted() {
 }
 
 #[test]
+fn packets_before_1970_are_counted_and_the_others_read() {
+    let mut tape = Tape::new([1, 2]);
+    tape.handshake(0);
+    let mut records = Vec::new();
+    let mut reader = wire::capture::Reader::new(tape.file()).unwrap();
+    while let Some(record) = reader.next_record().unwrap() {
+        records.push(record.bytes.to_vec());
+    }
+    let block = |kind: u32, body: &[u8]| {
+        let length = (12 + body.len().next_multiple_of(4) as u32).to_le_bytes();
+        let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
+        [&kind.to_le_bytes()[..], &length, body, &padding, &length].concat()
+    };
+    let mut file =
+        block(0x0a0d_0d0a, &[&0x1a2b_3c4du32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat());
+    // Times in microseconds, less 2 s.
+    let options = [&[14, 0, 8, 0][..], &(-2i64).to_le_bytes()].concat();
+    file.extend(block(1, &[&[1, 0, 0, 0, 0, 0, 0, 0][..], &options].concat()));
+    for (ticks, bytes) in [1, 3_000_000, 3_000_001, 3_000_002].into_iter().zip(records.iter().cycle()) {
+        let words = [0, 0, ticks, bytes.len() as u32, bytes.len() as u32].map(u32::to_le_bytes).concat();
+        file.extend(block(6, &[&words[..], bytes].concat()));
+    }
+    let mut all = Connections::new();
+    let mut times = Vec::new();
+    let skipped = read(&file[..], &mut all, |seen, _| times.push(seen.t_ns)).unwrap();
+    let other = [(NotTcp::Link(u16::MAX), 1)].into();
+    assert_eq!(skipped, Skipped { other, ..Skipped::default() });
+    assert_eq!(times, [1_000_000_000, 1_000_001_000, 1_000_002_000]);
+    let mut lines = Vec::new();
+    let passed_over = text::print(&file[..], false, |line| {
+        lines.push(line.to_owned());
+        true
+    });
+    assert_eq!((passed_over.unwrap(), lines.len()), (skipped, 3));
+    assert!(lines[0].contains("00:00:00.000000"), "{}", lines[0]);
+}
+
+#[test]
 fn windows_slide_are_labelled_at_their_centre_and_empty_ones_are_zero() {
     let mut windows = Windows::new(4, 2, 100, 112).unwrap();
     for (t, bytes) in [(99, 1000), (100, 1), (103, 2), (104, 4), (111, 8), (112, 1000)] {

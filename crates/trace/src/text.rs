@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::net::IpAddr;
 
-use wire::capture::{Error, Reader, Record};
+use wire::capture::{Error, LinkType, Reader, Record};
 use wire::codec::{self, NotTcp};
 
 use crate::Skipped;
@@ -45,6 +45,10 @@ pub fn print<R: Read>(
             }
             Err(error) => return Err(error),
         };
+        if record.link == LinkType::UNTIMED {
+            skipped.count(NotTcp::Link(record.link.0));
+            continue;
+        }
         let begin = *begin.get_or_insert(record.t_ns);
         let packet = match Packet::of(&record, begin) {
             Ok(packet) => packet,

@@ -80,6 +80,8 @@ impl LinkType {
     pub const NFLOG: LinkType = LinkType(239);
     /// Linux "cooked", version 2.
     pub const LINUX_SLL2: LinkType = LinkType(276);
+    /// No link layer, but a mark of this reader: the packet's time is none that can be counted.
+    pub const UNTIMED: LinkType = LinkType(u16::MAX);
 }
 
 /// Reason why a capture file cannot be read on.

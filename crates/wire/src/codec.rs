@@ -135,6 +135,7 @@ impl fmt::Display for NotTcp {
         let name = match *self {
             NotTcp::Link(105) => "IEEE 802.11 (link type 105)",
             NotTcp::Link(127) => "IEEE 802.11 (link type 127)",
+            NotTcp::Link(u16::MAX) => "with a time before 1970 or after 2554",
             NotTcp::Link(other) => return write!(f, "link type {other}"),
             NotTcp::EtherType(0x0806) => "ARP",
             NotTcp::EtherType(0x22eb | 0x88be) => "ERSPAN",

@@ -71,7 +71,8 @@ def run(
     versions = {"cwndlab": software.version(), **bed.versions()}
     header = _header(experiment, plan, bed.name, versions, shard)
     facts = testbeds.facts(bed.name)
-    cut = store.cut(plan.runs, alone=facts.runs_kernel)
+    most = 1 if facts.runs_kernel else store.FOREIGN_RUNS if modules else store.MAX_RUNS
+    cut = store.cut(plan.runs, most=most)
     if shard is not None:
         cut, resume = shard.of(cut), True
     sequence = run_order.arrange(experiment.spec, plan) if facts.takes_real_time else None

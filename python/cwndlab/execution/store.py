@@ -31,6 +31,9 @@ ASIDE = re.compile(rf"\.{NAME.pattern}\.[0-9]+")
 MAX_RUNS = 256
 """Runs in a part at most."""
 
+FOREIGN_RUNS = 4
+"""Runs in a part at most where code from outside runs: each may take seconds until it is ended."""
+
 PART_PACKETS = 1_000_000
 """Packets after which a part is closed.
 
@@ -38,15 +41,15 @@ That is less than a second of simulation: a killed sweep loses little, and worke
 while a sweep of thousands of short runs still makes only tens of parts."""
 
 
-def cut(runs: Sequence[PlannedRun], *, alone: bool = False) -> list[Part]:
+def cut(runs: Sequence[PlannedRun], *, most: int = MAX_RUNS) -> list[Part]:
     """Cut a plan into parts, by the plan alone: any number of workers writes the same files.
 
-    `alone`: each run is a part, as where a kernel takes seconds for it, which are lost if it is stopped.
+    `most`: runs in a part, which are lost together if it is stopped; one, where a kernel takes seconds.
     """
     groups: list[list[PlannedRun]] = []
     packets = 0
     for run in runs:
-        if not groups or alone or packets >= PART_PACKETS or len(groups[-1]) == MAX_RUNS:
+        if not groups or packets >= PART_PACKETS or len(groups[-1]) == most:
             groups.append([])
             packets = 0
         groups[-1].append(run)

@@ -45,7 +45,7 @@ HERE = Path(__file__).parent / "c"
 """The headers, and what is compiled along with each module."""
 
 FLAGS = (
-    *("-fPIC", "-O2", "-g", "-std=gnu11", "-fvisibility=hidden"),
+    *("-fPIC", "-O2", "-std=gnu11", "-fvisibility=hidden"),
     # As kernels are compiled.
     *("-fno-strict-aliasing", "-fwrapv", "-fno-delete-null-pointer-checks"),
     # What a hook of another release, or a function that is not there, is. -w would annul these.
@@ -243,7 +243,7 @@ def _carried_out(request: Request, abi: str, command: Sequence[str]) -> str:
 def _digest(inputs: Inputs, abi: str, compiler: str) -> str:
     """Return the SHA-256 of everything that the result depends on."""
     digest = hashlib.sha256()
-    for part in (compiler_version(compiler), *_flags(abi), "-S", *LINK, inputs.request):
+    for part in (compiler_version(compiler), *_flags(abi), "-c", *LINK, inputs.request):
         digest.update(part.encode() + b"\0")
     own = ((str(path.relative_to(HERE)), path.read_bytes()) for path in sorted(HERE.rglob("*.[ch]")))
     for files in (inputs.files, own):
@@ -258,17 +258,35 @@ def _compile(request: Request, abi: str, compiler: str, inputs: Inputs) -> Compi
     with tempfile.TemporaryDirectory(dir=store.folder()) as scratch:
         library = Path(scratch) / "module.so"
         command = [compiler, *_flags(abi), *_folders(request, abi, Path(scratch))]
-        assembly = [Path(scratch) / f"{number}.s" for number in range(len(request.files))]
-        for file, told in zip(request.files, assembly, strict=True):
-            _carried_out(request, abi, [*command, "-S", str(file), "-o", str(told)])
-            if not told.exists():
-                raise InputError(f"--cc {request.name}: {file}: is no source in C")
-            dependencies.check_assembly(file, told)
-        _carried_out(request, abi, [*command, *map(str, (*assembly, *own)), *LINK, "-o", str(library)])
+        made = [Path(scratch) / f"{number}.o" for number in range(len(request.files))]
+        for file, place in zip(request.files, made, strict=True):
+            _assemble(request, abi, command, file, place)
+        _carried_out(request, abi, [*command, *map(str, (*made, *own)), *LINK, "-o", str(library)])
         if _read(request, abi, compiler) != inputs:
             raise InputError(f"--cc {request.name}: its sources were changed while they were compiled")
         statics.check(f"--cc {request.name}", library, resets=True)
         return store.put(_digest(inputs, abi, compiler), library)
+
+
+NAME_OF_SOURCE = re.compile(rb'^\t\.file\t"[^"\\\n]*"$', re.MULTILINE)
+"""Line of the compiler's assembly that the assembler would take for a file it reads."""
+
+
+def _assemble(request: Request, abi: str, command: Sequence[str], source: Path, made: Path) -> None:
+    """Compile one source; raises InputError where its assembly reads files.
+
+    The compiler tells of none, and the source may spell them in pieces, or by macros of the assembler.
+    """
+    text, rules = made.with_suffix(".s"), made.with_suffix(".d")
+    _carried_out(request, abi, [*command, "-S", str(source), "-o", str(text)])
+    if not text.exists():
+        raise InputError(f"--cc {request.name}: {source}: is no source in C")
+    text.write_bytes(NAME_OF_SOURCE.sub(b"", text.read_bytes()))
+    _carried_out(request, abi, [*command, "-c", str(text), f"-Wa,--MD,{rules}", "-o", str(made)])
+    told = dependencies.dependencies(rules.read_text(encoding="utf-8", errors="surrogateescape"))
+    if others := [path for path in told if path != text]:
+        wrong = f"its assembly reads {others[0]}, of which the compiler does not tell"
+        raise InputError(f"--cc {request.name}: {source}: {wrong}")
 
 
 CORE = re.compile(

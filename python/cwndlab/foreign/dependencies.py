@@ -15,12 +15,6 @@ from cwndlab.errors import InputError
 MAX_BYTES = 16 << 20
 """Size in bytes of all files of one module together, at most."""
 
-UNSEEN = re.compile(r"\.inc(?:bin|lude)\b")
-"""Directive of the assembler that reads a file of which the compiler says nothing."""
-
-WRITTEN = re.compile(r"^#APP$.*?^#NO_APP$", re.MULTILINE | re.DOTALL)
-"""Part of the compiler's assembly that a source wrote itself."""
-
 PRIVATE = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
 """Variables that would have the compiler read or write what no option names."""
 
@@ -77,19 +71,6 @@ def read(files: Sequence[Path], folders: Sequence[Path], told: Sequence[Path], a
         f"abi={abi}",
     ]
     return Inputs(",".join(words), tuple(content.items()))
-
-
-def check_assembly(source: Path, assembly: Path) -> None:
-    """Raises InputError where what the compiler made of a source reads more files.
-
-    The source itself may spell that in pieces, or by macros.
-    """
-    text = assembly.read_text(encoding="utf-8", errors="replace")
-    for block in WRITTEN.findall(text):
-        if found := UNSEEN.search(block):
-            raise InputError(
-                f"{source}: has {found[0]}, which reads a file that the compiler does not tell of"
-            )
 
 
 def dependencies(rules: str) -> list[Path]:

@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <linux/module.h>
@@ -22,6 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void hurt(struct sock *sk)
 {
+	struct itimerval never = { { 0, 0 }, { 0, 0 } };
 	struct rlimit none = { 0, 0 };
 	sigset_t all;
 	int i;
@@ -95,6 +98,21 @@ static void hurt(struct sock *sk)
 			*(volatile bool *)&done = true;
 	case 20:
 		alarm(20);
+		break;
+	case 21:
+		if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {
+			usleep(1000);
+			kill(getppid(), SIGSTOP);
+			_exit(0);
+		}
+		break;
+	case 22:
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGUSR1);
+		break;
+	case 23:
+		setitimer(ITIMER_VIRTUAL, &never, NULL);
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
 		break;
 	case 12:
 		memset((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE, 1, bytes);

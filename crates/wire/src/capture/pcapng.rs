@@ -5,11 +5,14 @@ use std::io::Read;
 use super::{Error, Input, LinkType, MAX_RECORD, Order, Record};
 
 /// Reads a pcapng file; [`super::Reader`] opens it. Blocks that hold no packet are passed over, and so are
-/// simple packet blocks, which have no time.
+/// simple packet blocks, which have no time. A packet before 1970 or after 2554 has the time of the one before it, and
+/// [`LinkType::UNTIMED`].
 pub struct Reader<R> {
     input: Input<R>,
     order: Order,
     interfaces: Vec<Interface>,
+    /// Time of the last packet.
+    t_ns: u64,
 }
 
 /// The type of the block every section begins with; the same in both byte orders.
@@ -18,7 +21,7 @@ pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 impl<R: Read> Reader<R> {
     /// A reader at a section header block.
     pub(crate) fn new(input: Input<R>) -> Reader<R> {
-        Reader { input, order: Order::Little, interfaces: Vec::new() }
+        Reader { input, order: Order::Little, interfaces: Vec::new(), t_ns: 0 }
     }
 
     /// The next packet. None at the end of the file.
@@ -72,12 +75,13 @@ impl<R: Read> Reader<R> {
                     if kept > body.len() - 20 {
                         return Err(malformed("a packet longer than its block"));
                     }
-                    let t_ns =
-                        interface.nanoseconds(ticks).ok_or(malformed("a time beyond the year 2554"))?;
+                    let time = interface.nanoseconds(ticks);
+                    let link = if time.is_some() { interface.link } else { LinkType::UNTIMED };
+                    self.t_ns = time.unwrap_or(self.t_ns);
                     self.input.consume(length);
                     let bytes = &self.input.passed(length)[28..28 + kept];
                     let wire_length = wire_length.max(kept as u32);
-                    return Ok(Some(Record { t_ns, wire_length, link: interface.link, bytes }));
+                    return Ok(Some(Record { t_ns: self.t_ns, wire_length, link, bytes }));
                 }
                 _ => {}
             }
@@ -250,10 +254,18 @@ mod tests {
             let offset = if order == Order::Big { (-2i64).to_be_bytes() } else { (-2i64).to_le_bytes() };
             file.interface(LinkType::RAW, &[(14, &offset)]);
             file.packet(0, 5_000_000, b"");
-            file.packet(0, 1_000_000, b"");
+            file.packet(0, 1_000_000, b"before 1970");
+            file.packet(0, 6_000_000, b"");
             let (records, end) = read(&file.bytes);
-            assert_eq!(records.iter().map(|record| record.t_ns).collect::<Vec<_>>(), [3_000_000_000]);
-            assert!(matches!(end, Err(Error::Malformed { .. })), "before 1970");
+            assert!(end.is_ok());
+            assert_eq!(
+                records,
+                [
+                    Read::new(3_000_000_000, 1500, LinkType::RAW, b""),
+                    Read::new(3_000_000_000, 1500, LinkType::UNTIMED, b"before 1970"),
+                    Read::new(4_000_000_000, 1500, LinkType::RAW, b"")
+                ]
+            );
         }
     }
 

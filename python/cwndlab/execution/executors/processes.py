@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from multiprocessing import resource_tracker
+from multiprocessing import popen_spawn_posix, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ class Processes:
         site = self._arrivals.site
         ours, theirs = self._context.Pipe()
         output, printed = self._context.Pipe(duplex=False)
-        process = self._context.Process(
+        process = _Process(
             target=_work, args=(theirs, printed, site), name=f"cwndlab part {task.name}", daemon=True
         )
         process.start()
@@ -102,7 +103,7 @@ class Processes:
         printed.close()
         os.set_blocking(output.fileno(), False)
         ours.send((task, self._deaths))
-        watch = Watch(_witness(site, process.pid))
+        watch = Watch(_witness(site, process.pid), process.pid)
         self._working.append(_Worker(process, ours, output, watch, task, task.parts[0].name))
 
     def _ready(self, timeout: float | None = None) -> "Iterator[_Worker]":
@@ -200,6 +201,18 @@ class Processes:
                 worker.pipe.send(None)
 
 
+class _Popen(popen_spawn_posix.Popen):
+    def poll(self, flag: int = os.WNOHANG) -> int | None:
+        """Exit code of the process, if it has ended. One that has itself traced tells of stops too."""
+        while True:
+            with suppress(ValueError):
+                return super().poll(flag)
+
+
+class _Process(SpawnProcess):
+    _Popen = staticmethod(_Popen)
+
+
 @dataclass
 class _Worker:
     process: BaseProcess
@@ -247,7 +260,7 @@ class _Worker:
         if self.garbled:
             return watchdog.WRITTEN
         if self.watch.overdue:
-            return watchdog.OVERDUE
+            return self.watch.overdue
         died = f"signal {-code}" if code < 0 else f"exit code {code}"
         return watchdog.CAUSES.get(code, f"the worker died ({died})")
 

@@ -24,6 +24,8 @@ LOOKS = 10
 
 OVERDUE = f"took more than {LOOK_S * LOOKS:g} s"
 
+STOPPED = f"was stopped for {LOOK_S * LOOKS:g} s"
+
 MORE_FILES = 64
 """Number of files that may be open after a run and were not before; cwndlab's own are fewer."""
 
@@ -33,7 +35,7 @@ CLOSED, FILLED, CHANGED = 81, 82, 83
 CAUSES = {
     CLOSED: "files of its process were closed",
     FILLED: f"more than {MORE_FILES} files were left open",
-    CHANGED: "user, limits, timer, umask or blocked signals of its process were changed",
+    CHANGED: "user, limits, timer, umask, tracer or blocked signals of its process were changed",
 }
 
 WRITTEN = "files of its process were written to"
@@ -43,29 +45,40 @@ OUTPUT_BYTES = 1 << 20
 
 
 class Watch:
-    """Looks at what a worker writes about its hooks."""
+    """Looks at what a worker writes about its hooks, and whether anybody has stopped it."""
 
-    def __init__(self, witness: Path) -> None:
-        """The file that the worker writes."""
+    def __init__(self, witness: Path, pid: int | None) -> None:
+        """The file that the worker writes, and its process."""
         self._witness = witness
+        self._state = Path(f"/proc/{pid}/stat")
         self._call = 0
         self._looks = 0
         self._next = 0.0
-        self.overdue = False
-        """A hook did not return in time."""
+        self.overdue: str | None = None
+        """How long a hook did not return, or the process was stopped."""
 
     def look(self) -> bool:
-        """Whether a hook has become overdue by now."""
+        """Whether a hook has become overdue by now, or the process was stopped for as long."""
         now = time.monotonic()
         if self.overdue or now < self._next:
             return False
         self._next = now + LOOK_S
         seen = _native.watched_module(self._witness)
-        call = seen[0] if seen and seen[1] else 0
+        call = seen[0] if seen and (seen[1] or self._is_stopped()) else 0
         self._looks = self._looks + 1 if call and call == self._call else 0
         self._call = call
-        self.overdue = self._looks >= LOOKS
-        return self.overdue
+        if seen and self._looks >= LOOKS:
+            self.overdue = OVERDUE if seen[1] else STOPPED
+        return self.overdue is not None
+
+    def _is_stopped(self) -> bool:
+        """Whether a signal has stopped the process, or one that traces it; False where the system does not
+        tell.
+        """
+        try:
+            return self._state.read_text().rpartition(")")[2].split()[0] in "Tt"
+        except OSError:
+            return False
 
     def last(self) -> str | None:
         """Place where the worker is or was last, as the end of a sentence. None where nothing is known."""
@@ -107,13 +120,29 @@ def _end(code: int) -> NoReturn:
 
 
 def _settings() -> tuple[object, ...]:
-    """Users and limits of the process, modes of files that it makes, and whether a timer is to end it."""
+    """Users and limits of the process, who traces it, modes of files that it makes, and whether a timer is to
+    end it.
+    """
     umask = os.umask(0o077)
     os.umask(umask)
     kinds = (getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_"))
     users = os.getuid(), os.geteuid(), os.getgid(), os.getegid()
     timed = signal.getitimer(signal.ITIMER_REAL)[0] > 0
-    return *users, timed, umask, signal.pthread_sigmask(signal.SIG_BLOCK, ()), *map(resource.getrlimit, kinds)
+    return (
+        *users,
+        _tracer(),
+        timed,
+        umask,
+        signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        *map(resource.getrlimit, kinds),
+    )
+
+
+def _tracer() -> str:
+    """Line of Linux that says who traces this process."""
+    with suppress(OSError), Path("/proc/self/status").open(encoding="utf-8", errors="replace") as status:
+        return next((line for line in status if line.startswith("TracerPid:")), "")
+    return ""
 
 
 def _open_files() -> dict[int, tuple[int, int]]:
