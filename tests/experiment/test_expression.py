@@ -40,6 +40,8 @@ def test_an_expression_comes_to_its_value(text, expected):
 def test_what_is_in_an_expression():
     leaves = list(expression.parse("p95(queue.backlog_bytes) / jain + 1").leaves())
     assert leaves == [Series("p95", "queue", "backlog_bytes"), Name("jain")]
+    leaves = list(expression.parse("until(events.rto, events.undo) - count(events.rto)").leaves())
+    assert leaves == [Series("until", "events", "rto", "undo"), Series("count", "events", "rto")]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,10 @@ def test_what_is_in_an_expression():
         ("mean(cwnd)", "')' at character 10", "a dot and a column"),
         ("mean(tcp.cwnd + 1)", "'+' at character 15", ")"),
         ("median(tcp.cwnd_bytes)", "'median' before (", "p50"),
+        ("count(tcp.cwnd_bytes)", "count of tcp", "count of events"),
+        ("until(events.rto)", "')' at character 17", "a comma and another kind"),
+        ("until(events.rto, tcp.cwnd_bytes)", "tcp.cwnd_bytes after the comma", "events and a kind"),
+        ("count(events.rto, events.undo)", "',' at character 17", ")"),
         ("1" + " " * 400, "401 characters", "at most 300"),
         ("(" * 25 + "1" + ")" * 25, "'(' at character 21", "at most 20"),
     ],
@@ -66,7 +72,7 @@ def test_a_text_that_is_no_expression_is_said_to_be_wrong_at_a_place(text, found
     assert expected in caught.value.expected
 
 
-@given(st.text(alphabet="0123456789.e+-*/()aj_ \n\u0661", max_size=60))
+@given(st.text(alphabet="0123456789.,e+-*/()aj_ \n\u0661", max_size=60))
 def test_any_text_is_an_expression_or_refused(text):
     try:
         made = expression.parse(text)

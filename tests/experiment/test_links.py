@@ -287,3 +287,20 @@ def test_a_flag_as_it_is_by_default_may_be_written_for_every_testbed() -> None:
     with pytest.raises(ExperimentError) as refused:
         loader.read(yaml_nodes.parse(text, "x.yaml"), text, (), support)
     assert "bottleneck.icmp: not supported by testbed netns yet" in str(refused.value)
+
+
+def test_a_change_waits_for_an_event_of_a_flow_that_there_is() -> None:
+    def asked(flow: str, event: str) -> str:
+        return (
+            f"{BOTTLENECK}.schedule=[{{at: 1s, on: {{flow: {flow}, event: {event}}}, set: {{rate: 1mbit}}}}]"
+        )
+
+    flow = plan().scenario["flows"][0]["name"]
+    [change] = plan(asked(flow, "recovery-in")).scenario["schedule"]
+    assert change["on"] == {"flow": flow, "event": "recovery-in"}
+    at = "network.dumbbell.bottleneck.schedule.1.on"
+    check_refusal(f"{at}.flow: found 'nobody'; expected {flow}", asked("nobody", "recovery-in"))
+    with pytest.raises(
+        ExperimentError, match=r"event: found 'bbr-upp'; expected one of recovery-in, .*bbr-up"
+    ):
+        plan(asked(flow, "bbr-upp"))

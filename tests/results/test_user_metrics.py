@@ -101,9 +101,11 @@ def test_shards_that_are_merged_and_a_sweep_that_goes_on_have_the_same(results, 
         ({"rtt": "goodput_mpbs"}, "did you mean goodput_mbps?"),
         ({"rtt": "mean(tcp.cwnd)"}, "metrics.rtt: found the column 'cwnd' of tcp"),
         (
-            {"rtt": "mean(events.value)"},
-            "found the table 'events'; expected one of tcp, queue, tcp_info",
+            {"rtt": "mean(samples.goodput)"},
+            "found the table 'samples'; expected one of tcp, queue, tcp_info, events",
         ),
+        ({"rtt": "count(events.rtos)"}, "found the kind of events 'rtos'"),
+        ({"rtt": "until(events.rto, events.undone)"}, "did you mean undo?"),
         ({"goodput_mbps": "1"}, "the name 'goodput_mbps'"),
         ({"Own": "1"}, "the name 'Own'"),
         ({"one": "two", "two": "1"}, "the metric 'two'"),
@@ -124,3 +126,37 @@ def test_a_header_that_no_experiment_could_have_is_damage(results, tmp_path):
     checksums.replace(out, {catalogue.FILE: catalogue.to_parquet(catalogue.with_header(header, table))})
     with pytest.raises(InputError, match=r"header\.metrics: found the table 'nothing'"):
         cwndlab.open(out)
+
+
+def test_of_events_by_hand(tmp_path):
+    metrics = {
+        "probes": "count(events.bbr_up)",
+        "probe_ms": "until(events.bbr_up, events.bbr_down)",
+        "drain_ms": "until(events.bbr_drain, events.bbr_probe_bw)",
+        "bandwidth_bps": "last(events.bbr_bw_hi)",
+        "changes": "count(events.change)",
+        "timeouts": "count(events.rto)",
+        "never_ms": "until(events.rto, events.undo)",
+    }
+    text = dumbbell(
+        "phases",
+        duration="6s",
+        a="stack: linux-6.18, cc: bbr",
+        bottleneck="rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 50p},"
+        " schedule: [{at: 3s, set: {loss: {random: 0%}}}]",
+        more=f"repeat: 1\nmetrics: {json.dumps(metrics)}",
+    )
+    results = run(cwndlab.load(text), out=tmp_path / "r")
+    [row] = results.summary.iter_rows(named=True)
+    told = results.series(row["run_id"], table="events").with_columns(pl.col("kind").cast(pl.String))
+    of = {kind: told.filter(pl.col("kind") == kind) for kind in told["kind"].unique()}
+    assert row["probes"] == of["bbr-up"].height > 5
+    ends = of["bbr-down"]["t_s"]
+    longest = max(ends.filter(ends > begin)[0] - begin for begin in of["bbr-up"]["t_s"] if begin < ends[-1])
+    assert row["probe_ms"] == pytest.approx(longest * 1000, rel=1e-5)
+    drained = of["bbr-probe-bw"]["t_s"][0] - of["bbr-drain"]["t_s"][0]
+    assert row["drain_ms"] == pytest.approx(drained * 1000, rel=1e-5)
+    # Payload of 1448 bytes in packets of 1514.
+    assert row["bandwidth_bps"] == pytest.approx(10e6 * 1448 / 1514, rel=0.01)
+    assert (row["changes"], row["timeouts"], row["never_ms"]) == (1, 0, None)
+    assert of["change"]["hop"].to_list() == ["bottleneck"]

@@ -26,6 +26,8 @@ pub struct Catalogue {
     pub cc_params: Vec<Kind>,
     /// Uploads and downloads of each scenario of the loadlatency tool.
     pub load_scenarios: Vec<[u32; 2]>,
+    /// Kinds of events that endpoints tell.
+    pub events: Vec<&'static str>,
 }
 
 /// The TCP of an operating system, or a guest.

@@ -4,6 +4,7 @@ use params::ParamError;
 use path::{ConfigError, QueueConfig};
 use thiserror::Error;
 
+use crate::kinds::event_named;
 use crate::scenario::{Change, Host, Link, Scenario};
 
 /// Text that is no Scenario.
@@ -67,6 +68,12 @@ pub enum ScheduleError {
     /// Name that no link has.
     #[error("no link is called {0}")]
     NoLink(String),
+    /// Name that no flow has, whose event a change waits for.
+    #[error("no flow is called {0}")]
+    NoFlow(String),
+    /// Word that is no kind of an endpoint's events.
+    #[error("endpoints tell no event {0}")]
+    NoEvent(String),
     /// Change before the one above it.
     #[error("changes must be in order of time")]
     OutOfOrder,
@@ -179,6 +186,14 @@ fn check_change(scenario: &Scenario, change: &Change, last: u64) -> Result<(), S
     }
     if shares_memory(scenario, &link.from) {
         return Err(ScheduleError::SharedMemory(name()));
+    }
+    if let Some(on) = &change.on {
+        if !scenario.flows.iter().any(|flow| flow.name == on.flow) {
+            return Err(ScheduleError::NoFlow(on.flow.clone()));
+        }
+        if event_named(&on.event).is_none() {
+            return Err(ScheduleError::NoEvent(on.event.clone()));
+        }
     }
     if let Some(loss) = &change.loss {
         loss.check()?;

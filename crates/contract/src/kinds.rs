@@ -3,9 +3,10 @@
 use units::EventKind;
 
 /// The words of the `kind` column of `events`: what hops report, what endpoints do, what applications do.
-pub const EVENT_KINDS: [&str; EventKind::ALL.len() + 3] = {
-    let mut words = ["app"; EventKind::ALL.len() + 3];
+pub const EVENT_KINDS: [&str; EventKind::ALL.len() + 4] = {
+    let mut words = ["app"; EventKind::ALL.len() + 4];
     [words[EVENT_DROP as usize], words[EVENT_MARK as usize]] = ["drop", "mark"];
+    words[EVENT_CHANGE as usize] = "change";
     let mut at = 0;
     while at < EventKind::ALL.len() {
         words[event_of(EventKind::ALL[at]) as usize] = EventKind::ALL[at].as_str();
@@ -17,12 +18,19 @@ pub const EVENT_KINDS: [&str; EventKind::ALL.len() + 3] = {
 pub const EVENT_DROP: u32 = 0;
 /// A packet was marked, as an index into [`EVENT_KINDS`].
 pub const EVENT_MARK: u32 = 1;
+/// The schedule has changed a link, as an index into [`EVENT_KINDS`].
+pub const EVENT_CHANGE: u32 = 2;
 /// The application has finished something, as an index into [`EVENT_KINDS`].
 pub const EVENT_APP: u32 = EVENT_KINDS.len() as u32 - 1;
 
 /// Index into [`EVENT_KINDS`] of what an endpoint reports, in the order in which the kinds are defined.
 pub const fn event_of(kind: EventKind) -> u32 {
-    EVENT_MARK + 1 + kind as u32
+    EVENT_CHANGE + 1 + kind as u32
+}
+
+/// The kind of an endpoint's event of this word.
+pub fn event_named(word: &str) -> Option<EventKind> {
+    EventKind::ALL.iter().copied().find(|kind| kind.as_str() == word)
 }
 
 /// The words of the `kind` column of `samples`.
@@ -77,10 +85,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_an_endpoint_has_its_word() {
-        for (at, &kind) in (EVENT_MARK + 1..EVENT_APP).zip(EventKind::ALL) {
+        for (at, &kind) in (EVENT_CHANGE + 1..EVENT_APP).zip(EventKind::ALL) {
             assert_eq!((event_of(kind), EVENT_KINDS[at as usize]), (at, kind.as_str()));
         }
-        let ours = [EVENT_DROP, EVENT_MARK, EVENT_APP].map(|at| EVENT_KINDS[at as usize]);
-        assert_eq!(ours, ["drop", "mark", "app"]);
+        let ours = [EVENT_DROP, EVENT_MARK, EVENT_CHANGE, EVENT_APP].map(|at| EVENT_KINDS[at as usize]);
+        assert_eq!(ours, ["drop", "mark", "change", "app"]);
+        assert_eq!(event_named("bbr-up"), Some(EventKind::BbrUp));
+        assert_eq!(event_named("drop"), None);
     }
 }

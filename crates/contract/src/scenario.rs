@@ -418,12 +418,25 @@ pub struct Flow {
     pub rcvbuf: Option<u64>,
 }
 
+/// Event of a flow that a change of a link waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Occasion {
+    /// The flow's name.
+    pub flow: String,
+    /// Kind of the event, one of those that endpoints tell.
+    pub event: String,
+}
+
 /// A change of a link at a given time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// Time of the change.
+    /// Time of the change, or from which on it waits for its event.
     pub at_ns: u64,
+    /// Event with the first of which, from then on, the change is made. Absent: it is made at its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Occasion>,
     /// The link's name.
     pub link: String,
     /// New rate. Null: unchanged.

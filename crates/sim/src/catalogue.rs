@@ -6,6 +6,7 @@ use contract::catalogue::{Catalogue, Stack, Sysctl};
 use contract::scenario::{App, Ecn};
 use guest::GuestStack;
 use params::cc::CcParams;
+use tcp::event::EventKind;
 use tcp::profile;
 use tcp::stack::{EcnMode, Profile};
 
@@ -28,6 +29,7 @@ pub fn catalogue() -> String {
         apps: App::KINDS.to_vec(),
         cc_params: CcParams::KINDS.to_vec(),
         load_scenarios: measure::SCENARIOS.map(|mix| [mix.uploads, mix.downloads]).to_vec(),
+        events: EventKind::ALL.iter().map(|kind| kind.as_str()).collect(),
     })
 }
 

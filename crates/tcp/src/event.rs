@@ -13,6 +13,9 @@ pub struct Event {
     pub value: i64,
 }
 
+/// Value of an event that has none.
+pub const NO_VALUE: i64 = i64::MIN;
+
 /// Reports since the driver last took them. Empty almost always, so that a push is the only cost.
 #[derive(Clone, Debug, Default)]
 pub struct Events {

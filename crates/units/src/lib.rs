@@ -88,6 +88,32 @@ words! {
         Reduction = "reduction",
         /// The connection's state changed; value = number of the state (`tcp::State`).
         State = "state",
+        /// BBR begins, or goes back to, STARTUP; value = cwnd in bytes, as of each phase.
+        BbrStartup = "bbr-startup",
+        /// BBR begins DRAIN.
+        BbrDrain = "bbr-drain",
+        /// BBR begins, or goes back to, PROBE_BW, whose first phase follows.
+        BbrProbeBw = "bbr-probe-bw",
+        /// BBR begins PROBE_DOWN; version 1: the gain of 3/4.
+        BbrDown = "bbr-down",
+        /// BBR begins PROBE_CRUISE; version 1: the gain of 1.
+        BbrCruise = "bbr-cruise",
+        /// BBR begins PROBE_REFILL.
+        BbrRefill = "bbr-refill",
+        /// BBR begins PROBE_UP; version 1: the gain of 5/4.
+        BbrUp = "bbr-up",
+        /// BBR begins PROBE_RTT.
+        BbrProbeRtt = "bbr-probe-rtt",
+        /// BBR's largest bandwidth has changed since the last of these; value = payload in bit/s.
+        BbrBwHi = "bbr-bw-hi",
+        /// BBR's lower bound of bandwidth, of version 1 a policer's rate, likewise; value = payload in bit/s, or none.
+        BbrBwLo = "bbr-bw-lo",
+        /// BBR's upper bound of what is in flight likewise; value = bytes, or none.
+        BbrInflightHi = "bbr-inflight-hi",
+        /// BBR's lower bound of what is in flight likewise; value = bytes, or none.
+        BbrInflightLo = "bbr-inflight-lo",
+        /// BBR's least round trip likewise; value = ns.
+        BbrMinRtt = "bbr-min-rtt",
     }
 }
 

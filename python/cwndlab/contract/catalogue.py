@@ -26,6 +26,8 @@ class Catalogue(TypedDict):
     """Congestion controls of which an experiment may change constants."""
     load_scenarios: list[list[int]]
     """Uploads and downloads of each scenario of the loadlatency tool."""
+    events: list[str]
+    """Kinds of events that endpoints tell."""
 
 
 class Kind(TypedDict):

@@ -541,7 +541,7 @@ class Change(TypedDict):
     """A change of a link at a given time."""
 
     at_ns: int
-    """Time of the change."""
+    """Time of the change, or from which on it waits for its event."""
     link: str
     """The link's name."""
     rate_bps: int | None
@@ -554,6 +554,17 @@ class Change(TypedDict):
     """New queue discipline, which takes over the packets that wait. Null: unchanged."""
     down: bool | None
     """Outage: packets entering while down are lost. Null: unchanged."""
+    on: NotRequired[Occasion | None]
+    """Event with the first of which, from then on, the change is made. Absent: it is made at its time."""
+
+
+class Occasion(TypedDict):
+    """Event of a flow that a change of a link waits for."""
+
+    flow: str
+    """The flow's name."""
+    event: str
+    """Kind of the event, one of those that endpoints tell."""
 
 
 Sampling: TypeAlias = SamplingOff | SamplingPerAck | SamplingInterval

@@ -150,6 +150,8 @@ class Catalogue:
     """Congestion controls of which an experiment may change constants."""
     load_scenarios: tuple[tuple[int, int], ...]
     """Uploads and downloads of each scenario of the loadlatency tool, in its order, which counts from 1."""
+    events: tuple[str, ...]
+    """Kinds of events that endpoints tell."""
 
     def stack_names(self) -> list[str]:
         """Return every name that ``stack`` accepts: systems by version, families for their newest."""
@@ -185,6 +187,7 @@ def parse(text: str) -> Catalogue:
         apps={entry["kind"]: _kind(entry) for entry in data["apps"]},
         cc_params={entry["kind"]: _kind(entry) for entry in data["cc_params"]},
         load_scenarios=tuple((uploads, downloads) for uploads, downloads in data["load_scenarios"]),
+        events=tuple(data["events"]),
     )
 
 

@@ -2,7 +2,8 @@
 
 sum     = product { ("+" | "-") product }
 product = factor { ("*" | "/") factor }
-factor  = "-" factor | "(" sum ")" | NUMBER | METRIC | STATISTIC "(" TABLE "." COLUMN ")"
+factor  = "-" factor | "(" sum ")" | NUMBER | METRIC | STATISTIC "(" series ["," series] ")"
+series  = TABLE "." COLUMN | "events" "." KIND
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ from cwndlab.experiment.units import BadValue
 STATISTICS = ("mean", "min", "max", "p50", "p95", "first", "last")
 """Statistics of a series: over time, so that each value counts for as long as it lasts."""
 
+COUNT, UNTIL = "count", "until"
+"""What is said of events alone: how many there are; the longest time from one to the next of another kind."""
+
+EVENTS = "events"
+"""The table of which a kind, with _ for -, stands in the place of a column."""
+
 MOST_CHARACTERS = 300
 MOST_NESTED = 20
 """Parentheses and signs inside each other."""
@@ -25,7 +32,7 @@ MOST_NESTED = 20
 FORM = "an expression such as goodput_mbps / total_goodput_mbps or 100 * max(queue.backlog_bytes) / 500000"
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>[0-9]{1,15}(?:\.[0-9]{1,15})?(?:e-?[0-9]{1,2})?)|(?P<name>[a-z_][a-z0-9_]*)|(?P<sign>[-+*/().]))",
+    r"\s*(?:(?P<number>[0-9]{1,15}(?:\.[0-9]{1,15})?(?:e-?[0-9]{1,2})?)|(?P<name>[a-z_][a-z0-9_]*)|(?P<sign>[-+*/(),.]))",
     re.ASCII,
 )
 
@@ -51,6 +58,8 @@ class Series:
     statistic: str
     table: str
     column: str
+    then: str = ""
+    """Kind of the event up to which time is taken, of `UNTIL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +156,29 @@ class _Reading:
         raise self._wrong("a number, a metric, a statistic of a series, or (")
 
     def _series(self, statistic: str) -> Series:
-        if statistic not in STATISTICS:
-            raise BadValue(f"{shown(statistic)} before (", one_of(STATISTICS))
+        if statistic not in (known := (*STATISTICS, COUNT, UNTIL)):
+            raise BadValue(f"{shown(statistic)} before (", one_of(known))
         self._next()
+        table, column = self._column()
+        if statistic in (COUNT, UNTIL) and table != EVENTS:
+            raise BadValue(f"{statistic} of {table}", f"{statistic} of {EVENTS}, such as {EVENTS}.rto")
+        then = ""
+        if statistic == UNTIL:
+            if self._token != ",":
+                raise self._wrong(f"a comma and another kind, as in until({EVENTS}.rto, {EVENTS}.undo)")
+            self._next()
+            other, then = self._column()
+            if other != EVENTS:
+                raise BadValue(f"{other}.{then} after the comma", f"{EVENTS} and a kind")
+        self._close()
+        return Series(statistic, table, column, then)
+
+    def _column(self) -> tuple[str, str]:
         table = self._name("a table and a column, such as tcp.cwnd_bytes")
         if self._token != ".":
             raise self._wrong("a dot and a column, as in tcp.cwnd_bytes")
         self._next()
-        column = self._name("a column, as in tcp.cwnd_bytes")
-        self._close()
-        return Series(statistic, table, column)
+        return table, self._name("a column, as in tcp.cwnd_bytes")
 
     def _name(self, expected: str) -> str:
         if self._kind != "name":

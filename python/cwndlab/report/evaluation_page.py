@@ -19,6 +19,20 @@ from cwndlab.report.plots.selection import floats
 from cwndlab.results import columns
 from cwndlab.results.resultset import ResultSet
 
+PHASES = "phases"
+"""What a criterion of BBR's phases is shown by."""
+
+NUMBERS = {
+    "bbr-startup": 1,
+    "bbr-drain": 2,
+    "bbr-down": 3,
+    "bbr-cruise": 4,
+    "bbr-refill": 5,
+    "bbr-up": 6,
+    "bbr-probe-rtt": 7,
+}
+"""Kinds of events with which phases begin, and the numbers that they are drawn as."""
+
 MARKS = {
     Verdict.MET: "✓ met",
     Verdict.NOT_MET: "✗ not met",
@@ -106,6 +120,8 @@ def _drawing(criterion: Criterion, results: ResultSet) -> Markup:
     runs = results.summary.filter(first)
     if not runs.height:
         return Markup("")
+    if criterion.shows == PHASES:
+        return _phases(criterion, results, str(runs["run_id"][0]))
     table, _, column = criterion.shows.rpartition(".")
     frame = results.series(runs["run_id"][0], criterion.flow, table=table or "tcp")
     if table:
@@ -118,6 +134,18 @@ def _drawing(criterion: Criterion, results: ResultSet) -> Markup:
         lines.insert(0, overlay.Line("old", ends, np.full(2, criterion.line)))
     label = f"{shown.words} of the first draw, and the bound: {criterion.asks}"
     return overlay.draw(lines, label=label, unit=shown.unit)
+
+
+def _phases(criterion: Criterion, results: ResultSet, run: str) -> Markup:
+    """The phases of the judged side's first run, as steps."""
+    frame = results.series(run, criterion.flow, table="events")
+    frame = frame.filter(frame["kind"].cast(pl.String).is_in(list(NUMBERS)))
+    at = [NUMBERS[kind] for kind in frame["kind"].cast(pl.String)]
+    end = results.record(run).scenario["duration_ns"] / 1e9
+    t_s = np.repeat(np.append(floats(frame["t_s"]), end), 2)[1:-1]
+    lines = [overlay.Line("new", t_s, np.repeat(np.array(at, dtype=np.float64), 2))]
+    label = f"phases of the first draw: {criterion.asks}"
+    return overlay.draw(lines, label=label, unit=", ".join(f"{n} {kind[4:]}" for kind, n in NUMBERS.items()))
 
 
 def _bare(found: Evaluation) -> Table:

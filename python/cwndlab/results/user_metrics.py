@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from cwndlab.errors import ExperimentError, nearest, one_of, together
 from cwndlab.errors import shown as quoted
 from cwndlab.experiment import expression, locate
+from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.experiment import Experiment
 from cwndlab.experiment.expression import Expression, Name, Series
 from cwndlab.experiment.scenario.capacity import narrowest
@@ -24,8 +25,11 @@ from cwndlab.results.parts import RunRecord
 from cwndlab.results.summary import six_digits
 from cwndlab.testbeds import tables
 
-TABLES = ("tcp", "queue", "tcp_info")
-"""Tables whose columns expressions may use; of `queue` those of the flow's bottleneck."""
+TABLES = ("tcp", "queue", "tcp_info", expression.EVENTS)
+"""Tables whose columns expressions may use, of `queue` those of the flow's bottleneck; of `events` kinds."""
+
+_OTHERS = ("drop", "mark", "change", "app", "loss")
+"""Kinds of events that endpoints of the engine do not tell: of hops, of applications and of real systems."""
 
 MOST = 50
 """Metrics of one's own in a file."""
@@ -100,6 +104,8 @@ def _of_flow(
 
 def _statistic(asked: Series, record: RunRecord, flow: str, table: _Tables) -> float | None:
     """A statistic over the measurement window, of the flow or, of the table `queue`, of its bottleneck."""
+    if asked.table == expression.EVENTS:
+        return _of_events(asked, record, flow, table(asked.table))
     rows, (key, owner) = table(asked.table), ("flow", flow)
     if asked.table == "queue":
         bottleneck = narrowest(record.scenario, flow)
@@ -119,6 +125,36 @@ def _statistic(asked: Series, record: RunRecord, flow: str, table: _Tables) -> f
     taken = own[column].to_numpy().astype(float) / (1e6 if column.endswith("_ns") else 1.0)
     lasts = np.diff(own["t_ns"].to_numpy().astype(float), append=float(end))
     return _OF[asked.statistic](taken, lasts)
+
+
+def _of_events(asked: Series, record: RunRecord, flow: str, rows: pa.Table) -> float | None:
+    """What is asked of a flow's events of a kind, and of changes of links, in the measurement window."""
+    start, end = record.scenario["measure"]["from_ns"], record.scenario["measure"]["to_ns"]
+    own = rows.filter(
+        ((pc.field("flow").cast(pa.utf8()) == flow) | pc.field("flow").is_null())
+        & (pc.field("t_ns") >= start)
+        & (pc.field("t_ns") < end)
+    )
+    kinds = np.array([str(kind).replace("-", "_") for kind in own["kind"].to_pylist()], dtype=np.str_)
+    times = own["t_ns"].to_numpy().astype(float)
+    asked_for = np.isin(kinds, [asked.column])
+    if asked.statistic == expression.COUNT:
+        return float(asked_for.sum())
+    if asked.statistic == expression.UNTIL:
+        return _longest(times[asked_for], times[kinds == asked.then])
+    has_value = own["value"].is_valid().to_numpy()
+    given = own.filter(pa.array(asked_for & has_value))
+    if not given.num_rows:
+        return None
+    lasts = np.diff(given["t_ns"].to_numpy().astype(float), append=float(end))
+    return _OF[asked.statistic](given["value"].to_numpy().astype(float), lasts)
+
+
+def _longest(begins: _Numbers, ends: _Numbers) -> float | None:
+    """The longest time (ms) to one of `ends` from the last of `begins` that came since the one before."""
+    at = np.searchsorted(begins, ends, side="right")
+    first = np.diff(at, prepend=0) > 0
+    return float((ends[first] - begins[at[first] - 1]).max()) / 1e6 if first.any() else None
 
 
 _Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -172,8 +208,17 @@ def _name_fault(leaf: Name, known: Sequence[str]) -> BadValue | None:
 def _series_fault(leaf: Series) -> BadValue | None:
     if leaf.table not in TABLES:
         return BadValue(f"the table {quoted(leaf.table)}", one_of(TABLES), nearest(leaf.table, TABLES))
+    if leaf.table == expression.EVENTS:
+        return _kind_fault(leaf.column) or (_kind_fault(leaf.then) if leaf.then else None)
     known = SERIES[leaf.table]
     if leaf.column in known:
         return None
     hint = nearest(leaf.column, known)
     return BadValue(f"the column {quoted(leaf.column)} of {leaf.table}", one_of(known), hint)
+
+
+def _kind_fault(column: str) -> BadValue | None:
+    known = [kind.replace("-", "_") for kind in (*catalogue().events, *_OTHERS)]
+    if column in known:
+        return None
+    return BadValue(f"the kind of events {quoted(column)}", one_of(known), nearest(column, known))

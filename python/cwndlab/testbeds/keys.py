@@ -19,6 +19,7 @@ PATH = {
         "name from to one_way bottleneck"
         " rate delay queue loss duplicate corrupt jitter shaper mtu overhead schedule reverse"
     ),
+    "schedule": keys("at set"),
     "change": keys("rate delay loss queue down"),
 }
 """Keys that the engine's path carries out, in virtual and in real time."""

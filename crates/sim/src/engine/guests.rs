@@ -11,6 +11,7 @@ use wire::Segment;
 use wire::codec::{self, NotTcp, Payload};
 
 use super::Simulation;
+use super::changes::note_event;
 use crate::capture::address;
 use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
@@ -242,6 +243,13 @@ impl Simulation {
             let seq = end.own.guest.observe().written;
             let event = Event { kind: event.kind, seq, value: event.value as i64 };
             self.recording.endpoint_event(self.now, tally, (flow, rank), &event);
+            if !self.waiting_changes.is_empty() {
+                let Simulation { scenario, waiting_changes, due_changes, .. } = self;
+                note_event(scenario, waiting_changes, due_changes, (flow, event.kind));
+            }
+        }
+        if !self.due_changes.is_empty() {
+            self.change_links_now();
         }
     }
 

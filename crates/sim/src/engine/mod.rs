@@ -6,6 +6,7 @@
 mod app_events;
 mod arrival;
 mod background;
+mod changes;
 mod datagrams;
 mod edges;
 mod fast_open;
@@ -94,6 +95,9 @@ pub struct Simulation {
     guest_packet: Vec<u8>,
     /// The first change of the schedule that is still to come.
     next_change: usize,
+    /// Changes of the schedule that wait for an event, in order, and those whose event has come.
+    waiting_changes: Vec<usize>,
+    due_changes: Vec<usize>,
     /// Whether packets of each link may arrive ahead of other hosts' events. If so, whether timers of opening and
     /// of accepting connections matter at the link's far end. See [`Simulation::run_ahead`].
     run_ahead: Vec<Option<[bool; 2]>>,
@@ -348,23 +352,6 @@ impl Simulation {
             Source::Second => self.sample_second(),
             Source::Window => self.begin_or_end_window(),
         }
-    }
-
-    /// Carries out the changes of the schedule that are due.
-    fn change_links(&mut self) {
-        while let Some(change) = self.scenario.schedule.get(self.next_change)
-            && change.at_ns <= self.now
-        {
-            let seed = (self.scenario.seed, self.scenario.repeat);
-            if let Some(link) = self.scenario.link(&change.link) {
-                self.capacity.change(link, change);
-                self.network.change(link, self.now, &change.path_change(), seed, &mut self.events);
-            }
-            self.next_change += 1;
-        }
-        let next = self.scenario.schedule.get(self.next_change).map_or(NEVER, |change| change.at_ns);
-        self.events.set_occasional(Source::Change, next);
-        self.report_network(None);
     }
 
     /// Has links carry out, and reports, what they have put off.

@@ -8,7 +8,7 @@ use contract::tables::{EventRow, QueueRow, SampleRow, TcpRow};
 use path::{Counters, Nanos};
 use tcp::Endpoint;
 use tcp::endpoint::State;
-use tcp::event::{Event, EventKind};
+use tcp::event::{Event, EventKind, NO_VALUE};
 use units::SECOND;
 
 use super::Simulation;
@@ -77,7 +77,7 @@ impl Recording {
             hop: None,
             kind,
             seq: Some(event.seq),
-            value: Some(event.value),
+            value: Some(event.value).filter(|&value| value != NO_VALUE),
         };
         self.recorder.event(rank, row);
     }

@@ -8,6 +8,7 @@ use path::DropReason;
 use tcp::endpoint::State;
 
 use super::Simulation;
+use super::changes::note_event;
 use crate::network::{Fate, PacketReport};
 
 impl Simulation {
@@ -35,6 +36,10 @@ impl Simulation {
                 continue;
             }
             self.recording.endpoint_event(self.now, tally, (named, rank), &event);
+            if !self.waiting_changes.is_empty() {
+                let Simulation { scenario, waiting_changes, due_changes, .. } = self;
+                note_event(scenario, waiting_changes, due_changes, (named, event.kind));
+            }
         }
         if opening {
             // Slow start is yet to come where a SYN is lost.
@@ -44,6 +49,9 @@ impl Simulation {
             self.learn_fast_open(connection);
         }
         self.learn_of_peer(connection);
+        if !self.due_changes.is_empty() {
+            self.change_links_now();
+        }
     }
 
     /// Reports what happened in the network. `sender` is the connection that was just transmitting, whose own interface may

@@ -133,6 +133,8 @@ impl Simulation {
             arrived: Packet::default(),
             guest_packet: Vec::new(),
             next_change: 0,
+            waiting_changes: Vec::new(),
+            due_changes: Vec::new(),
             run_ahead,
             no_fast_path: false,
             trouble,

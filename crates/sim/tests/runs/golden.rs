@@ -100,6 +100,7 @@ fn a_phase_is_a_delay_of_the_run() {
     scenario.phase_jitter_ns = BTreeMap::from([(access.clone(), 1_211_200)]);
     scenario.schedule = vec![Change {
         at_ns: SECOND,
+        on: None,
         link: access.clone(),
         rate_bps: None,
         delay_ns: Some(5 * MS),

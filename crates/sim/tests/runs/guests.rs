@@ -345,6 +345,7 @@ fn shaped(shape: &Shape) -> Scenario {
     if let Some(at_ns) = shape.outage {
         let change = |at_ns, down| Change {
             at_ns,
+            on: None,
             link: "r1-r2".into(),
             rate_bps: None,
             delay_ns: None,

@@ -116,7 +116,16 @@ fn nth(every: u32) -> Option<LossConfig> {
 
 fn change(queue: QueueConfig) -> Change {
     let link = "r1-r2".to_owned();
-    Change { at_ns: 1, link, rate_bps: None, delay_ns: None, loss: None, queue: Some(queue), down: None }
+    Change {
+        at_ns: 1,
+        on: None,
+        link,
+        rate_bps: None,
+        delay_ns: None,
+        loss: None,
+        queue: Some(queue),
+        down: None,
+    }
 }
 
 #[test]

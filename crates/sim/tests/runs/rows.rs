@@ -9,7 +9,7 @@ use crate::support::{
 use contract::Scenario;
 use contract::scenario::{
     App, Capture, Change, Cheat, Coalesce, Ecn, EcnField, Egress, Flow, Host, IngressStage, Link, LoadPart,
-    Node, Noise, Processing, Sampling, Stall, WhenFull,
+    Node, Noise, Occasion, Processing, Sampling, Stall, WhenFull,
 };
 use contract::table::{Batch, ColumnData};
 use path::{
@@ -44,6 +44,7 @@ pub(crate) fn rows() -> Vec<(String, Scenario)> {
     all.extend(links().into_iter().map(|(name, scenario)| (format!("link:{name}"), scenario)));
     all.extend(hosts().into_iter().map(|(name, scenario)| (format!("host:{name}"), scenario)));
     all.extend(changes().into_iter().map(|(name, change)| (format!("schedule:{name}"), scheduled(change))));
+    all.push(("schedule:on".to_owned(), scheduled_with_an_event()));
     all
 }
 
@@ -409,6 +410,7 @@ fn hosts() -> Vec<(&'static str, Scenario)> {
 pub(crate) fn changes() -> Vec<(&'static str, Change)> {
     let none = Change {
         at_ns: SECOND,
+        on: None,
         link: "r1-r2".into(),
         rate_bps: None,
         delay_ns: None,
@@ -428,11 +430,21 @@ pub(crate) fn changes() -> Vec<(&'static str, Change)> {
     ]
 }
 
+/// A rate that falls when BBR begins to drain its queue.
+fn scheduled_with_an_event() -> Scenario {
+    let mut s = dumbbell("linux-6.18", "bbr", 10 * MBPS, 20 * MS, 50, 3);
+    let on = Some(Occasion { flow: s.flows[0].name.clone(), event: "bbr-drain".into() });
+    let (_, rate) = changes().swap_remove(0);
+    s.schedule = vec![Change { at_ns: 0, on, ..rate }];
+    s
+}
+
 /// A change after a second, and what it was before half a second later.
 fn scheduled(change: Change) -> Scenario {
     let mut s = dumbbell("linux-6.8", "cubic", 10 * MBPS, 20 * MS, 50, 3);
     let back = Change {
         at_ns: 1500 * MS,
+        on: None,
         link: change.link.clone(),
         rate_bps: change.rate_bps.and(Some(10 * MBPS)),
         delay_ns: change.delay_ns.and(Some(10 * MS)),

@@ -14,10 +14,14 @@ def narrowest(
     """The bottleneck on a flow's way that can carry least in a window (ns), that of measurement unless given,
     and how many bits.
 
-    None where no link on its way is a bottleneck with a rate.
+    None where no link on its way is a bottleneck with a rate, and where one changes with an event, whose time
+    the Scenario does not say.
     """
     ends = next(each for each in scenario["flows"] if each["name"] == flow)
     links = [link for link in route(scenario, ends["from"], ends["to"]) if link["bottleneck"]]
+    names = {link["name"] for link in links}
+    if any(change["link"] in names for change in scenario["schedule"] if change.get("on")):
+        return None
     carried = [(capacity_bits(scenario, link, window), str(link["name"])) for link in links]
     known = [(bits, name) for bits, name in carried if bits is not None]
     if not known or min(known)[0] <= 0:

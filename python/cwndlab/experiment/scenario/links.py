@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Mapping, Set
+from collections.abc import Container, Hashable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
 
@@ -20,6 +20,7 @@ from cwndlab.experiment.scenario.topology import Cables, Topology, Wire, origin
 from cwndlab.experiment.schema import (
     PFIFO,
     Link,
+    Occasion,
     Settings,
     Shaper,
     Switch,
@@ -178,7 +179,7 @@ class Links(Queues):
             return {"kind": "token-bucket", "rate_bps": rate, "burst_bytes": burst, "peak": peak}
         return {"kind": "policer", "rate_bps": rate, "burst_bytes": burst}
 
-    def schedule(self, net: Topology, start: Moment) -> list[contract.Change]:
+    def schedule(self, net: Topology, start: Moment, flows: Sequence[str]) -> list[contract.Change]:
         """Return all changes in order of time, each for links as all changes until then leave them."""
         planned = []
         for wire in [wire for cables in net.cables for wire in cables.wires if wire.link.schedule]:
@@ -187,19 +188,32 @@ class Links(Queues):
                 if change.at >= self.spec.duration:
                     self.beyond(change.at, (*path, "at"))
                 self.check_change(wire, change.set, (*path, "set"))
-                planned.append((change.at, wire, change.set, (*path, "set")))
+                on = self.occasion(change.on, flows, (*path, "on")) if change.on is not None else None
+                planned.append((change.at, wire, change.set, (*path, "set"), on))
         planned.sort(key=lambda entry: entry[0])
         changes: list[contract.Change] = []
         links = dict(start.links)
         for at, together in groupby(planned, key=lambda entry: entry[0]):
             moment = replace(start, at=at, links=links)
             now = list(together)
-            for _, wire, new, _ in now:
+            for _, wire, new, *_ in now:
                 self.note_shaper(wire, new, at)
                 kept = {key: value for key, value in new.written() if key in {"rate", "delay", "queue"}}
                 links[wire.name] = links[wire.name].copied(kept)
-            changes += [self.change(at, wire, new, path, moment) for _, wire, new, path in now]
+            for _, wire, new, path, on in now:
+                made = self.change(at, wire, new, path, moment)
+                if on is not None:
+                    made["on"] = on
+                changes.append(made)
         return changes
+
+    def occasion(self, on: Occasion, flows: Sequence[str], path: Path) -> contract.Occasion:
+        """Return the event that a change waits for."""
+        for key, name, known in (("flow", on.flow, flows), ("event", on.event, self.catalogue.events)):
+            if name not in known:
+                bad = BadValue(shown(name), one_of(known), nearest(name, known))
+                raise Misplaced((*path, key), bad)
+        return {"flow": on.flow, "event": on.event}
 
     def check_change(self, wire: Wire, new: Settings, path: Path) -> None:
         """Refuse a change that changes nothing, or the rate of a trace."""

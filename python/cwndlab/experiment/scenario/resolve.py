@@ -271,7 +271,7 @@ class _Resolver(Hosts, Links, Flows):
         nodes = self.known.nodes.of((net.nodes, self.rows.of(*OF_SWITCHES)), self.piece, self.nodes, net)
         schedule: list[contract.Change] | Misplaced
         try:
-            schedule = self.schedule(net, start)
+            schedule = self.schedule(net, start, [flow.name for flow in traffic.flows])
         except Misplaced as misplaced:
             schedule = misplaced
         phases = self.phase_jitter(links.value, traffic, repeat)

@@ -60,11 +60,20 @@ class Settings(Section):
     down: Flag | None = about("outage: packets that enter are lost")
 
 
+class Occasion(Section):
+    """An event of a flow."""
+
+    section: ClassVar[str] = "on"
+    flow: Text = required("name of the flow")
+    event: Text = required("kind of the event, as in the table of events, of those that endpoints tell")
+
+
 class Change(Section):
-    """A change of a link at a given time."""
+    """A change of a link at a given time, or with an event."""
 
     section: ClassVar[str] = "schedule"
     at: Time = required("when, from the start of the run")
+    on: Occasion | None = about("event with the first of which, from `at` on, the change is made")
     set: Settings = required("what changes")
 
 

@@ -125,7 +125,9 @@ class Criterion:
     """Amount by which the bound is widened, in the metric's unit, for values near zero."""
     why: str = ""
     shows: str = ""
-    """Series that shows it: a column of the flow's `tcp`, or `samples.KIND`. Empty: no plot is drawn."""
+    """Series that shows it: a column of the flow's `tcp`, `samples.KIND`, or `phases`, those that BBR tells.
+    Empty: no plot is drawn.
+    """
     line: float | None = None
     """The bound in that series, in the unit in which it is shown."""
     incumbents: Mapping[str, str] = field(default_factory=lambda: TCP)

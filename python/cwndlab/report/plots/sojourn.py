@@ -21,7 +21,8 @@ def draw(selection: Selection) -> Plot:
 
     The packet in service is not counted. The rate is that of the run's Scenario with its schedule, or that of
     a token bucket or htb behind the queue where it is lower, as when the burst is spent; hops without a rate
-    have no queue and are left out. Raises InputError if no hop is left.
+    have no queue, and those that change with an event no rate that the Scenario knows: they are left out.
+    Raises InputError if no hop is left.
     """
     lines = []
     for run, hop, frame in hops_of(selection, "backlog_bytes"):
@@ -30,6 +31,8 @@ def draw(selection: Selection) -> Plot:
         shaper: Mapping[str, Any] = (link and link.get("shaper")) or {}
         bucket_bps = float(shaper["rate_bps"]) if shaper.get("kind") in ("token-bucket", "htb") else math.inf
         if link is None or not (link["rate_bps"] or bucket_bps < math.inf):
+            continue
+        if any(change.get("on") for change in scenario["schedule"] if change["link"] == hop):
             continue
         t_s = floats(frame["t_s"])
         changes = [

@@ -20,6 +20,7 @@ SUPPORT = Support(
         ),
         **PATH,
         **{section: PATH[section].union(["icmp"]) for section in ("link", "cable")},
+        "schedule": PATH["schedule"].union(["on"]),
     },
     only_off={},
     catalogue=catalogue,

@@ -633,6 +633,7 @@ impl Draw {
             .into_iter()
             .map(|at_ns| Change {
                 at_ns,
+                on: None,
                 link: fixed[self.below(fixed.len() as u64) as usize].name.clone(),
                 rate_bps: self.maybe(2, Draw::rate),
                 delay_ns: self.maybe(2, Draw::time),

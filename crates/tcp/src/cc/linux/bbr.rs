@@ -1,10 +1,14 @@
 //! BBR version 1 as Linux has it (tcp_bbr.c since 4.9): a model of the path's bandwidth and round trip sets pacing rate and cwnd.
 
+use std::cmp::Ordering;
+
+use super::bbr_events::{Model, Teller};
 use super::bbr_model::{
     self as model, AGGREGATION_ROUNDS, Aggregation, BW_UNIT, FULL_BW_ROUNDS, GAIN_SCALE, MIN_CWND,
     MIN_RTT_SECONDS, PROBE_RTT_MS, UNIT, rate_bytes,
 };
 use super::{CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, RateSample};
+use crate::event::EventKind;
 use crate::windowed::Windowed;
 
 /// 2/ln 2: doubles the rate each round trip.
@@ -76,6 +80,7 @@ pub(super) struct Bbr {
 
     aggregation: Aggregation,
     policer: Policer,
+    teller: Teller,
 }
 
 /// Long-term rate under a token-bucket policer.
@@ -117,6 +122,23 @@ impl Bbr {
             has_seen_rtt: false,
             aggregation: Aggregation::default(),
             policer: Policer::default(),
+            teller: Teller::default(),
+        }
+    }
+
+    /// Tells that a phase begins.
+    fn tell(&mut self, core: &mut Core, phase: EventKind) {
+        let model = self.model();
+        self.teller.phase(core, phase, model);
+    }
+
+    fn model(&self) -> Model {
+        Model {
+            bw_hi: Some(self.max_bw()).filter(|&bw| bw > 0),
+            bw_lo: self.policer.in_use.then_some(self.policer.bw),
+            inflight_hi: None,
+            inflight_lo: None,
+            min_rtt: Some(self.min_rtt_us).filter(|&us| us != u32::MAX),
         }
     }
 
@@ -209,12 +231,29 @@ impl Bbr {
         self.aggregation.cwnd(self.believed_bw())
     }
 
-    fn advance_cycle(&mut self, core: &Core) {
+    fn advance_cycle(&mut self, core: &mut Core) {
+        let before = self.cycle_gain();
         self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
         self.cycle_start = core.delivered_mstamp;
+        if self.cycle_gain() != before {
+            self.tell_cycle(core);
+        }
     }
 
-    fn update_cycle(&mut self, core: &Core, sample: &RateSample) {
+    fn cycle_gain(&self) -> u32 {
+        if self.policer.in_use { UNIT } else { CYCLE[self.cycle_index] }
+    }
+
+    fn tell_cycle(&mut self, core: &mut Core) {
+        let phase = match self.cycle_gain().cmp(&UNIT) {
+            Ordering::Less => EventKind::BbrDown,
+            Ordering::Equal => EventKind::BbrCruise,
+            Ordering::Greater => EventKind::BbrUp,
+        };
+        self.tell(core, phase);
+    }
+
+    fn update_cycle(&mut self, core: &mut Core, sample: &RateSample) {
         if self.mode != Mode::ProbeBw {
             return;
         }
@@ -236,9 +275,13 @@ impl Bbr {
     }
 
     fn enter_probe_bw(&mut self, core: &mut Core) {
-        self.mode = Mode::ProbeBw;
-        self.cycle_index = CYCLE.len() - 1 - core.random_below(CYCLE_RANDOM) as usize;
-        self.advance_cycle(core);
+        if self.mode != Mode::ProbeBw {
+            self.mode = Mode::ProbeBw;
+            self.tell(core, EventKind::BbrProbeBw);
+        }
+        self.cycle_index = (CYCLE.len() - core.random_below(CYCLE_RANDOM) as usize) % CYCLE.len();
+        self.cycle_start = core.delivered_mstamp;
+        self.tell_cycle(core);
     }
 
     fn check_full_bw(&mut self, sample: &RateSample) {
@@ -258,6 +301,7 @@ impl Bbr {
         if self.mode == Mode::Startup && self.full_bw_reached {
             self.mode = Mode::Drain;
             core.ssthresh = self.inflight_for(core, self.max_bw(), UNIT);
+            self.tell(core, EventKind::BbrDrain);
         }
         if self.mode == Mode::Drain
             && self.in_net_at_departure(core, core.in_flight())
@@ -277,6 +321,7 @@ impl Bbr {
             self.enter_probe_bw(core);
         } else {
             self.mode = Mode::Startup;
+            self.tell(core, EventKind::BbrStartup);
         }
     }
 
@@ -293,6 +338,7 @@ impl Bbr {
             self.mode = Mode::ProbeRtt;
             self.save_cwnd(core);
             self.probe_rtt_done = None;
+            self.tell(core, EventKind::BbrProbeRtt);
         }
         if self.mode == Mode::ProbeRtt {
             // Low rates now say nothing about the path.
@@ -317,8 +363,7 @@ impl Bbr {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
-            Mode::ProbeBw if self.policer.in_use => (UNIT, CWND_GAIN),
-            Mode::ProbeBw => (CYCLE[self.cycle_index], CWND_GAIN),
+            Mode::ProbeBw => (self.cycle_gain(), CWND_GAIN),
             Mode::ProbeRtt => (UNIT, UNIT),
         };
     }
@@ -427,6 +472,8 @@ impl Bbr {
                 self.policer.in_use = true;
                 self.pacing_gain = UNIT;
                 self.policer.rounds = 0;
+                let model = self.model();
+                self.teller.model(core, model);
                 return;
             }
         }
@@ -446,6 +493,7 @@ impl CongestionControl for Bbr {
         self.bw.reset(0, 0);
         self.set_initial_pacing_rate(core);
         self.reset_policer(core);
+        self.tell(core, EventKind::BbrStartup);
     }
 
     fn ssthresh(&mut self, core: &mut Core) -> u32 {
@@ -515,6 +563,7 @@ impl CongestionControl for Bbr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use EventKind::*;
 
     fn established() -> (Bbr, Core) {
         let mut core = Core::new(3);
@@ -571,6 +620,16 @@ mod tests {
         for gain in [320, 192, 256] {
             assert!(gains.contains(&gain), "{gains:?}");
         }
+        let phases = [BbrStartup, BbrDrain, BbrProbeBw, BbrUp, BbrDown, BbrCruise];
+        let told: Vec<_> =
+            core.told.iter().map(|&(kind, _)| kind).filter(|kind| phases.contains(kind)).collect();
+        assert_eq!(told[..3], phases[..3]);
+        assert_eq!(told.iter().filter(|&&kind| kind == BbrUp).count(), 2, "{told:?}");
+        // Payload of 100 packets in 40 ms, and the first round trip.
+        let values = |of| core.told.iter().filter(move |&&(kind, _)| kind == of).map(|&(_, value)| value);
+        assert_eq!(values(BbrMinRtt).collect::<Vec<_>>(), [40_000_000]);
+        let rate = values(BbrBwHi).last().expect("a bandwidth");
+        assert!((rate - 100 * 1448 * 8 * 25).abs() < 1000, "{rate}");
         // Twice the BDP of 100 packets, quantised, and what ACKs bunch.
         assert!((200..=320).contains(&core.cwnd), "{}", core.cwnd);
     }

@@ -5,6 +5,7 @@
 
 mod bbr;
 mod bbr3;
+mod bbr_events;
 mod bbr_model;
 mod cdg;
 pub(super) mod cubic;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use super::Lifecycle;
 use crate::clock::{HostClock, Nanos};
 use crate::context::EcnAnswer;
+use crate::event::EventKind;
 use crate::linux_config::{Config, Shared};
 use crate::random::split_mix;
 
@@ -269,6 +271,8 @@ pub struct Core {
     pub receiving: Receiving,
     /// State of the connection's random generator (see [`Core::random_below`]).
     pub random: u64,
+    /// Events of its own that a module tells, with their values, until the sender reports them. Empty almost always.
+    pub told: Vec<(EventKind, i64)>,
     /// Local time, microseconds.
     now_us: u64,
     /// Local time at which the current jiffy ends.
@@ -321,6 +325,7 @@ impl Core {
             departure: 0,
             receiving: Receiving::default(),
             random,
+            told: Vec::new(),
             now_us: 0,
             jiffy_end: 0,
         }

@@ -214,6 +214,15 @@ impl LinuxSender {
         self.cc.set_state(&mut self.core, state);
         self.core.state = state;
     }
+
+    /// Reports what the congestion control has told of itself.
+    #[inline]
+    fn report_told(&mut self, snd: &SendState, cx: &mut Context<'_>) {
+        if !self.core.told.is_empty() {
+            let at = snd.offset(self.core.una);
+            self.core.told.drain(..).for_each(|(kind, value)| cx.events.push(kind, at, value));
+        }
+    }
 }
 
 /// ACK processing common to all eras.

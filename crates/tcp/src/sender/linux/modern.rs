@@ -78,7 +78,9 @@ impl LinuxSender {
                 self.output.timer_due = true;
             }
         }
+        // A lone packet, and a short one: its receiver waits for a second (FLAG_ACK_MAYBE_DELAYED).
         p.rate.is_ack_delayed = packets == 1
+            && self.core.una - p.prior_una < u64::from(self.core.mss)
             && p.prior_sacked == 0
             && p.rate.prior_delivered + 1 == self.core.delivered
             && !(p.sacked || p.ece || p.dsack);
@@ -90,6 +92,7 @@ impl LinuxSender {
         let delivered = p.rate.acked_sacked;
         if self.cc.owns_window() {
             self.cc.cong_control(&mut self.core, &p.rate);
+            self.report_told(snd, cx);
         } else if self.core.in_cwnd_reduction() {
             self.reduce_cwnd(delivered, p.rate.losses > 0, p.advanced, false);
         } else {

@@ -542,6 +542,7 @@ impl LinuxSender {
     fn record_any(&mut self, len: u64, snd: &mut SendState, cx: &mut Context<'_>) {
         if self.core.in_flight() == 0 {
             self.cc.cwnd_event(&mut self.core, CwndEvent::TxStart);
+            self.report_told(snd, cx);
         }
         if self.core.packets_out == 0 {
             self.core.first_tx_mstamp = self.core.now_us();

@@ -148,6 +148,7 @@ impl LinuxSender {
         self.retransmits += 1;
         self.backoff += 1;
         cx.events.push(EventKind::Rto, snd.offset(self.core.una), i64::from(self.backoff));
+        self.report_told(snd, cx);
         self.output.forced = Some(Forced::Head);
         let rto = self.next_rto(cx);
         self.arm(TimerKind::Retransmission, rto, cx.now);

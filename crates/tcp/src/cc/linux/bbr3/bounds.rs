@@ -105,6 +105,8 @@ impl Bbr3 {
         }
         if self.is_up() {
             self.start_down(core);
+        } else {
+            self.tell_model(core);
         }
     }
 
@@ -160,7 +162,7 @@ impl Bbr3 {
     }
 
     /// Once per round trip with loss or marks, while the path is not probed.
-    fn adapt_lower_bounds(&mut self, core: &Core) {
+    fn adapt_lower_bounds(&mut self, core: &mut Core) {
         if self.is_probing() {
             return;
         }
@@ -180,6 +182,9 @@ impl Bbr3 {
         }
         self.inflight_lo = self.inflight_lo.min(by_marks);
         self.bw_lo = self.bw_lo.max(1);
+        if self.loss_in_round || by_marks != UNBOUND {
+            self.tell_model(core);
+        }
     }
 
     fn init_inflight_lo(&mut self, core: &Core) {
@@ -223,7 +228,7 @@ impl Bbr3 {
         }
     }
 
-    pub(super) fn update_congestion_signals(&mut self, core: &Core, sample: &RateSample) {
+    pub(super) fn update_congestion_signals(&mut self, core: &mut Core, sample: &RateSample) {
         if !is_valid(sample) || sample.acked_sacked == 0 {
             return;
         }

@@ -7,6 +7,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use super::bbr_events::{Model, Teller};
 use super::bbr_model::{
     self as model, AGGREGATION_ROUNDS, Aggregation, BW_UNIT, FULL_BW_ROUNDS, GAIN_SCALE, MIN_CWND,
     MIN_RTT_SECONDS, PROBE_RTT_MS, UNIT, is_valid,
@@ -15,6 +16,7 @@ use super::dctcp::EchoChanges;
 use super::{
     CaState, CongestionControl, Core, CwndEvent, INFINITE_SSTHRESH, INIT_CWND, LostPacket, RateSample,
 };
+use crate::event::EventKind;
 use crate::linux_config::{BoundedBbr, Growth, Shared};
 use rules::{Rules, THREE, TWO};
 
@@ -139,6 +141,7 @@ pub(super) struct Bbr3 {
     has_seen_rtt: bool,
     try_fast_path: bool,
     aggregation: Aggregation,
+    teller: Teller,
 }
 
 #[derive(Debug, Default)]
@@ -216,6 +219,30 @@ impl Bbr3 {
             has_seen_rtt: false,
             try_fast_path: false,
             aggregation: Aggregation::default(),
+            teller: Teller::default(),
+        }
+    }
+
+    /// Tells that a phase begins.
+    fn tell(&mut self, core: &mut Core, phase: EventKind) {
+        let model = self.model();
+        self.teller.phase(core, phase, model);
+    }
+
+    /// Tells what has changed of the model.
+    fn tell_model(&mut self, core: &mut Core) {
+        let model = self.model();
+        self.teller.model(core, model);
+    }
+
+    fn model(&self) -> Model {
+        let bound = |value: u32| Some(value).filter(|&value| value != UNBOUND);
+        Model {
+            bw_hi: Some(self.max_bw()).filter(|&bw| bw > 0).map(u64::from),
+            bw_lo: bound(self.bw_lo).map(u64::from),
+            inflight_hi: bound(self.inflight_hi),
+            inflight_lo: bound(self.inflight_lo),
+            min_rtt: bound(self.min_rtt_us),
         }
     }
 
@@ -443,6 +470,7 @@ impl CongestionControl for Bbr3 {
         self.echo = EchoChanges::new(core);
         // Marks and losses are sampled from when the first flight is acknowledged.
         self.loss_round_delivered = core.delivered + 1;
+        self.tell(core, EventKind::BbrStartup);
     }
 
     /// An episode of loss begins: what it changes is kept.
@@ -490,13 +518,14 @@ impl CongestionControl for Bbr3 {
     }
 
     /// The episode was spurious.
-    fn undo_cwnd(&mut self, _core: &mut Core) -> u32 {
+    fn undo_cwnd(&mut self, core: &mut Core) -> u32 {
         self.reset_full_bw(0);
         self.loss_in_round = false;
         self.bw_lo = self.bw_lo.max(self.undo.bw_lo);
         self.inflight_lo = self.inflight_lo.max(self.undo.inflight_lo);
         self.inflight_hi = self.inflight_hi.max(self.undo.inflight_hi);
         self.try_fast_path &= self.rules.is_2;
+        self.tell_model(core);
         self.prior_cwnd
     }
 

@@ -5,6 +5,7 @@ use super::{
     UNBOUND, UNIT, part,
 };
 use crate::cc::linux::{CaState, Core, RateSample};
+use crate::event::EventKind;
 
 /// Probes come after so many round trips at the latest, as Reno's would on a path of 62 packets.
 const MAX_ROUNDS: u32 = 63;
@@ -20,19 +21,28 @@ impl Bbr3 {
             self.mode = Mode::Drain;
             core.ssthresh = self.inflight_for(core, self.max_bw(), UNIT);
             self.reset_congestion_signals();
+            self.tell(core, EventKind::BbrDrain);
         }
         if self.mode == Mode::Drain
             && self.in_net_at_departure(core, core.in_flight())
                 <= self.inflight_for(core, self.max_bw(), UNIT)
         {
             self.mode = Mode::ProbeBw;
+            self.tell(core, EventKind::BbrProbeBw);
             self.start_down(core);
         }
     }
 
-    fn enter_phase(&mut self, phase: Phase) {
+    fn enter_phase(&mut self, core: &mut Core, phase: Phase) {
         self.phase = phase;
         self.try_fast_path = false;
+        let told = match phase {
+            Phase::Up => EventKind::BbrUp,
+            Phase::Down => EventKind::BbrDown,
+            Phase::Cruise => EventKind::BbrCruise,
+            Phase::Refill => EventKind::BbrRefill,
+        };
+        self.tell(core, told);
     }
 
     /// The queue is drained, and a time drawn for the next probe.
@@ -43,33 +53,33 @@ impl Bbr3 {
         self.cycle_stamp = core.now_us();
         self.ack_phase = AckPhase::ProbeStopping;
         self.next_round_delivered = core.delivered;
-        self.enter_phase(Phase::Down);
+        self.enter_phase(core, Phase::Down);
     }
 
-    fn start_cruise(&mut self) {
+    fn start_cruise(&mut self, core: &mut Core) {
         if self.inflight_lo != UNBOUND {
             self.inflight_lo = self.inflight_lo.min(self.inflight_hi);
         }
-        self.enter_phase(Phase::Cruise);
+        self.enter_phase(core, Phase::Cruise);
     }
 
     /// The pipe is filled before it is probed: else what is lost soon says little.
-    fn start_refill(&mut self, core: &Core, up_rounds: u32) {
+    fn start_refill(&mut self, core: &mut Core, up_rounds: u32) {
         self.reset_lower_bounds();
         self.up_rounds = up_rounds;
         self.up_acks = 0;
         self.stopped_risky_probe = false;
         self.ack_phase = AckPhase::Refilling;
         self.next_round_delivered = core.delivered;
-        self.enter_phase(Phase::Refill);
+        self.enter_phase(core, Phase::Refill);
     }
 
-    fn start_up(&mut self, core: &Core) {
+    fn start_up(&mut self, core: &mut Core) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.next_round_delivered = core.delivered;
         self.cycle_stamp = core.now_us();
         self.reset_full_bw(self.bw_sample);
-        self.enter_phase(Phase::Up);
+        self.enter_phase(core, Phase::Up);
         self.raise_slope(core);
     }
 
@@ -135,7 +145,7 @@ impl Bbr3 {
         self.probe_wait_us = PROBE_WAIT_US + u64::from(core.random_below(RANDOM_WAIT_US));
     }
 
-    fn is_time_to_probe(&mut self, core: &Core) -> bool {
+    fn is_time_to_probe(&mut self, core: &mut Core) -> bool {
         let gain = self.rules.reprobe_gain;
         let marked = self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle;
         if gain > 0 && marked && core.state == CaState::Open {
@@ -178,7 +188,7 @@ impl Bbr3 {
                     && inflight <= self.inflight_with_headroom()
                     && inflight <= self.inflight_for(core, self.max_bw(), UNIT)
                 {
-                    self.start_cruise();
+                    self.start_cruise(core);
                 }
             }
         }
@@ -211,10 +221,12 @@ impl Bbr3 {
         self.reset_lower_bounds();
         if self.full_bw_reached {
             self.mode = Mode::ProbeBw;
+            self.tell(core, EventKind::BbrProbeBw);
             self.start_down(core);
-            self.start_cruise();
+            self.start_cruise(core);
         } else {
             self.mode = Mode::Startup;
+            self.tell(core, EventKind::BbrStartup);
         }
     }
 
@@ -241,6 +253,7 @@ impl Bbr3 {
             self.probe_rtt_done = None;
             self.ack_phase = AckPhase::ProbeStopping;
             self.next_round_delivered = core.delivered;
+            self.tell(core, EventKind::BbrProbeRtt);
         }
         if self.mode == Mode::ProbeRtt {
             // Low rates now say nothing about the path.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::event::NO_VALUE;
 use crate::linux_config::Config;
 
 /// Round trip of the path, microseconds; 100 packets cross it in one.
@@ -46,6 +47,11 @@ impl Path {
         };
         change(&mut sample);
         self.bbr.cong_control(&mut self.core, &sample);
+    }
+
+    /// Values of events of a kind that were told.
+    fn told(&self, of: EventKind) -> Vec<i64> {
+        self.core.told.iter().filter(|(kind, _)| *kind == of).map(|&(_, value)| value).collect()
     }
 
     /// Rounds until it is in `phase`; returns how many.
@@ -138,6 +144,7 @@ fn loss_in_a_probe_leaves_what_was_in_flight_when_2_percent_were_lost() {
     assert_eq!(path.bbr.phase, Phase::Down);
     path.bbr.packet_lost(&mut path.core, &LostPacket { tx_in_flight: 60, ..lost(9) });
     assert_eq!(path.bbr.inflight_hi, 120, "once per probe");
+    assert_eq!(path.told(EventKind::BbrInflightHi), [120 * 1448]);
     // Cruising leaves 15 % of it to others.
     assert_eq!(path.bbr.inflight_with_headroom(), 120 - 120 * 38 / 256);
 }
@@ -168,8 +175,10 @@ fn an_undo_brings_the_bounds_back() {
     path.round(50, |sample| (sample.losses, sample.lost) = (5, 5));
     path.round(50, |_| ());
     assert!(path.bbr.bw_lo < UNBOUND && path.core.cwnd < cwnd);
+    let cut = i64::from(path.bbr.inflight_lo) * 1448;
     assert_eq!(path.bbr.undo_cwnd(&mut path.core), cwnd);
     assert_eq!((path.bbr.bw_lo, path.bbr.inflight_lo), (UNBOUND, UNBOUND));
+    assert_eq!(path.told(EventKind::BbrInflightLo), [cut, NO_VALUE]);
 }
 
 #[test]
@@ -189,6 +198,10 @@ fn after_five_seconds_half_a_bdp_stays_in_flight_for_200_ms() {
         assert!(path.now_us - before < 1_000_000, "{:?}", path.bbr);
     }
     assert!(path.now_us - before > 200_000, "{}", path.now_us - before);
+    let phases = [EventKind::BbrProbeRtt, EventKind::BbrProbeBw, EventKind::BbrDown, EventKind::BbrCruise];
+    let told: Vec<_> = path.core.told.iter().map(|&(kind, _)| kind).collect();
+    let of_phases: Vec<_> = told.into_iter().filter(|kind| phases.contains(kind)).collect();
+    assert!(of_phases.ends_with(&phases), "{of_phases:?}");
     assert_eq!(path.bbr.phase, Phase::Cruise);
 }
 
