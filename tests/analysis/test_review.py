@@ -33,8 +33,8 @@ diff --git a/net/ipv4/tcp_every.c b/net/ipv4/tcp_every.c
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def _own_cache(compiled_once, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(compiled_once))
 
 
 def judged(sides, tmp_path, suite=None):

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -215,3 +217,12 @@ def test_damage_is_named_in_one_line(tmp_path, damage):
         StoredPart(tmp_path / "0-0").verify()
     assert "tcp.parquet: " in str(refused.value)
     assert "the results are damaged" in str(refused.value)
+
+
+def test_a_worker_does_without_the_schema_of_the_file() -> None:
+    """It takes longer to load than all else of a worker."""
+    loads = "import cwndlab.execution.executors.processes, cwndlab.testbeds.sim.testbed, sys"
+    said = subprocess.check_output(
+        [sys.executable, "-c", f"{loads}; print('cwndlab.experiment.schema' in sys.modules)"], text=True
+    )
+    assert said == "False\n"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cwndlab.experiment.scenario.topology import Routes
+from cwndlab.experiment.scenario.graph import Routes
 
 Wires = list[tuple[str, str, str]]
 ENDS = st.sampled_from("abcdef")

@@ -1,4 +1,4 @@
-"""What tests of congestion controls from outside share: a compiler, and a cache of their own."""
+"""What tests of congestion controls from outside share: a compiler, and a cache apart from the user's."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _compiler_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _compiler_and_cache(compiled_once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(compiled_once))

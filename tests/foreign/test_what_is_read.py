@@ -46,6 +46,12 @@ WAYS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    """A cache that a test may damage."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 def write(folder: Path, way: str, cap: int) -> str:
     """A module whose cap is in another file; what `--cc` is given."""
     place, line, option = WAYS[way]

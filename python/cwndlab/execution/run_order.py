@@ -1,11 +1,16 @@
 """The order in which runs that take real time are carried out: randomised blocks, or as listed."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cwndlab.experiment.plan import Plan
-from cwndlab.experiment.schema import Spec
+
+if TYPE_CHECKING:
+    from cwndlab.experiment.schema import Spec  # a worker does without: it takes longer to load than all else
 
 PAUSE_NS = 1_000_000_000
 """Settle time between two runs unless the experiment sets `pause`."""

@@ -16,9 +16,10 @@ from cwndlab.experiment.catalogue import DATAGRAMS, Stack
 from cwndlab.experiment.draws import Drawn
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.scenario import companion_files, rates, topology
+from cwndlab.experiment.scenario.graph import Routes
 from cwndlab.experiment.scenario.memo import Piece
 from cwndlab.experiment.scenario.resolver import PlannedFlow, Resolver, Traffic
-from cwndlab.experiment.scenario.topology import Routes, Topology, Wire, origin
+from cwndlab.experiment.scenario.topology import Topology, Wire, origin
 from cwndlab.experiment.schema import Flow, Host
 from cwndlab.experiment.schema.parameters import Kinded
 from cwndlab.experiment.units import BadValue

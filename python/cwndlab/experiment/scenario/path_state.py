@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
-from cwndlab.experiment.scenario import companion_files, topology
-from cwndlab.experiment.scenario.rates import BIT_NS
+from cwndlab.experiment.scenario import companion_files, graph
+from cwndlab.experiment.scenario.graph import BIT_NS
 from cwndlab.experiment.scenario.resolver import PlannedFlow
 from cwndlab.experiment.schema import Host, Link, Nic
 from cwndlab.experiment.units import BadValue
@@ -35,7 +35,7 @@ class Moment:
     def base_rtt_ns(self, flow: PlannedFlow) -> int:
         """The base RTT of a flow now."""
         egresses = (self.hosts[end].egress for end in (flow.from_, flow.to))
-        return topology.base_rtt_ns(
+        return graph.base_rtt_ns(
             (self.links[name].delay for name in (*flow.forward, *flow.back)),
             (egress.delay if egress else None for egress in egresses),
         )

@@ -6,9 +6,8 @@ from typing import Any
 from cwndlab.contract.queue import Queue
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import DATAGRAMS
-from cwndlab.experiment.scenario import topology
-from cwndlab.experiment.scenario.rates import BIT_NS
-from cwndlab.experiment.scenario.topology import Routes
+from cwndlab.experiment.scenario import graph
+from cwndlab.experiment.scenario.graph import BIT_NS, Routes
 
 CLIENT_PORT = 10_000
 """Port of flow 0 at its sender, in captures; flow n has this + n. Of a loadlatency scenario, whose
@@ -55,7 +54,7 @@ def base_rtt_ns(scenario: Scenario, one: str, other: str) -> int:
     delays: dict[str, int] = {link["name"]: link["delay_ns"] for link in scenario["links"]}
     taken = (delays[name] for way in (ways.way(one, other), ways.way(other, one)) for name in way or ())
     egresses = (host["egress"] for host in scenario["hosts"] if host["name"] in (one, other))
-    return topology.base_rtt_ns(taken, (egress["delay_ns"] if egress else None for egress in egresses))
+    return graph.base_rtt_ns(taken, (egress["delay_ns"] if egress else None for egress in egresses))
 
 
 def least_rate(rate: int | None, shaper: Mapping[str, Any], queue: Queue | None) -> int | None:

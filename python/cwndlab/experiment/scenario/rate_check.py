@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from cwndlab.contract.scenario import Scenario
 from cwndlab.contract.summary import Summary
+from cwndlab.experiment.scenario.graph import Routes
 from cwndlab.experiment.scenario.queries import least_rate
-from cwndlab.experiment.scenario.topology import Routes
 from cwndlab.experiment.units import format_rate
 
 TOLERANCE = 1.1

@@ -2,13 +2,12 @@
 
 from cwndlab.experiment import units
 from cwndlab.experiment.locate import Misplaced, Path
+from cwndlab.experiment.scenario.graph import BIT_NS
 from cwndlab.experiment.schema import AnyApp
 from cwndlab.experiment.units import BadValue
 
 BLOCK_NS = 100_000_000
 """Time, in ns, in which the rate sends the largest write, unless the experiment sets that."""
-BIT_NS = 8 * 10**9
-"""Nanoseconds times bit/s that make a byte."""
 
 
 def write_bytes(app: AnyApp, rate: int, default: int, path: Path) -> int:

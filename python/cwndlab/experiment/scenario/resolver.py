@@ -14,8 +14,9 @@ from cwndlab.experiment.catalogue import Catalogue, Kind, Stack
 from cwndlab.experiment.locate import Misplaced, Path
 from cwndlab.experiment.rows import Rows
 from cwndlab.experiment.scenario import companion_files
+from cwndlab.experiment.scenario.graph import Routes
 from cwndlab.experiment.scenario.memo import Memo, Piece
-from cwndlab.experiment.scenario.topology import Cables, Routes, origin
+from cwndlab.experiment.scenario.topology import Cables, origin
 from cwndlab.experiment.schema import (
     Flow,
     Host,

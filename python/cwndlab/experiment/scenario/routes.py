@@ -8,9 +8,9 @@ from typing import Any
 
 from cwndlab.contract.scenario import Flow, Host, Link, Scenario
 from cwndlab.experiment.catalogue import Catalogue
-from cwndlab.experiment.scenario import topology
+from cwndlab.experiment.scenario import graph
+from cwndlab.experiment.scenario.graph import Routes
 from cwndlab.experiment.scenario.queries import is_datagrams, least_rate, mean_rate
-from cwndlab.experiment.scenario.topology import Routes
 
 Way = Callable[[str, str], Sequence[str]]
 """Function that gives the names of the links between two hosts."""
@@ -79,7 +79,7 @@ class Routed:
         """The base RTT of a flow."""
         links = (link["delay_ns"] for link in (*self.forward(flow), *self.back(flow)))
         egresses = (self.hosts[end]["egress"] for end in (flow["from"], flow["to"]))
-        return topology.base_rtt_ns(links, (egress["delay_ns"] if egress else None for egress in egresses))
+        return graph.base_rtt_ns(links, (egress["delay_ns"] if egress else None for egress in egresses))
 
     def end_ns(self, flow: Flow) -> int:
         """When a flow stops sending."""

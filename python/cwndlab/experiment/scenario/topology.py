@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,13 +22,6 @@ Paths = tuple[Path, ...]
 
 _Layers = tuple[tuple[Path, Link], ...]
 """Sections that settings of a link come from, with their places, the most specific first."""
-
-
-def base_rtt_ns(links: Iterable[int], egresses: Iterable[int | None]) -> int:
-    """Return the base RTT in ns: the delays of all links there and back, and of what stands at the egress of
-    both hosts, None where nothing does.
-    """
-    return sum(links) + sum(delay or 0 for delay in egresses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,59 +144,6 @@ def origin(copy: str, hosts: Mapping[str, Host]) -> str:
 def all_copies(hosts: Mapping[str, Host]) -> dict[str, Host]:
     """Return every host with its copies, in the order of the file."""
     return {copy: host for name, host in hosts.items() for copy in copies(name, host)}
-
-
-class Routes:
-    """The ways through a network: the shortest in hops; of equal ones, the wire that comes first."""
-
-    def __init__(self, wires: Iterable[tuple[str, str, str]]) -> None:
-        """Take wires as (name, from, to), in order."""
-        self._leaving: dict[str, list[tuple[str, str]]] = {}
-        self._arriving: dict[str, list[tuple[str, str]]] = {}
-        self._distances: dict[str, dict[str, int]] = {}
-        self._found: dict[tuple[str, str], tuple[str, ...] | None] = {}
-        for name, from_, to in wires:
-            self._leaving.setdefault(from_, []).append((name, to))
-            self._arriving.setdefault(to, []).append((name, from_))
-
-    def way(self, start: str, end: str) -> tuple[str, ...] | None:
-        """Return the names of the wires from one end to another, or None if there is no way."""
-        if (start, end) not in self._found:
-            self._found[start, end] = self._way(start, end)
-        return self._found[start, end]
-
-    def _way(self, start: str, end: str) -> tuple[str, ...] | None:
-        last: list[str] = []
-        while start != end and len(self._arriving.get(end, [])) == 1:
-            # Only one wire leads there, so that all who are behind one router share the search for it.
-            ((name, end),) = self._arriving[end]
-            last.append(name)
-            if len(last) > len(self._arriving):
-                return None
-        distance = self._distance(end)
-        if start not in distance:
-            return None
-        way, here = [], start
-        while here != end:
-            name, here = next(
-                hop for hop in self._leaving[here] if distance.get(hop[1]) == distance[here] - 1
-            )
-            way.append(name)
-        return (*way, *reversed(last))
-
-    def _distance(self, end: str) -> dict[str, int]:
-        """Return the hops to an end from everywhere that leads there."""
-        if end not in self._distances:
-            distance = {end: 0}
-            queue = deque([end])
-            while queue:
-                here = queue.popleft()
-                for _, before in self._arriving.get(here, []):
-                    if before not in distance:
-                        distance[before] = distance[here] + 1
-                        queue.append(before)
-            self._distances[end] = distance
-        return self._distances[end]
 
 
 def _dumbbell(net: Dumbbell, hosts: Mapping[str, Host], wiring: Wiring) -> Topology:

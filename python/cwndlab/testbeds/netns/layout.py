@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from cwndlab.contract.scenario import Link, Scenario
+from cwndlab.experiment.scenario.graph import Routes
 from cwndlab.experiment.scenario.queries import CLIENT_PORT, ip_of
-from cwndlab.experiment.scenario.topology import Routes
 from cwndlab.testbeds.live import addresses
 from cwndlab.testbeds.live.addresses import Addresses, family_of
 

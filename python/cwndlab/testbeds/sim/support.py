@@ -6,9 +6,7 @@ from cwndlab.experiment.catalogue import catalogue
 from cwndlab.experiment.support import Support
 from cwndlab.testbeds.keys import EXPERIMENT, PATH, keys
 from cwndlab.testbeds.netns.section import NetnsKeys
-
-NAME = "sim"
-"""The word for `--testbed`."""
+from cwndlab.testbeds.sim import NAME
 
 SUPPORT = Support(
     NAME,

@@ -11,7 +11,7 @@ from cwndlab.contract.scenario import Scenario
 from cwndlab.errors import CwndlabError, RunError
 from cwndlab.foreign import Module
 from cwndlab.testbeds.base import CancelledError, Control, Outcome, RunWriter
-from cwndlab.testbeds.sim.support import NAME
+from cwndlab.testbeds.sim import NAME
 
 EVENTS_PER_STEP = 1 << 18
 """Events between two looks at the cancel flag: some tens of milliseconds, and at most about 20 MB of rows."""
