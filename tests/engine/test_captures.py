@@ -13,25 +13,20 @@ import cwndlab
 from cwndlab.cli import app
 from cwndlab.errors import InputError
 from cwndlab.results.resultset import ResultSet
+from experiments import dumbbell
 
 pytestmark = pytest.mark.slow
 
-EXPERIMENT = """
-experiment: captures
-duration: 6s
-hosts:
-  a: {stack: STACK, cc: CC, sndbuf: 600KB}
-  b: {stack: STACK, rcvbuf: 600KB}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 100mbit}
-    bottleneck: {rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 20p}, loss: {random: 0.5%}}
-flows:
-  - {name: f1, from: a, to: b, app: bulk, bytes: 2MB}
-record: {pcap: [a, b, {at: bottleneck, snaplen: 60}]}
-"""
+EXPERIMENT = dumbbell(
+    "captures",
+    duration="6s",
+    a="stack: STACK, cc: CC, sndbuf: 600KB",
+    b="stack: STACK, rcvbuf: 600KB",
+    bottleneck="rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 20p}, loss: {random: 0.5%}",
+    flow="name: f1, from: a, to: b, app: bulk, bytes: 2MB",
+    access="100mbit",
+    more="record: {pcap: [a, b, {at: bottleneck, snaplen: 60}]}\n",
+)
 
 GROUNDTRUTH = Path(cwndlab.__file__).parents[2] / "groundtruth"
 
@@ -127,25 +122,21 @@ def test_tcptrace_sees_one_whole_connection(results: ResultSet) -> None:
     assert unique and int(unique[1]) == 2_000_000
 
 
-DATAGRAMS = """
-experiment: datagrams
-duration: 5s
-hosts:
-  a: {stack: linux-6.8}
-  b: {stack: freebsd-13}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 100mbit}
-    bottleneck: {rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 20p}}
-flows:
-  - {name: load, from: a, to: b, app: bulk}
+DATAGRAMS = dumbbell(
+    "datagrams",
+    duration="5s",
+    a="stack: linux-6.8",
+    b="stack: freebsd-13",
+    bottleneck="rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 20p}",
+    flow="name: load, from: a, to: b, app: bulk",
+    access="100mbit",
+    more="""\
   - {name: steady, from: a, to: b, app: {kind: udp-cbr, rate: 1mbit, payload: 1000}}
   - {name: call, from: b, to: a, app: voip}
   - {name: probe, from: a, to: b, app: {kind: ping, interval: 50ms}}
 record: {pcap: [{at: a, snaplen: 65535}, {at: b, snaplen: 64}]}
-"""
+""",
+)
 """Everything but TCP beside a bulk transfer."""
 
 NOT_TCP_BAD = "_ws.malformed || " + " || ".join(

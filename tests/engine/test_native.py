@@ -12,23 +12,15 @@ import pyarrow as pa
 import pytest
 
 from cwndlab import _native, load
+from experiments import dumbbell
 
-EXPERIMENT = """\
-experiment: native
-duration: 3s
-hosts:
-  a: {stack: freebsd-9.2}
-  b: {stack: freebsd-9.2}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 1gbit}
-    bottleneck: {rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 30p}}
-flows:
-  - {name: f1, from: a, to: b, app: bulk}
-record: {tcp: per-ack, queue: 10ms}
-"""
+EXPERIMENT = dumbbell(
+    "native",
+    duration="3s",
+    a="stack: freebsd-9.2",
+    bottleneck="rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 30p}",
+    more="record: {tcp: per-ack, queue: 10ms}\n",
+)
 
 
 @pytest.fixture(name="scenario")

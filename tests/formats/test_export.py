@@ -17,27 +17,23 @@ from cwndlab.errors import InputError
 from cwndlab.formats import exporters, importers
 from cwndlab.formats.capture import Options
 from cwndlab.results.resultset import ResultSet
+from experiments import dumbbell
 from patience import PATIENCE
 
-EXPERIMENT = """
-experiment: export
-duration: 8s
-hosts:
-  a: {stack: freebsd-13, cc: cubic}
-  b: {stack: freebsd-13}
-network:
-  dumbbell:
-    left: [a]
-    right: [b]
-    access: {rate: 100mbit}
-    bottleneck: {rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 40p}, loss: {random: 0.2%}}
-flows:
-  - {name: f1, from: a, to: b, app: bulk}
+EXPERIMENT = dumbbell(
+    "export",
+    duration="8s",
+    a="stack: freebsd-13, cc: cubic",
+    b="stack: freebsd-13",
+    bottleneck="rate: 10mbit, delay: 20ms, queue: {kind: pfifo, limit: 40p}, loss: {random: 0.2%}",
+    access="100mbit",
+    more="""\
   - {name: f2, from: a, to: b, app: bulk, start: 2s}
 sweep: [{network.dumbbell.bottleneck.rate: [10mbit, 5mbit]}]
 repeat: 1
 record: {tcp: 10ms, queue: 10ms}
-"""
+""",
+)
 
 
 @pytest.fixture(scope="module")
