@@ -21,6 +21,8 @@ HEAD = '''"""{about} {made}"""
 from __future__ import annotations
 
 from typing import {typing}
+
+from typing_extensions import TypedDict
 '''
 
 WORDS = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
@@ -73,11 +75,7 @@ def module(about: str, definitions: Schema, homes: Mapping[str, str]) -> str:
     classes = [text for part in parts for text in part if not is_alias(text)]
     aliases = [text for part in reversed(parts) for text in part if is_alias(text)]
     body = "".join(f"\n\n{text}" for text in classes) + ("\n\n" if aliases else "") + "".join(aliases)
-    used = [
-        name
-        for name in ("Literal", "NotRequired", "TypeAlias", "TypedDict")
-        if re.search(rf"\b{name}\b", body)
-    ]
+    used = [name for name in ("Literal", "NotRequired", "TypeAlias") if re.search(rf"\b{name}\b", body)]
     borrowed: dict[str, set[str]] = {}
     for name in set(references(definitions)) & set(homes):
         borrowed.setdefault(homes[name], set()).add(python_name(name))

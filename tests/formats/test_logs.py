@@ -178,6 +178,19 @@ def two_runs(tmp_path: Path) -> ResultSet:
     return importers.results(files, Options(), tmp_path / "two")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("name", ["ss", "siftr9", "tcp-probe-old"])
+def test_logs_that_windows_has_written_are_read(tmp_path: Path, name: str, encoding: str) -> None:
+    """As PowerShell writes what a program prints, with other ends of lines too."""
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    text = LOGS[name][0]()
+    assert isinstance(text, str)
+    (plain,) = base.read(write(tmp_path / "plain.log", text))
+    (recording,) = base.read(write(tmp_path / "log", (mark + text.replace("\n", "\r\n")).encode(encoding)))
+    assert recording.flows == plain.flows
+    assert recording.tables["tcp"].read() == plain.tables["tcp"].read()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_every_metric_is_drawn_or_says_what_is_missing(tmp_path: Path, kind: str) -> None:

@@ -143,7 +143,8 @@ class Fuzzer:
                 answer = self._answer(name, results)
                 self.refused["refused"] += answer.code == InputError.exit_code
                 self.refused["of which by the last resort"] += FALLBACK in answer.text
-                if answer.code not in (0, 1, 2) or (answer.code and not _is_refusal(answer)):
+                fault = FALLBACK in answer.text or answer.code not in (0, 1, 2)
+                if fault or (answer.code and not _is_refusal(answer)):
                     return f"{what}: {name}: {answer.code} {answer.text}"
         return ""
 

@@ -3,6 +3,8 @@
 import pytest
 from damage import Fuzzer
 
+import stored_results
+
 pytestmark = pytest.mark.slow
 
 
@@ -17,3 +19,14 @@ def test_values_altered_on_purpose_make_no_traceback(tmp_path):
     fuzzer = Fuzzer(tmp_path, seed=2)
     assert [wrong for _ in range(40) if (wrong := fuzzer.alter())] == []
     assert fuzzer.refused["refused"] > 40 / 3
+
+
+def test_the_value_that_was_altered_is_named(tmp_path):
+    fuzzer = Fuzzer(tmp_path, seed=3)
+    with fuzzer._copy() as results:
+        file = min(results.rglob("runs.jsonl"))
+        file.write_text(file.read_text().replace('"segments_sent"', '"sent"'))
+        stored_results.seal(results)
+        answer = fuzzer._answer("show", results)
+    wrong = "run 0: summary: no 'flows.0.segments_sent'; the results are damaged"
+    assert (answer.code, answer.text) == (2, f"error: {file}: {wrong}\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias
+
+from typing_extensions import TypedDict
 
 from cwndlab.contract.app import App
 from cwndlab.contract.queue import Queue

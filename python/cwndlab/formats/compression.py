@@ -1,8 +1,10 @@
-"""The contents of a file that may be compressed with gzip, xz or zstd, told by its first bytes."""
+"""The contents of a file that may be compressed with gzip, xz or zstd, or be UTF-16: its first bytes tell."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import itertools
 import lzma
 import tempfile
 import zlib
@@ -65,7 +67,7 @@ def _read(path: Path) -> Iterator[Iterator[bytes]]:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'is no regular file'}")
         with path.open("rb") as file:
-            yield _pieces(file)
+            yield _in_utf8(_pieces(file))
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not whole as a {_kind(path)} file ({error})") from None
     except OSError as error:
@@ -120,6 +122,19 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
         stream: Any = gzip.GzipFile(fileobj=file) if start.startswith(GZIP) else file
         while piece := stream.read(PIECE):
             yield piece
+
+
+def _in_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Text without the mark that Windows puts before it, and in UTF-8, whatever the mark says."""
+    first = next(pieces, b"")
+    encoding = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}.get(first[:2])
+    if encoding is None:
+        yield first.removeprefix(codecs.BOM_UTF8)
+        yield from pieces
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for piece in itertools.chain([first[2:]], pieces):
+        yield decoder.decode(piece).encode()
 
 
 def _of_xz(file: IO[bytes]) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cwndlab.cli import doctor
-from cwndlab.testbeds.kernel import machine
+from cwndlab.testbeds.kernel import guest, machine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="guests are processes of Linux")
 
@@ -67,3 +67,17 @@ def test_memory_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     there, detail = said("/dev/shm")
     assert not there
     assert detail.startswith("is not there")
+
+
+def test_links_that_others_put_beside_guests_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, elsewhere = tmp_path / "memory", tmp_path / "elsewhere"
+    memory.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.setattr(guest, "_memory", lambda: str(memory))
+    nobody = 1 << 23  # beyond what a system gives its processes
+    (memory / f"{guest.PREFIX}{nobody}-there").symlink_to(elsewhere)
+    (memory / f"{guest.PREFIX}{nobody}-dangles").symlink_to(tmp_path / "nothing")
+    (memory / f"{guest.PREFIX}{nobody}-left").mkdir()
+    assert guest.left_behind() == [memory / f"{guest.PREFIX}{nobody}-left"]

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -110,9 +111,20 @@ def left_behind() -> list[Path]:
     found = []
     for place in sorted(Path(_memory() or tempfile.gettempdir()).glob(f"{PREFIX}*")):
         maker = place.name.removeprefix(PREFIX).partition("-")[0]
-        if maker.isdigit() and not Path(f"/proc/{maker}").exists() and place.stat().st_uid == os.getuid():
+        if maker.isdigit() and not Path(f"/proc/{maker}").exists() and _is_own_folder(place):
             found.append(place)
     return found
+
+
+def _is_own_folder(place: Path) -> bool:
+    """Whether a folder is there that nobody else has made; others may put links beside it, and its maker may
+    remove it.
+    """
+    try:
+        state = place.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid()
 
 
 def _start(kernel: Kernel, place: Path, seed: int, memory_mb: int) -> subprocess.Popen[bytes]:
