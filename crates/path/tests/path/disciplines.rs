@@ -39,6 +39,7 @@ fn red() {
     check(include_str!("vectors/red-ecn-harddrop.txt"));
     check(include_str!("vectors/red-ecn-nodrop.txt"));
     check(include_str!("vectors/red-adaptive.txt"));
+    check(include_str!("vectors/red-nonlinear.txt"));
 }
 
 #[test]
