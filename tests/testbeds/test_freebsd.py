@@ -302,6 +302,12 @@ def test_a_pipe_is_told_its_queue(queue: str, words: str) -> None:
     assert " ".join(found) == words
 
 
+def test_red_that_dummynet_has_not_is_refused() -> None:
+    red = link("{kind: red, limit: 60KB, min: 15KB, max: 45KB, burst: 20p, nonlinear: true}")
+    with pytest.raises(ValueError, match="^queue red: dummynet has no nonlinear$"):
+        dummynet.words(red)
+
+
 @pytest.mark.parametrize(("queue", "words"), FAIR)
 def test_a_scheduler_is_told_its_parameters(queue: str, words: str) -> None:
     assert dummynet.words(link(queue)) == (["bw", "10000000bit/s", "delay", "20"], words.split())

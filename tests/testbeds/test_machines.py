@@ -340,13 +340,23 @@ DISCIPLINES = [
 ]
 
 
-@pytest.mark.parametrize(("queue", "words"), DISCIPLINES)
-def test_queue_disciplines_are_told_to_tc(queue: str, words: str) -> None:
+def written(queue: str) -> str:
+    """The words for tc of the queue of a bottleneck."""
     text = (LABS / "teacup-experiment.yaml").read_text(encoding="utf-8")
     text = text[: text.index("sweep:")].replace("{kind: pfifo, limit: 90p}", queue)
     scenario = cwndlab.load(text).plan().runs[0].scenario
     (bottleneck,) = (link for link in scenario["links"] if link["name"] == "bottleneck")
-    assert " ".join(tc.queue(bottleneck["queue"])) == words
+    return " ".join(tc.queue(bottleneck["queue"]))
+
+
+@pytest.mark.parametrize(("queue", "words"), DISCIPLINES)
+def test_queue_disciplines_are_told_to_tc(queue: str, words: str) -> None:
+    assert written(queue) == words
+
+
+def test_red_that_no_kernel_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="^queue red: no kernel has nonlinear$"):
+        written("{kind: red, limit: 60KB, min: 15KB, max: 45KB, burst: 20p, nonlinear: true}")
 
 
 @pytest.mark.parametrize(

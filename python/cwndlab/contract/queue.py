@@ -49,6 +49,10 @@ class QueueRed(TypedDict):
     """Let packets that cannot be marked pass where they would be dropped, with `ecn`."""
     adaptive: bool
     """Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001)."""
+    nonlinear: bool
+    """Probability of 1.5 times `probability` times the square of (average - min) / (max - min) (NLRED:
+    Zhou, Yeung, Li 2006).
+    """
 
 
 class QueueCodel(TypedDict):

@@ -247,6 +247,7 @@ def test_reds_weight_is_what_tc_derives() -> None:
         ({"shaper": "{kind: policer, rate: 5mbit, burst: 10KB}"}, "shaper"),
         ({"queue": "{kind: fq, ce_threshold: 5ms}"}, "the same kernel"),
         ({"queue": "{kind: fq, maxrate: 5mbit}"}, "the same kernel"),
+        ({"queue": "{kind: red, limit: 60KB, nonlinear: true}"}, "red with nonlinear"),
     ],
 )
 def test_what_a_kernel_has_not_is_refused(bottleneck: dict[str, str], says: str) -> None:

@@ -259,7 +259,7 @@ mod tests {
                 r#"{{"kind": "red", "limit_bytes": 100000, "min_bytes": {min}, "max_bytes": {max},
                     "avpkt_bytes": 1000, "burst_packets": 20, "probability_ppb": 20000000,
                     "bandwidth_bps": 10000000, "ecn": false, "harddrop": false, "nodrop": false,
-                    "adaptive": false}}"#
+                    "adaptive": false, "nonlinear": false}}"#
             ))
         };
         assert_eq!(red(10_000, 30_000).check(), Ok(()));

@@ -1,4 +1,4 @@
-//! RED (Floyd and Jacobson 1993) as Linux carries it out (net/sched/sch_red.c, include/net/red.h), adaptive on request.
+//! RED (Floyd and Jacobson 1993) as Linux carries it out (net/sched/sch_red.c, include/net/red.h), adaptive or nonlinear on request.
 //!
 //! One difference: after an idle time the average decays by the formula of section 11 of the paper, where Linux looks it
 //! up in a table of some 256 entries.
@@ -36,6 +36,8 @@ params::parameters! {
         nodrop: bool = Param::flag("nodrop").default(0),
         /// Adapt the probability between 1 % and 50 % (Floyd, Gummadi, Shenker 2001).
         adaptive: bool = Param::flag("adaptive").default(0),
+        /// Probability of 1.5 times `probability` times the square of (average - min) / (max - min) (NLRED: Zhou, Yeung, Li 2006).
+        nonlinear: bool = Param::flag("nonlinear").default(0),
     }
 }
 
@@ -185,7 +187,8 @@ impl Red {
             // (avg - min) * count >= U * (max - min) / probability, U uniform in [0, 1): the gaps between drops are
             // uniformly distributed (section 8, method 2).
             Some(count) => {
-                let left = (u128::from(above) * u128::from(count + 1) * u128::from(self.probability)) << 32;
+                let weight = if config.nonlinear { squared(above, range) } else { u128::from(above) << 16 };
+                let left = (weight * u128::from(count + 1) * u128::from(self.probability)) << 16;
                 if left >= u128::from(self.draw) * u128::from(range) * u128::from(ONE) {
                     self.count = Some(0);
                     self.draw = self.random.next_u64() >> 32;
@@ -197,6 +200,12 @@ impl Red {
             }
         }
     }
+}
+
+/// What stands in the place of `above` of `range` bytes where the probability is not linear, in 1/2^16 byte. With the factor 1.5
+/// all averages between the thresholds together meet as many drops as they do on the line (section 3.1 of the paper).
+fn squared(above: u64, range: u64) -> u128 {
+    ((u128::from(above) * u128::from(above) * 3) << 15) / u128::from(range)
 }
 
 enum Verdict {
@@ -262,6 +271,18 @@ pub(super) fn weight_log(min_bytes: u64, burst_packets: u64, avpkt_bytes: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Section 3.1 of the paper: the square of the excess, with the factor at which both curves enclose the same area.
+    #[test]
+    fn the_nonlinear_curve_is_a_square_over_the_same_area() {
+        let range = 30_000;
+        assert_eq!(squared(range, range), u128::from(range) * 3 << 15, "1.5 times `probability` at max");
+        assert_eq!(squared(range / 2, range) * 4, squared(range, range));
+        assert_eq!(squared(0, range), 0);
+        let area = |curve: fn(u64, u64) -> u128| (0..=range).map(|above| curve(above, range)).sum::<u128>();
+        let line = area(|above, _| u128::from(above) << 16);
+        assert!(area(squared).abs_diff(line) * 1000 < line);
+    }
 
     /// Values that `tc qdisc add ... red` derives (iproute2: burst 20 and 55 with min 30000 and avpkt 1000 is the
     /// example of tc-red(8), whose weight of 1 / 2^n must let the burst pass).

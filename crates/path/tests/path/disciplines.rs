@@ -50,7 +50,16 @@ fn codel() {
 
 #[test]
 fn red() {
+<<<<<<< HEAD
     check("red", 5);
+=======
+    check(include_str!("vectors/red.txt"));
+    check(include_str!("vectors/red-ecn.txt"));
+    check(include_str!("vectors/red-ecn-harddrop.txt"));
+    check(include_str!("vectors/red-ecn-nodrop.txt"));
+    check(include_str!("vectors/red-adaptive.txt"));
+    check(include_str!("vectors/red-nonlinear.txt"));
+>>>>>>> l41
 }
 
 #[test]

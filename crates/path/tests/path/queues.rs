@@ -519,8 +519,8 @@ fn codel() -> impl Strategy<Value = QueueConfig> {
 }
 
 fn red() -> impl Strategy<Value = QueueConfig> {
-    (0..40_000_u64, 0..5_000_u64, 1..20_000_u64, 1..=1_000_000_000_u32, any::<[bool; 4]>()).prop_map(
-        |(limit_bytes, min_bytes, range, probability_ppb, [ecn, harddrop, nodrop, adaptive])| {
+    (0..40_000_u64, 0..5_000_u64, 1..20_000_u64, 1..=1_000_000_000_u32, any::<[bool; 5]>()).prop_map(
+        |(limit_bytes, min_bytes, range, probability_ppb, [ecn, harddrop, nodrop, adaptive, nonlinear])| {
             QueueConfig::Red(RedConfig {
                 limit_bytes,
                 min_bytes,
@@ -533,6 +533,7 @@ fn red() -> impl Strategy<Value = QueueConfig> {
                 harddrop,
                 nodrop: nodrop && ecn,
                 adaptive,
+                nonlinear,
             })
         },
     )

@@ -127,6 +127,8 @@ def refusal(link: Link, *, of_host: bool = False) -> str | None:
         return "a queue of kind netem, which is a host's egress"
     if queue["kind"] == "red" and queue["adaptive"] and queue["nodrop"]:
         return "red with adaptive and nodrop"
+    if queue["kind"] == "red" and queue["nonlinear"]:
+        return "red with nonlinear, which no kernel has"
     return None if of_host else tc.in_one_kernel(queue)
 
 

@@ -61,7 +61,10 @@ class Red(Model):
             action = "forced"
         else:
             self.count += 1
-            if self.count > 0 and self.count * self.max_p * (avg - low) / (high - low) >= self.u:
+            part = (avg - low) / (high - low)
+            if self.c["nonlinear"]:
+                part *= 1.5 * part  # Zhou, Yeung, Li, "Nonlinear RED", 2006, section 3.1
+            if self.count > 0 and self.count * self.max_p * part >= self.u:
                 self.count = 0
                 action = "early"
             if self.count == 0:
@@ -101,6 +104,7 @@ def red() -> None:
         "harddrop": False,
         "nodrop": False,
         "adaptive": False,
+        "nonlinear": False,
     }
     groups = [
         (100, 1_600_000, 400, 1500, 1, 0, 1, "ect0"),
@@ -114,6 +118,7 @@ def red() -> None:
         ("red-ecn-harddrop", {"ecn": True, "harddrop": True}),
         ("red-ecn-nodrop", {"ecn": True, "nodrop": True}),
         ("red-adaptive", {"adaptive": True}),
+        ("red-nonlinear", {"nonlinear": True, "ecn": True, "min_bytes": 5_000}),
     ):
         config = base | change
         run(name, Red(config, aqm()), config, RATE, groups)

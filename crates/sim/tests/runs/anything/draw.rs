@@ -440,6 +440,7 @@ impl Draw {
             harddrop: self.flag(),
             nodrop: ecn && self.flag(),
             adaptive: self.flag(),
+            nonlinear: self.flag(),
         }
     }
 

@@ -181,7 +181,7 @@ def _fq_pie(told: Mapping[str, Any]) -> list[str]:
 
 
 def _red(told: Mapping[str, Any]) -> list[str]:
-    for key in ("harddrop", "nodrop", "adaptive"):
+    for key in ("harddrop", "nodrop", "adaptive", "nonlinear"):
         if told[key]:
             raise ValueError(f"queue red: dummynet has no {key}")
     weight = 2.0 ** -_wlog(told["min_bytes"], told["burst_packets"], told["avpkt_bytes"])

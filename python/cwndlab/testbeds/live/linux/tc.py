@@ -222,6 +222,8 @@ def _fq_pie(told: Mapping[str, Any]) -> list[str]:
 
 
 def _red(told: Mapping[str, Any]) -> list[str]:
+    if told["nonlinear"]:
+        raise ValueError("queue red: no kernel has nonlinear")
     sizes = [word for name in ("limit", "min", "max", "avpkt") for word in (name, str(told[f"{name}_bytes"]))]
     more = ["burst", str(told["burst_packets"]), "bandwidth", f"{told['bandwidth_bps']}bit"]
     flags = [name for name in ("ecn", "harddrop", "nodrop", "adaptive") if told[name]]
