@@ -88,11 +88,8 @@ def run(
             with directories.removed_if_refused(directory):
                 kept = resumption.prepare(directory, header, cut, experiment.as_yaml(), resume)
                 foreign.keep(directory, modules)
-                ahead = [
-                    part
-                    for part in cut
-                    if part.name not in kept and (repeats is None or part.runs[0].repeat in repeats)
-                ]
+                ahead = [part for part in cut if part.name not in kept]
+                ahead = [part for part in ahead if repeats is None or part.runs[0].repeat in repeats]
                 runs = [run for part in ahead for run in part.runs]
                 estimate.check_room(runs, directory, here=sequence is None and cluster is None)
                 arrivals = Arrivals(site, observer)

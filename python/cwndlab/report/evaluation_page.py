@@ -20,7 +20,7 @@ from cwndlab.results import columns
 from cwndlab.results.resultset import ResultSet
 
 PHASES = "phases"
-"""What a criterion of BBR's phases is shown by."""
+"""Plot that shows a criterion of BBR's phases."""
 
 NUMBERS = {
     "bbr-startup": 1,

@@ -50,16 +50,7 @@ fn codel() {
 
 #[test]
 fn red() {
-<<<<<<< HEAD
-    check("red", 5);
-=======
-    check(include_str!("vectors/red.txt"));
-    check(include_str!("vectors/red-ecn.txt"));
-    check(include_str!("vectors/red-ecn-harddrop.txt"));
-    check(include_str!("vectors/red-ecn-nodrop.txt"));
-    check(include_str!("vectors/red-adaptive.txt"));
-    check(include_str!("vectors/red-nonlinear.txt"));
->>>>>>> l41
+    check("red", 6);
 }
 
 #[test]
