@@ -20,7 +20,7 @@ from cwndlab.results import columns
 from cwndlab.results.resultset import ResultSet
 
 PHASES = "phases"
-"""What a criterion of BBR's phases is shown by."""
+"""Word for the drawing of BBR's phases, in `Criterion.shows`."""
 
 NUMBERS = {
     "bbr-startup": 1,
