@@ -310,9 +310,10 @@ notebooks: $(STAMPS)/notebooks | $(BIN)/cwndlab ## the example notebooks run, fr
 
 # Packages of other people that read what cwndlab writes, beside those of .venv.
 NEIGHBOURS := .tools/neighbours
-neighbours: $(STAMPS)/neighbours | $(BIN)/cwndlab ## pandas and xarray with results, rocrate with a bundle, hadolint, cyclonedx and kubernetes-validate with recipes
+neighbours: $(STAMPS)/neighbours | $(BIN)/cwndlab ## pandas and xarray with results, quiche's types of qlog with an export, rocrate with a bundle, hadolint, cyclonedx and kubernetes-validate with recipes
 	$(SAY) 'Other packages with our results'
 	$(NEIGHBOURS)/bin/python -c 'import cyclonedx, pandas, rocrate, xarray'
+	cargo build --quiet --locked --manifest-path tests/formats/qlog_reader/Cargo.toml --target-dir .tools/qlog-reader
 	PYTHONPATH=$(CURDIR)/python:$(CURDIR)/packages/teacup:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
 	    $(NEIGHBOURS)/bin/python -m pytest tests/cli/test_neighbours.py
 

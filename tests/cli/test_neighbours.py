@@ -1,11 +1,13 @@
 """Packages of other people read what cwndlab writes, where they are there: `make neighbours` brings them."""
 
+import json
 import re
 import runpy
 import subprocess
 import sys
 import tarfile
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +17,29 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "python.md"
+
+
+QLOG_READER = ROOT / ".tools" / "qlog-reader" / "debug" / "qlog-reader"
+
+
+def test_the_qlog_crate_of_quiche_reads_an_export(cwndlab, small):
+    """Types of the draft, of somebody else: no event and no field but those that it knows."""
+    if not QLOG_READER.exists():
+        pytest.skip("no reader of qlog: make neighbours builds it")
+    assert cwndlab("data", "export", small, "--format", "qlog", "-o", "logs").code == 0
+    files = sorted((cwndlab.directory / "logs").glob("*.qlog"))
+    assert files
+    for file in files:
+        found = subprocess.run([QLOG_READER, file], check=False, capture_output=True, text=True)
+        assert found.returncode == 0, found.stderr
+        counts = Counter(event["name"] for event in json.loads(file.read_text())["traces"][0]["events"])
+        [line] = found.stdout.splitlines()
+        assert line.startswith('["urn:ietf:params:qlog:events:quic-13"] Some(Client) ')
+        assert f'"metrics": {counts["quic:recovery_metrics_updated"]}' in line
+        assert f'"state": {counts["quic:congestion_state_updated"]}' in line
+    wrong = cwndlab.directory / "wrong.qlog"
+    wrong.write_text(files[0].read_text().replace("congestion_window", "cwnd"))
+    assert subprocess.run([QLOG_READER, wrong], check=False, capture_output=True).returncode == 1
 
 
 def test_rocrate_opens_a_bundle(cwndlab, small):

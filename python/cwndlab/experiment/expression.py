@@ -20,7 +20,7 @@ STATISTICS = ("mean", "min", "max", "p50", "p95", "first", "last")
 """Statistics of a series: over time, so that each value counts for as long as it lasts."""
 
 COUNT, UNTIL = "count", "until"
-"""Statistics of events alone: how many there are; the longest time from one to the next of another kind."""
+"""Words for events alone: how many there are; the longest time from one to the next of another kind."""
 
 EVENTS = "events"
 """The table of which a kind, with _ for -, stands in the place of a column."""

@@ -20,7 +20,7 @@ from cwndlab.results import columns
 from cwndlab.results.resultset import ResultSet
 
 PHASES = "phases"
-"""Plot that shows a criterion of BBR's phases."""
+"""Word for the drawing of BBR's phases, in `Criterion.shows`."""
 
 NUMBERS = {
     "bbr-startup": 1,

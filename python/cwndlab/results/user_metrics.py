@@ -128,7 +128,7 @@ def _statistic(asked: Series, record: RunRecord, flow: str, table: _Tables) -> f
 
 
 def _of_events(asked: Series, record: RunRecord, flow: str, rows: pa.Table) -> float | None:
-    """Statistic of a flow's events of a kind, and of changes of links, in the measurement window."""
+    """Statistic of a flow's events of a kind, or of changes of links, in the measurement window."""
     start, end = record.scenario["measure"]["from_ns"], record.scenario["measure"]["to_ns"]
     own = rows.filter(
         ((pc.field("flow").cast(pa.utf8()) == flow) | pc.field("flow").is_null())

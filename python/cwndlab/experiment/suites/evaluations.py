@@ -54,8 +54,8 @@ SUITES = {
     ),
     BBR: About(
         "The example test cases of draft-ietf-ccwg-bbr-06, appendix A",
-        "The draft is of BBRv3. What it says of variables is judged by what is seen of them from outside;"
-        " bounds without a number in the draft are cwndlab's own.",
+        "The draft is of BBRv3. What it says of phases and variables is judged by events that the model tells"
+        " of them, or from outside; bounds without a number in the draft are cwndlab's own.",
         {"A": "Appendix A"},
     ),
     L4S: About(
