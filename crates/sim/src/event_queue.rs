@@ -230,6 +230,20 @@ impl EventQueue {
         self.timers_by_side[connection.side() as usize].set(connection.flow().index(), time);
     }
 
+    /// A connection's timer has fired. It may be set again, and else is to be settled before the next event.
+    #[inline]
+    pub(crate) fn fire_timer(&mut self, connection: ConnectionId) {
+        self.timers[connection.index()] = NEVER;
+    }
+
+    /// Takes a timer that has fired out of the queue, unless it was set again.
+    #[inline]
+    pub(crate) fn settle_timer(&mut self, connection: ConnectionId) {
+        if self.timer(connection) == NEVER {
+            self.set_timer(connection, NEVER);
+        }
+    }
+
     /// Time until which a host waits for its NIC.
     pub(crate) fn departure(&self, host: HostId) -> Nanos {
         self.usual.time(self.departures[host.index()] as usize)

@@ -1,11 +1,13 @@
 //! Accurate ECN (RFC 9768) of one connection as Linux has it: counters of both directions, the option that carries them, and what
 //! mangled feedback turns off; and the essential part of it, as FreeBSD has it (tcp_ecn.c).
 
+mod figures;
+
 use wire::{AccEcnCounters, Ecn, Flags, SackBlocks};
 
 use crate::clock::Nanos;
 
-/// Value of the ACE field when nothing was marked (RFC 9768 section 3.2.2).
+/// Value of the ACE field when nothing was marked (RFC 9768 section 3.2.1).
 const FIRST_ACE: u32 = 5;
 /// Largest value of the ACE field.
 const ACE_MASK: u32 = 7;
@@ -79,6 +81,8 @@ struct Heard {
     ace: u32,
     counters: Option<AccEcnCounters>,
     newer_timestamp: bool,
+    /// It was found to tell nothing new.
+    known: bool,
 }
 
 /// Outcome of an ACK for the data sender.
@@ -151,12 +155,12 @@ pub fn ace(flags: Flags) -> u32 {
 }
 
 /// Whether the flags of a SYN ask for Accurate ECN (RFC 9768 section 3.1.2): neither none of the three nor the two of RFC 3168. What
-/// later versions may ask for is taken for the same.
+/// later versions may ask for is taken for the same (section 3.1.3).
 pub fn asked_by(flags: Flags) -> bool {
     !matches!(ace(flags), 0 | 3)
 }
 
-/// Flags by which a SYN-ACK and the third ACK tell of the ECN field of the SYN or SYN-ACK (table 3).
+/// Flags by which a SYN-ACK and the third ACK tell of the ECN field of the SYN or SYN-ACK (tables 2 and 3).
 fn reflection(field: Ecn) -> Flags {
     flags_of(match field {
         Ecn::NotEct => 0b010,
@@ -181,7 +185,7 @@ fn valid(sent: Ecn, received: Ecn) -> bool {
     sent == received || sent != Ecn::NotEct && received != Ecn::NotEct && sent != Ecn::Ce
 }
 
-/// First value of a byte counter (section 3.2.3): a path that zeroes counters shows.
+/// First value of a byte counter (section 3.2.1): a path that zeroes counters shows.
 fn first_count(field: Ecn) -> u32 {
     u32::from(matches!(field, Ecn::Ect0 | Ecn::Ect1))
 }
@@ -348,6 +352,7 @@ impl AccEcn {
 }
 
 /// An option with the first `count` counters: ECT(1), CE, ECT(0).
+#[inline]
 fn counters(bytes: [u32; 3], count: usize) -> AccEcnCounters {
     let all = [Ecn::Ect1, Ecn::Ce, Ecn::Ect0]
         .map(|field| bytes[field as usize - 1].wrapping_add(first_count(field)));
@@ -369,12 +374,7 @@ impl AccEcn {
             self.pending_ce += frames;
         }
         if field != Ecn::NotEct && payload > 0 {
-            let bytes = &mut self.received_bytes[field as usize - 1];
-            let before = *bytes;
-            *bytes = before.wrapping_add(payload);
-            let wraps = (before ^ *bytes) & WRAP_MASK != 0;
-            self.least = self.least.max(place(field));
-            self.demand = self.demand.max(u8::from(wraps));
+            self.count_bytes(field, payload);
         }
         let change = field != self.previous;
         if change || ce {
@@ -382,6 +382,22 @@ impl AccEcn {
             self.hurries |= change;
             self.demand = 2;
         }
+    }
+
+    #[inline]
+    fn count_bytes(&mut self, field: Ecn, payload: u32) {
+        let bytes = &mut self.received_bytes[field as usize - 1];
+        let before = *bytes;
+        *bytes = before.wrapping_add(payload);
+        let wraps = (before ^ *bytes) & WRAP_MASK != 0;
+        self.least = self.least.max(place(field));
+        self.demand = self.demand.max(u8::from(wraps));
+    }
+
+    /// Whether an ACK is wanted with the next data.
+    #[inline]
+    pub fn hurries(&self) -> bool {
+        self.hurries
     }
 
     /// Whether what came since the last call wants an ACK with the next data.
@@ -407,6 +423,13 @@ impl AccEcn {
         }
         self.pending_ce = 0;
         self.flags()
+    }
+
+    /// Whether every segment has an option, if there is room.
+    #[inline]
+    pub fn tells_always(&self) -> bool {
+        let option = self.settings.option;
+        option >= 2 && self.seen > Seen::Nothing && (option >= 3 || !self.failures.option_sent)
     }
 
     /// Whether the round trip decides how often options are sent (tcp_ecn_option_beacon).
@@ -447,11 +470,23 @@ impl AccEcn {
             (count, blocks) = fit(room, self.least, sack.len())?;
             sack.truncate(blocks);
         }
+        self.note_option_sent(now, dsack.is_some());
+        Some(counters(self.received_bytes, count))
+    }
+
+    /// Option of a segment without SACK blocks, as long as [every one has one](AccEcn::tells_always).
+    #[inline]
+    pub fn whole_option(&mut self, now: Nanos) -> AccEcnCounters {
+        self.note_option_sent(now, false);
+        counters(self.received_bytes, 3)
+    }
+
+    #[inline]
+    fn note_option_sent(&mut self, now: Nanos, with_dsack: bool) {
         self.least = 0;
         self.option_sent = now;
-        self.told_with_dsack = dsack.is_some();
+        self.told_with_dsack = with_dsack;
         self.demand = self.demand.saturating_sub(1);
-        Some(counters(self.received_bytes, count))
     }
 }
 
@@ -478,7 +513,25 @@ impl AccEcn {
     ///
     /// `newer_timestamp`: its timestamp is newer than all before.
     pub fn hear(&mut self, flags: Flags, counters: Option<AccEcnCounters>, newer_timestamp: bool) {
-        self.heard = Heard { told: true, ace: ace(flags), counters, newer_timestamp };
+        self.heard = Heard { told: true, ace: ace(flags), counters, newer_timestamp, known: false };
+    }
+
+    /// Whether a segment of data repeats the feedback at hand, which told nothing new, and is marked as the last one was: not at all.
+    #[inline]
+    pub fn predicts(&self, flags: Flags, counters: &AccEcnCounters, field: Ecn) -> bool {
+        self.heard.known
+            && self.heard.ace == ace(flags)
+            && self.heard.counters == Some(*counters)
+            && field == self.previous
+            && matches!(field, Ecn::Ect0 | Ecn::Ect1)
+            && !self.hurries
+    }
+
+    /// [`AccEcn::receive`] and [`AccEcn::hear`] of a segment that [`AccEcn::predicts`].
+    #[inline]
+    pub fn take_predicted(&mut self, field: Ecn, payload: u32, newer_timestamp: bool) {
+        self.heard.newer_timestamp = newer_timestamp;
+        self.count_bytes(field, payload);
     }
 
     /// Whether the feedback at hand is more than the same number in the flags.
@@ -488,15 +541,16 @@ impl AccEcn {
     }
 
     /// Whether the feedback at hand tells a side that has sent no data what it knows, so that [`AccEcn::deliver`] changes nothing.
-    pub fn hears_nothing_new(&self) -> bool {
+    pub fn hears_nothing_new(&mut self) -> bool {
         let known = |(field, count): (Ecn, u32)| {
             let bytes = self.delivered_bytes[field as usize - 1];
             count.wrapping_sub(first_count(field)).wrapping_sub(bytes) << 8 == 0
         };
         let counters = self.heard.counters.as_ref();
-        self.heard.ace == self.delivered_ce.wrapping_add(FIRST_ACE) & ACE_MASK
+        self.heard.known = self.heard.ace == self.delivered_ce.wrapping_add(FIRST_ACE) & ACE_MASK
             && self.pending_ce < MANY_PENDING
-            && counters.is_none_or(|option| self.seen >= Seen::Counters && option.iter().all(known))
+            && counters.is_none_or(|option| self.seen >= Seen::Counters && option.iter().all(known));
+        self.heard.known
     }
 
     /// Takes in the feedback of an ACK: how many more packets of ours were marked (tcp_accecn_process).
@@ -618,39 +672,6 @@ impl AccEcn {
             self.estimate = None;
         }
         valid
-    }
-}
-
-/// Figures.
-impl AccEcn {
-    /// Marked packets of ours that the peer has told of.
-    pub fn delivered_ce(&self) -> u32 {
-        self.delivered_ce
-    }
-
-    /// Marked packets that have come.
-    pub fn received_ce(&self) -> u32 {
-        self.received_ce
-    }
-
-    /// Bytes of ours that arrived with ECT(1), ECT(0) and CE, as the peer tells.
-    pub fn delivered_bytes(&self) -> [u32; 3] {
-        self.delivered_bytes
-    }
-
-    /// Bytes that have come with ECT(1), ECT(0) and CE.
-    pub fn received_bytes(&self) -> [u32; 3] {
-        self.received_bytes
-    }
-
-    /// Ways in which the path was found to mangle feedback.
-    pub fn failures(&self) -> Failures {
-        self.failures
-    }
-
-    /// State of the peer's option.
-    pub fn seen(&self) -> Seen {
-        self.seen
     }
 }
 

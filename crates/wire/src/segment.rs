@@ -131,8 +131,10 @@ impl AccEcnCounters {
     /// An option that begins with ECT(1) and has all three counters, of each of which 24 bits remain.
     #[inline]
     pub fn complete(counters: [u32; 3]) -> AccEcnCounters {
-        let [[_, a, b, c], [_, d, e, f], [_, g, h, i]] = counters.map(u32::to_be_bytes);
-        AccEcnCounters { counters: [a, b, c, d, e, f, g, h, i], shape: Self::E1_FIRST | 3 }
+        let [first, second, third] = counters.map(|counter| u64::from(counter & 0xff_ffff));
+        let mut bytes = [counters[2] as u8; 9];
+        bytes[..8].copy_from_slice(&(first << 40 | second << 16 | third >> 8).to_be_bytes());
+        AccEcnCounters { counters: bytes, shape: Self::E1_FIRST | 3 }
     }
 
     /// Appends a counter, of which 24 bits remain; a fourth is ignored.
@@ -171,8 +173,10 @@ impl AccEcnCounters {
             Self::ORDER_1 => [Ecn::Ect1, Ecn::Ce, Ecn::Ect0],
             _ => [Ecn::Ect0, Ecn::Ce, Ecn::Ect1],
         };
-        let value = |at: &[u8]| u32::from_be_bytes([0, at[0], at[1], at[2]]);
-        order.into_iter().zip(self.counters[..3 * self.len()].chunks_exact(3).map(value))
+        let [a, b, c, d, e, f, g, h, last] = self.counters;
+        let word = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        let values = [word >> 40, word >> 16 & 0xff_ffff, (word & 0xffff) << 8 | u64::from(last)];
+        order.into_iter().zip(values.map(|value| value as u32)).take(self.len())
     }
 
     /// Bytes of the option without padding.

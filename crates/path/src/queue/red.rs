@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn the_nonlinear_curve_is_a_square_over_the_same_area() {
         let range = 30_000;
-        assert_eq!(squared(range, range), u128::from(range) * 3 << 15, "1.5 times `probability` at max");
+        assert_eq!(squared(range, range), (u128::from(range) * 3) << 15, "1.5 times `probability` at max");
         assert_eq!(squared(range / 2, range) * 4, squared(range, range));
         assert_eq!(squared(0, range), 0);
         let area = |curve: fn(u64, u64) -> u128| (0..=range).map(|above| curve(above, range)).sum::<u128>();

@@ -8,7 +8,6 @@ use tcp::{Config, Endpoint, Listener, SynOutcome};
 use wire::Segment;
 
 use super::{Simulation, setup};
-use crate::event_queue::NEVER;
 use crate::flow::FlowApp;
 use crate::network::Network;
 use crate::transport::Transport;
@@ -294,8 +293,9 @@ impl Simulation {
         if let Some(endpoint) = self.connections[connection.index()].tcp_mut() {
             endpoint.on_timer(self.now);
             // The source has fired; service sets it to what is next.
-            self.events.set_timer(connection, NEVER);
+            self.events.fire_timer(connection);
             self.service(connection);
+            self.events.settle_timer(connection);
         } else {
             self.run_guest_timer(connection);
         }

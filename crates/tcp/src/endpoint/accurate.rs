@@ -138,6 +138,7 @@ impl Endpoint {
                 field => field,
             };
             self.rcv.feedback = accecn.flags();
+            self.predicts_accurate = self.predicts_headers && self.sender.is_l4s();
             self.predicts_headers = false;
             self.size_segments(now);
         }
@@ -174,9 +175,44 @@ impl Endpoint {
     /// Accurate ECN look at no ACK by itself.
     #[cold]
     #[inline(never)]
-    pub(super) fn needs_no_accurate_ack(&self) -> bool {
-        let repeats = self.snd.accecn.as_ref().is_some_and(|accecn| accecn.hears_nothing_new());
-        repeats && !self.snd.no_fast_path && self.sender.is_l4s()
+    pub(super) fn needs_no_accurate_ack(&mut self) -> bool {
+        self.predicts_accurate && self.snd.accecn.as_mut().is_some_and(|accecn| accecn.hears_nothing_new())
+    }
+
+    /// Whether a segment is the usual one of a side that only receives, as [`Endpoint::is_predicted`] has it, of a control that lives on
+    /// Accurate ECN: it repeats the counters of the last one.
+    #[inline]
+    pub(super) fn is_predicted_accurate(&self, segment: &Segment) -> bool {
+        self.predicts_accurate
+            && segment.len > 0
+            && segment.options == (Options::TIMESTAMPS | Options::ACE | Options::ACCECN)
+            && segment.flags.0 & !(Flags::PSH.0 | Flags::AE.0 | Flags::ECE.0) == Flags::ACK.0
+            && self
+                .snd
+                .accecn
+                .as_ref()
+                .is_some_and(|accecn| accecn.predicts(segment.flags, &segment.accecn, segment.ecn))
+            && self.is_next_of_receiver(segment)
+    }
+
+    /// [`Endpoint::take_predicted`] of a segment that [`Endpoint::is_predicted_accurate`].
+    #[inline(never)]
+    pub(super) fn take_predicted_accurate(&mut self, now: Nanos, segment: &Segment) {
+        let echoed = self.rcv.nxt == self.rcv.last_ack;
+        let newer = echoed && seq::before(self.rcv.ts_recent, segment.tsval);
+        if let Some(accecn) = &mut self.snd.accecn {
+            accecn.take_predicted(segment.ecn, segment.len, newer);
+        }
+        self.take_predicted(now, segment);
+    }
+
+    /// Whether [`Endpoint::take_ecn`] would find nothing to do: the receiver has seen such a field, and no ACK is overdue. Controls that
+    /// live on Accurate ECN do not look at marks one by one.
+    #[inline]
+    pub(super) fn is_ecn_settled(&self, segment: &Segment) -> bool {
+        self.ecn_settled
+            && segment.ecn != Ecn::NotEct
+            && self.snd.accecn.as_ref().is_some_and(|accecn| !accecn.hurries())
     }
 
     /// Tells congestion control and the receiver of the ECN field of a segment.
@@ -186,6 +222,7 @@ impl Endpoint {
         let answer = self.sender.on_ecn_segment(seen, &mut cx);
         let hurries = self.snd.accecn.as_mut().is_some_and(|accecn| accecn.take_hurry());
         self.receiver.on_accurate_ecn(&mut self.rcv, seen, answer, hurries);
+        self.ecn_settled = seen.capable && self.predicts_accurate;
     }
 
     /// Smoothed round trip, where options hang on it.
@@ -199,9 +236,7 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     pub(super) fn write_accurate(&mut self, now: Nanos, segment: &mut Segment, dsack: Option<u64>) {
-        if self.snd.accecn.is_none() {
-            return;
-        }
+        let Some(accecn) = &mut self.snd.accecn else { return };
         segment.flags.0 &= !Flags::FEEDBACK.0;
         // Linux keeps less of a connection that its application has closed and that waits for the peer.
         let minimal = match self.state {
@@ -214,8 +249,6 @@ impl Endpoint {
         }
         let taken = if self.snd.timestamps { TIMESTAMPS_BYTES } else { 0 };
         let room = self.snd.mss - taken;
-        let srtt = self.srtt_of_beacon();
-        let Some(accecn) = &mut self.snd.accecn else { return };
         let bare = segment.len == 0 && !segment.flags.has(Flags::FIN);
         segment.flags |= accecn.flags_of_ack(bare);
         segment.options |= Options::ACE;
@@ -224,6 +257,20 @@ impl Endpoint {
         if fills {
             return;
         }
+        if accecn.tells_always() && segment.sack.is_empty() && dsack.is_none() {
+            segment.options |= Options::ACCECN;
+            segment.accecn = accecn.whole_option(now);
+        } else {
+            self.write_option(now, segment, taken, dsack);
+        }
+    }
+
+    /// Writes the counters where there is room for them, or what waits wants them.
+    #[cold]
+    #[inline(never)]
+    fn write_option(&mut self, now: Nanos, segment: &mut Segment, taken: u32, dsack: Option<u64>) {
+        let srtt = self.srtt_of_beacon();
+        let Some(accecn) = &mut self.snd.accecn else { return };
         if let Some(option) = accecn.option(now, srtt, taken, &mut segment.sack, dsack) {
             segment.options |= Options::ACCECN;
             segment.accecn = option;
@@ -231,9 +278,18 @@ impl Endpoint {
     }
 
     /// Leaves room for the counters in every segment while they are sent (tcp_current_mss).
+    #[inline]
+    pub(super) fn size_segments(&mut self, now: Nanos) {
+        let Some(accecn) = &self.snd.accecn else { return };
+        let with_option = self.snd.payload + self.option_bytes() + OPTION_BYTES;
+        if with_option != self.snd.mss || !accecn.tells_always() {
+            self.resize_segments(now);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn size_segments(&mut self, now: Nanos) {
+    fn resize_segments(&mut self, now: Nanos) {
         let Some(accecn) = self.snd.accecn.as_ref().filter(|accecn| !accecn.is_essential()) else { return };
         let srtt = self.srtt_of_beacon();
         let option = if accecn.wants_option(now, srtt) { OPTION_BYTES } else { 0 };

@@ -36,7 +36,7 @@ impl Endpoint {
 
     /// Whether an ACK tells the sender of a side that has sent nothing nothing that it does not know.
     #[inline(always)]
-    fn needs_no_ack(&self, segment: &Segment) -> bool {
+    fn needs_no_ack(&mut self, segment: &Segment) -> bool {
         match &self.snd.accecn {
             None => !segment.flags.has(Flags::ECE),
             Some(_) => self.needs_no_accurate_ack(),

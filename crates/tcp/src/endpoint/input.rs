@@ -13,14 +13,20 @@ impl Endpoint {
     /// [`Endpoint::on_segment_synchronised`], with fewer questions.
     #[inline(always)]
     pub(super) fn is_predicted(&self, segment: &Segment) -> bool {
-        segment.seq == seq::wire(self.rcv.nxt)
-            && segment.len > 0
-            && segment.ack == seq::wire(self.snd.una)
+        segment.len > 0
             && segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
             && segment.options == Options::TIMESTAMPS
             && segment.ecn == self.usual_ecn
-            && self.state == State::Established
             && self.predicts_headers
+            && self.is_next_of_receiver(segment)
+    }
+
+    /// The part of [`Endpoint::is_predicted`] that looks at sequence numbers and state, of a segment of data.
+    #[inline(always)]
+    pub(super) fn is_next_of_receiver(&self, segment: &Segment) -> bool {
+        segment.seq == seq::wire(self.rcv.nxt)
+            && segment.ack == seq::wire(self.snd.una)
+            && self.state == State::Established
             && self.snd.max == self.snd.iss + 1
             && self.snd.limit() == self.snd.una
             && !seq::before(segment.tsval, self.rcv.ts_recent)
@@ -107,7 +113,7 @@ impl Endpoint {
             self.hear_accurate(segment, ts_before, opens);
         }
         self.take_ack(now, segment, first, ack);
-        if self.snd.ecn {
+        if self.snd.ecn && !self.is_ecn_settled(segment) {
             self.take_ecn(now, segment, first);
         }
         let news = segment.len > 0 && first + u64::from(segment.len) > self.rcv.nxt;

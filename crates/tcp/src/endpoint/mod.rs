@@ -224,6 +224,10 @@ pub struct Endpoint {
     usual_timers: bool,
     /// Header prediction may be tried: see [`Endpoint::is_predicted`].
     predicts_headers: bool,
+    /// It may be tried with Accurate ECN: see [`Endpoint::is_predicted_accurate`].
+    predicts_accurate: bool,
+    /// See [`Endpoint::is_ecn_settled`].
+    ecn_settled: bool,
     invalid_ratelimit: Nanos,
     /// When something invalid was last answered.
     last_challenge: Option<Nanos>,
@@ -353,6 +357,8 @@ impl Endpoint {
             usual_ecn: Ecn::NotEct,
             usual_timers: true,
             predicts_headers: false,
+            predicts_accurate: false,
+            ecn_settled: false,
             invalid_ratelimit: spec.invalid_ratelimit,
             last_challenge: None,
             unread_resets: spec.unread_resets,
@@ -381,6 +387,10 @@ impl Endpoint {
     pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
         if self.is_predicted(segment) {
             self.take_predicted(now, segment);
+            return;
+        }
+        if self.is_predicted_accurate(segment) {
+            self.take_predicted_accurate(now, segment);
             return;
         }
         match self.state {

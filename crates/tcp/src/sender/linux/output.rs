@@ -508,7 +508,6 @@ impl LinuxSender {
             && snd.max + len <= snd.end
             && self.core.in_flight() > 0
             && self.probes_tail()
-            && !self.core.in_cwnd_reduction()
             && !snd.no_fast_path;
         if plain {
             self.record_plain(len, snd);
@@ -536,6 +535,7 @@ impl LinuxSender {
         self.output.in_host += len;
         self.output.sent += 1;
         self.output.packets += 1;
+        self.prr_out += u32::from(self.core.in_cwnd_reduction());
     }
 
     #[inline(never)]
