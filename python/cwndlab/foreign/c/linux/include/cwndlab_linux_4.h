@@ -1,4 +1,4 @@
-/* What a congestion control written for Linux 4.9 to 7.2 finds: the connection, its samples and hooks. */
+/* What a congestion control written for Linux 4.4 to 7.2 finds: the connection, its samples and hooks. */
 #ifndef CWNDLAB_LINUX_4_H
 #define CWNDLAB_LINUX_4_H
 
@@ -130,6 +130,10 @@ struct tcp_sock {
 #define INET_ECN_dontxmit(s) ((void)(s))
 #define NET_INC_STATS(net, item) ((void)(net))
 #define NET_ADD_STATS(net, item, n) ((void)(net))
+#if CWNDLAB_LINUX < 40700
+#define NET_INC_STATS_BH(net, item) NET_INC_STATS(net, item)
+#define NET_ADD_STATS_BH(net, item, n) NET_ADD_STATS(net, item, n)
+#endif
 #define tcp_call_bpf(s, op, n, args) ((void)(s), -1)
 static inline void cwndlab_send_ack(struct sock *sk, u32 nxt)
 {
