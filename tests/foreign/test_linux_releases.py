@@ -1,5 +1,6 @@
-"""Modules for Linux as they are written out of tree, through the interface of each release since 4.9."""
+"""Modules for Linux as they are written out of tree, through the interface of each release since 4.4."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from cwndlab.foreign.compilation import ABIS
 from experiments import dumbbell
 
 MODULES = Path(__file__).parent / "modules"
-RELEASES = [abi for abi in ABIS if abi.startswith("linux-") and abi != "linux-3.9"]
+RELEASES = [abi for abi in ABIS if abi.startswith("linux-") and abi not in ("linux-3.9", "linux-4.4")]
 
 EXPERIMENT = dumbbell(
     "own",
@@ -95,6 +96,40 @@ def test_a_module_asks_for_ecn_and_tells_of_each_mark_as_the_engines_dctcp(tmp_p
 def test_the_newest_release_is_taken(file):
     (module,) = sources.build(f"new={MODULES}/{file}")
     assert module.abi == RELEASES[-1]
+
+
+@pytest.mark.slow
+def test_an_interface_before_4_7_has_the_state_that_modules_ask_for(tmp_path):
+    (module,) = sources.build(f"new={MODULES}/tcp_idle.c,abi=linux-4.4")
+    assert module.abi == "linux-4.4"
+    assert error(run(tmp_path, "tcp_idle.c", "linux-4.4")) is None
+    slow = "hosts.a.sysctl.net.ipv4.tcp_slow_start_after_idle=0"
+    stopped = error(run(tmp_path / "off", "tcp_idle.c", "linux-4.4", slow))
+    assert "BUG_ON: !sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle" in stopped
+
+
+@pytest.mark.slow
+def test_a_hook_without_a_type_is_no_guess(tmp_path):
+    source = (MODULES / "tcp_paced.c").read_text()
+    (tmp_path / "tcp_paced.c").write_text(re.sub(r"(\.cong_control\s*=\s*)", r"\1(void *)", source))
+    with pytest.raises(
+        InputError, match=r"compiles for linux-4\.4, .* linux-7\.2, as a hook has lost its type at"
+    ):
+        sources.build(f"new={tmp_path}/tcp_paced.c")
+    (module,) = sources.build(f"new={tmp_path}/tcp_paced.c,abi=linux-6.8")
+    assert module.abi == "linux-6.8"
+
+
+@pytest.mark.slow
+def test_a_refusal_is_of_an_interface_whose_hooks_the_source_has(tmp_path):
+    # A hook of 4.9 to 6.8; and what no release has.
+    text = (MODULES / "tcp_own_reno.c").read_text()
+    line = "static void rate(struct sock *sk, const struct rate_sample *rs) { }\n"
+    text = text.replace("static struct", line + "static struct", 1)
+    wrong = text.replace(".name", ".cong_control = rate, .min_tso_segs = nothing, .name", 1)
+    (tmp_path / "tcp_wrong.c").write_text(wrong)
+    with pytest.raises(InputError, match=r"for linux-6\.8: .*'nothing' undeclared"):
+        sources.build(f"new={tmp_path}/tcp_wrong.c")
 
 
 CORE = "what is not here of the kernel's core needs a real kernel (--testbed kernel)"

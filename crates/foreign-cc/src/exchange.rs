@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Raised with every change of the header.
-pub const ABI: u32 = 6;
+pub const ABI: u32 = 7;
 
 /// State of a host and its clock.
 #[repr(C)]
@@ -87,6 +87,8 @@ pub struct Linux {
     pub sent_ack: u32,
     pub sent_ack_nxt: u32,
     pub sent_ack_echoes: u32,
+    pub rto_jiffies: u32,
+    pub slow_start_after_idle: u32,
 }
 
 /// Hooks of `struct tcp_congestion_ops`.

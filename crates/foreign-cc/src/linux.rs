@@ -143,6 +143,8 @@ impl Connection {
             nxt: core.nxt as u32,
             mss: core.mss,
             srtt8_us: core.srtt8_us as u32,
+            rto_jiffies: core.rto as u32,
+            slow_start_after_idle: u32::from(self.config.slow_start_after_idle),
             min_rtt_us: core.min_rtt_us,
             delivered: core.delivered as u32,
             delivered_ce: core.delivered_ce as u32,

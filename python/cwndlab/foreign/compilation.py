@@ -21,6 +21,7 @@ from cwndlab.foreign.store import Compiled
 
 ABIS = {
     "linux-3.9": "-DCWNDLAB_LINUX=30900",
+    "linux-4.4": "-DCWNDLAB_LINUX=40400",
     "linux-4.9": "-DCWNDLAB_LINUX=40900",
     "linux-4.19": "-DCWNDLAB_LINUX=41900",
     "linux-5.4": "-DCWNDLAB_LINUX=50400",
@@ -148,16 +149,45 @@ def _guessed(request: Request, compiler: str) -> str:
             fitting.append(abi)
     if not fitting:
         furthest = max(refusals, key=lambda abi: _progress(refusals[abi], request))
-        raise [error for abi, error in refusals.items() if _family(abi) == _family(furthest)][-1]
+        family = [error for abi, error in refusals.items() if _family(abi) == _family(furthest)]
+        # What is missing is said of an interface whose hooks the source has.
+        raise ([error for error in family if not OTHER_HOOK.search(str(error))] or family)[-1]
     if len({_meaning(abi) for abi in fitting}) > 1:
         which = "which differ in what hooks mean"
+        raise InputError(f"--cc {request.name}: compiles for {', '.join(fitting)}, {which}; add ,abi=ABI")
+    if len(fitting) > 1 and (place := _untyped_hook(request, fitting[-1], compiler)):
+        which = f"as a hook has lost its type at {place}"
         raise InputError(f"--cc {request.name}: compiles for {', '.join(fitting)}, {which}; add ,abi=ABI")
     return fitting[-1]
 
 
+OTHER_HOOK = re.compile(r"error: initialization of .*\(\*\).* from incompatible pointer type")
+"""An error that is of a hook of another interface."""
+
+UNTYPED_HOOK = re.compile(
+    r"(\S+:\d+):\d+: warning: (?:ISO C forbids initialization between function pointer and .void \*"
+    r"|initializing .*\(\*\).* with an expression of type .void \*)"
+)
+"""A warning of GCC or Clang of a pointer that fits every hook."""
+
+
+def _untyped_hook(request: Request, abi: str, compiler: str) -> str | None:
+    """Where the source takes a hook's type away, so that it compiles for interfaces that it is not for."""
+    with tempfile.TemporaryDirectory(prefix="cwndlab-cc-") as scratch:
+        command = [
+            compiler,
+            *_flags(abi),
+            "-Wpedantic",
+            "-fsyntax-only",
+            *_folders(request, abi, Path(scratch)),
+        ]
+        found = UNTYPED_HOOK.search(_carried_out(request, abi, [*command, *map(str, request.files)]).stderr)
+    return found[1] if found else None
+
+
 def _meaning(abi: str) -> str:
     """Return one name for interfaces whose hooks mean the same wherever their types are equal."""
-    return "linux since 4.9" if _family(abi) == "linux" and abi != "linux-3.9" else abi
+    return "linux since 4.4" if _family(abi) == "linux" and abi != "linux-3.9" else abi
 
 
 def _progress(refusal: InputError, request: Request) -> int:
@@ -210,7 +240,7 @@ def _told(request: Request, abi: str, compiler: str, what: str) -> list[Path]:
     with tempfile.TemporaryDirectory(prefix="cwndlab-cc-") as scratch:
         place = Path(scratch)
         command = [compiler, *_flags(abi), what, *_folders(request, abi, place), *map(str, request.files)]
-        found = dependencies.dependencies(_carried_out(request, abi, command))
+        found = dependencies.dependencies(_carried_out(request, abi, command).stdout)
         # Links of ours into the folders that were given.
         return [path.parent.resolve() / path.name if path.is_relative_to(place) else path for path in found]
 
@@ -230,14 +260,14 @@ def _as_in_kernel(request: Request, scratch: Path) -> Iterator[Path]:
         yield place
 
 
-def _carried_out(request: Request, abi: str, command: Sequence[str]) -> str:
-    """Run a compiler's command and return its output. Raises InputError with its first error."""
+def _carried_out(request: Request, abi: str, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a compiler's command and return what it said. Raises InputError with its first error."""
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, env=dependencies.environment()
     )
     if done.returncode:
         raise InputError(f"--cc {request.name}: for {abi}: {_reason(done.stderr, abi)}")
-    return done.stdout
+    return done
 
 
 def _digest(inputs: Inputs, abi: str, compiler: str) -> str:

@@ -43,12 +43,15 @@ def _wrong(record: RunRecord) -> Iterator[str]:
             yield from (f"{name}: {place} is no number that is counted" for place in _beyond(value))
     scenario: Any = record.scenario
     summary: Any = record.summary
-    if summary is not None:
-        for kind in ("flow", "link"):
-            there = [each["name"] for each in scenario[f"{kind}s"]]
-            for each in summary[f"{kind}s"]:
-                if each[kind] not in there:
-                    yield f"summary: {kind} {each[kind]!r} is none of the scenario"
+    names = {kind: [each["name"] for each in scenario[kind]] for kind in ("hosts", "flows", "links")}
+    for flow in scenario["flows"]:
+        for end in ("from", "to"):
+            if flow[end] not in names["hosts"]:
+                yield f"scenario: flow {flow['name']!r} is {end} {flow[end]!r}, which is no host"
+    for kind in ("flow", "link") if summary is not None else ():
+        for each in summary[f"{kind}s"]:
+            if each[kind] not in names[f"{kind}s"]:
+                yield f"summary: {kind} {each[kind]!r} is none of the scenario"
 
 
 @functools.cache

@@ -216,6 +216,8 @@ pub struct Core {
     pub srtt_us: u64,
     /// Smoothed RTT with three fractional bits, as the system holds it.
     pub srtt8_us: u64,
+    /// Retransmission timeout in jiffies, with what timeouts have doubled.
+    pub rto: u64,
     /// Minimum RTT in microseconds (windowed); u32::MAX before the first sample.
     pub min_rtt_us: u32,
     /// Packets delivered so far.
@@ -298,6 +300,7 @@ impl Core {
             mss: 0,
             srtt_us: 0,
             srtt8_us: 0,
+            rto: 0,
             min_rtt_us: u32::MAX,
             delivered: 0,
             delivered_ce: 0,

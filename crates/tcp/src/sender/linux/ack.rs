@@ -454,6 +454,7 @@ impl LinuxSender {
             self.core.srtt_us = self.rtt.srtt() * self.tick / 1000;
             self.core.srtt8_us = self.rtt.srtt8() * self.tick / 1000;
         }
+        self.core.rto = self.rto;
     }
 
     /// Data below the highest SACK that was never retransmitted has arrived: the path reorders.

@@ -261,6 +261,7 @@ impl Sender for LinuxSender {
         self.classic.fack_enabled = self.config.fack && snd.sack;
         // Without a round trip the longer one (tcp_init_metrics).
         self.rto = if opening.rtt.is_none() { 3 } else { 1 } * u64::from(self.core.hz);
+        self.core.rto = self.rto;
         self.syn_repeats = opening.repeats;
         // RFC 5681 section 3.1, for the second repeat on (tcp_init_transfer), unless it was needless (5.2).
         if opening.repeats > 1 && !(self.is_modern() && opening.original_answered) {

@@ -147,6 +147,7 @@ impl LinuxSender {
         }
         self.retransmits += 1;
         self.backoff += 1;
+        self.core.rto = self.current_rto();
         cx.events.push(EventKind::Rto, snd.offset(self.core.una), i64::from(self.backoff));
         self.report_told(snd, cx);
         self.output.forced = Some(Forced::Head);
@@ -199,6 +200,7 @@ impl LinuxSender {
         }
         self.probes += 1;
         self.backoff += 1;
+        self.core.rto = self.current_rto();
         self.output.forced = Some(Forced::WindowProbe);
         let rto = self.next_probe(cx.now);
         self.arm(TimerKind::WindowProbe, rto, cx.now);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file. */
-#define CWNDLAB_ABI 6
+#define CWNDLAB_ABI 7
 
 /* Where a host and its clock stand. */
 struct cwndlab_host {
@@ -58,6 +58,8 @@ struct cwndlab_linux {
 	/* The answer to data, for ECN_NO_CE and ECN_IS_CE: an ACK is being delayed; ACKs echo a mark; one leaves at once; another
 	 * leaves before that, of what had come before, with an echo or without. */
 	uint32_t delays_ack, echoes_ce, ack_now, sent_ack, sent_ack_nxt, sent_ack_echoes;
+	uint32_t rto_jiffies;
+	uint32_t slow_start_after_idle;	/* the host's net.ipv4.tcp_slow_start_after_idle */
 };
 
 /* Events that cwnd_event hears of, of all interfaces. */

@@ -305,7 +305,11 @@ void cwndlab_call_own(struct cwndlab_call *call, const struct tcp_congestion_ops
 		ops->in_ack_event(sk, a[0]);
 		break;
 	case CWNDLAB_PKTS_ACKED:
+#if CWNDLAB_LINUX < 40700
+		ops->pkts_acked(sk, sample.pkts_acked, sample.rtt_us);
+#else
 		ops->pkts_acked(sk, &sample);
+#endif
 		break;
 	case CWNDLAB_UNDO_CWND:
 		/* 4.9: a module without one has the kernel's. */

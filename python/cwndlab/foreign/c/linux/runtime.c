@@ -159,6 +159,9 @@ static void fill(struct tcp_sock *tp, const struct cwndlab_linux *x)
 	cwndlab_host = x->host;
 	cwndlab_hz = x->host.hz;
 	cwndlab_net.ipv4.sysctl_tcp_min_tso_segs = x->min_tso_segs;
+	cwndlab_net.ipv4.sysctl_tcp_slow_start_after_idle = x->slow_start_after_idle;
+	if (icsk->sk.sk_state)
+		tp->bytes_acked += (u32)(x->una - tp->snd_una);
 	icsk->sk.sk_state = TCP_ESTABLISHED;
 	icsk->sk.sk_family = AF_INET;
 	icsk->sk.sk_pacing_status = x->pacing ? SK_PACING_NEEDED : SK_PACING_NONE;
@@ -170,6 +173,7 @@ static void fill(struct tcp_sock *tp, const struct cwndlab_linux *x)
 	icsk->sk.cwndlab_gso = x->gso;
 	icsk->icsk_ca_state = x->ca_state;
 	icsk->icsk_ack.rcv_mss = x->mss;
+	icsk->icsk_rto = x->rto_jiffies;
 	tp->snd_una = x->una;
 	tp->snd_nxt = tp->write_seq = x->nxt;
 	tp->rcv_nxt = x->rcv_nxt;

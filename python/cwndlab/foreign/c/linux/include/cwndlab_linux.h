@@ -55,7 +55,19 @@ typedef u16 __be16;
 typedef u32 __be32;
 typedef u64 __be64;
 typedef u16 __sum16;
+typedef unsigned int uint;
 typedef struct { int counter; } atomic_t;
+#define ATOMIC_INIT(value) { value }
+static inline int atomic_read(const atomic_t *a) { return a->counter; }
+static inline void atomic_set(atomic_t *a, int value) { a->counter = value; }
+static inline int atomic_add_return(int value, atomic_t *a) { return a->counter += value; }
+#define atomic_add(value, a) ((void)atomic_add_return(value, a))
+#define atomic_sub(value, a) atomic_add(-(value), a)
+#define atomic_inc(a) atomic_add(1, a)
+#define atomic_dec(a) atomic_add(-1, a)
+#define atomic_inc_return(a) atomic_add_return(1, a)
+#define atomic_dec_return(a) atomic_add_return(-1, a)
+#define atomic_dec_and_test(a) (atomic_dec_return(a) == 0)
 #define LINUX_VERSION_CODE (((CWNDLAB_LINUX / 10000) << 16) + ((CWNDLAB_LINUX / 100 % 100) << 8))
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
 
@@ -271,6 +283,7 @@ extern int cwndlab_hz;
 #define time_before_eq(a, b) time_after_eq(b, a)
 static inline u64 get_jiffies_64(void) { return cwndlab_host.ticks; }
 #define jiffies_64 ((u64)cwndlab_host.ticks)
+static inline unsigned long get_seconds(void) { return cwndlab_host.now_ns / NSEC_PER_SEC; }
 static inline u64 sched_clock(void) { return cwndlab_host.now_ns; }
 static inline u64 local_clock(void) { return cwndlab_host.now_ns; }
 static inline unsigned long usecs_to_jiffies(unsigned int us) { return DIV_ROUND_UP((u64)us, USEC_PER_JIFFY); }
@@ -340,7 +353,7 @@ enum { AF_INET = 2, AF_INET6 = 10, IPPROTO_TCP = 6 };
 
 /* Sockets. Memory of one is that of all: a tcp_sock begins with an inet_connection_sock, that with a sock. */
 struct net {
-	struct { int sysctl_tcp_min_tso_segs, sysctl_tcp_ecn; } ipv4;
+	struct { int sysctl_tcp_min_tso_segs, sysctl_tcp_ecn, sysctl_tcp_slow_start_after_idle; } ipv4;
 };
 struct dst_entry;
 struct sock {
@@ -358,7 +371,10 @@ struct sock {
 	u16 sk_gso_max_segs;
 	bool cwndlab_gso;
 };
-enum { TCP_ESTABLISHED = 1, TCP_CLOSE = 7, TCP_LISTEN = 10 };
+enum {
+	TCP_ESTABLISHED = 1, TCP_SYN_SENT, TCP_SYN_RECV, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_TIME_WAIT, TCP_CLOSE, TCP_CLOSE_WAIT,
+	TCP_LAST_ACK, TCP_LISTEN, TCP_CLOSING, TCP_NEW_SYN_RECV,
+};
 enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 
 #if CWNDLAB_LINUX < 40000
@@ -381,6 +397,7 @@ struct inet_connection_sock {
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	u8 icsk_ca_state;
 	u8 icsk_retransmits;
+	u32 icsk_rto;		/* jiffies */
 	struct { u8 pending; u16 rcv_mss; } icsk_ack;
 	u64 (*cwndlab_priv)[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 };

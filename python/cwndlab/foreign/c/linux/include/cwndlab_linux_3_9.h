@@ -21,6 +21,7 @@ static inline u32 prandom_u32(void) { return cwndlab_random() >> 32; }
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_una, snd_nxt, rcv_nxt, write_seq, snd_wnd, data_segs_out;
+	u64 bytes_acked;
 	u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd;
 	u32 packets_out, sacked_out, lost_out, retrans_out;
 	u32 mss_cache;

@@ -1,4 +1,4 @@
-/* What a congestion control written for Linux 4.9 to 7.2 finds: the connection, its samples and hooks. */
+/* What a congestion control written for Linux 4.4 to 7.2 finds: the connection, its samples and hooks. */
 #ifndef CWNDLAB_LINUX_4_H
 #define CWNDLAB_LINUX_4_H
 
@@ -105,6 +105,7 @@ struct cwndlab_skb { struct sk_buff skb; struct tcp_skb_cb cb; };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_una, snd_nxt, rcv_nxt, write_seq, high_seq, snd_wnd, data_segs_out;
+	u64 bytes_acked;
 	u32 snd_cwnd, snd_cwnd_cnt, snd_cwnd_clamp, snd_ssthresh, prior_cwnd, prior_ssthresh;
 	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out, reordering, prior_in_flight;
 	bool is_cwnd_limited;
@@ -129,6 +130,10 @@ struct tcp_sock {
 #define INET_ECN_dontxmit(s) ((void)(s))
 #define NET_INC_STATS(net, item) ((void)(net))
 #define NET_ADD_STATS(net, item, n) ((void)(net))
+#if CWNDLAB_LINUX < 40700
+#define NET_INC_STATS_BH(net, item) NET_INC_STATS(net, item)
+#define NET_ADD_STATS_BH(net, item, n) NET_ADD_STATS(net, item, n)
+#endif
 #define tcp_call_bpf(s, op, n, args) ((void)(s), -1)
 static inline void cwndlab_send_ack(struct sock *sk, u32 nxt)
 {
@@ -202,7 +207,11 @@ struct tcp_congestion_ops {
 	void (*cwnd_event_tx_start)(struct sock *sk);		/* in place of CA_EVENT_TX_START */
 #endif
 	void (*in_ack_event)(struct sock *sk, u32 flags);
+#if CWNDLAB_LINUX < 40700
+	void (*pkts_acked)(struct sock *sk, u32 num_acked, s32 rtt_us);
+#else
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+#endif
 #if CWNDLAB_LINUX < 50000
 	u32 (*tso_segs_goal)(struct sock *sk);			/* before 4.17, in place of min_tso_segs */
 #endif

@@ -1,0 +1,1 @@
+#include "cwndlab_linux.h"
