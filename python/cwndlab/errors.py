@@ -147,7 +147,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def nearest_names(word: str, known: Iterable[str], count: int) -> list[str]:
-    """Return up to ``count`` known names that begin with ``word``, the last first, or resemble it, best first."""
+    """Return up to ``count`` known names: those that begin with ``word``, the last first, then others."""
     names = list(known)
     begin = [name for name in reversed(names) if len(word) > 3 and name.startswith(word)]
     found = dict.fromkeys([*begin, *difflib.get_close_matches(word, names, n=count, cutoff=0.6)])

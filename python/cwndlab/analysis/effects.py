@@ -104,7 +104,7 @@ class Effect:
 
     @property
     def shifts(self) -> dict[str, float]:
-        """Change of each flow's goodput as a share, where flows take from each other what their sum does not show."""
+        """Change of each flow's goodput as a share; empty where the sum of the flows shows as much."""
         if self.metric != GOODPUT or not self.each:
             return {}
         pairs = [(_by_flow(found.contrast.a.runs), _by_flow(found.contrast.b.runs)) for found in self.each]
@@ -112,9 +112,9 @@ class Effect:
         if any(list(side) != names for pair in pairs for side in pair):
             return {}
         logs = {name: [_log_ratio(b[name], a[name]) for a, b in pairs] for name in names}
-        shares = {name: math.expm1(sum(of) / len(of)) for name, of in logs.items() if math.nan not in of}
+        shares = {name: math.expm1(sum(of) / len(of)) for name, of in logs.items()}
         hidden = [change for change in shares.values() if abs(change) > max(SHIFT, 2 * abs(self.typical))]
-        return shares if hidden else {}
+        return {name: change for name, change in shares.items() if not math.isnan(change)} if hidden else {}
 
     @property
     def good(self) -> bool | None:

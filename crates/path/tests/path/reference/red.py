@@ -43,6 +43,10 @@ class Red(Model):
             elif avg < low + 0.4 * (high - low) and self.max_p >= 0.01:
                 self.max_p *= 0.9
 
+    def part(self, average: float) -> float:
+        """Part of the largest probability: a line, or that of Nonlinear RED (Zhou, Yeung, Li 2006, 3.1)."""
+        return 1.5 * average * average if self.c["nonlinear"] else average
+
     def enqueue(self, now: int, packet: Packet) -> None:
         self.adapt(now)
         size = sum(p.size for p in self.queue)
@@ -61,10 +65,7 @@ class Red(Model):
             action = "forced"
         else:
             self.count += 1
-            part = (avg - low) / (high - low)
-            if self.c["nonlinear"]:
-                part *= 1.5 * part  # Zhou, Yeung, Li, "Nonlinear RED", 2006, section 3.1
-            if self.count > 0 and self.count * self.max_p * part >= self.u:
+            if self.count > 0 and self.count * self.max_p * self.part((avg - low) / (high - low)) >= self.u:
                 self.count = 0
                 action = "early"
             if self.count == 0:
