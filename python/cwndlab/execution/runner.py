@@ -71,8 +71,7 @@ def run(
     versions = {"cwndlab": software.version(), **bed.versions()}
     header = _header(experiment, plan, bed.name, versions, shard)
     facts = testbeds.facts(bed.name)
-    most = 1 if facts.runs_kernel else store.FOREIGN_RUNS if modules else store.MAX_RUNS
-    cut = store.cut(plan.runs, most=most)
+    cut = store.cut(plan.runs, most=_most(facts.runs_kernel, bool(modules)))
     if shard is not None:
         cut, resume = shard.of(cut), True
     sequence = run_order.arrange(experiment.spec, plan) if facts.takes_real_time else None
@@ -108,6 +107,11 @@ def run(
                 left = _left(directory, cut)
             raise StoppedError(left) from None
     return ResultSet(directory)
+
+
+def _most(runs_kernel: bool, foreign: bool) -> int:
+    """Runs in a part, at most."""
+    return 1 if runs_kernel else store.FOREIGN_RUNS if foreign else store.MAX_RUNS
 
 
 def _header(
