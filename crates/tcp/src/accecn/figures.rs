@@ -1,4 +1,4 @@
-//! What the counters of a connection with Accurate ECN say.
+//! Figures that the counters of a connection with Accurate ECN give.
 
 use super::{AccEcn, Failures, Seen};
 
