@@ -304,7 +304,7 @@ def test_a_pipe_is_told_its_queue(queue: str, words: str) -> None:
 
 def test_red_that_dummynet_has_not_is_refused() -> None:
     red = link("{kind: red, limit: 60KB, min: 15KB, max: 45KB, burst: 20p, nonlinear: true}")
-    with pytest.raises(ValueError, match="^queue red: dummynet has no nonlinear$"):
+    with pytest.raises(ValueError, match=r"^queue red: dummynet has no nonlinear$"):
         dummynet.words(red)
 
 

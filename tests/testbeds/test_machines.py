@@ -355,7 +355,7 @@ def test_queue_disciplines_are_told_to_tc(queue: str, words: str) -> None:
 
 
 def test_red_that_no_kernel_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="^queue red: no kernel has nonlinear$"):
+    with pytest.raises(ValueError, match=r"^queue red: no kernel has nonlinear$"):
         written("{kind: red, limit: 60KB, min: 15KB, max: 45KB, burst: 20p, nonlinear: true}")
 
 

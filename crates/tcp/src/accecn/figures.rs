@@ -1,4 +1,4 @@
-//! What the counters of a connection with Accurate ECN say.
+//! Figures of a connection with Accurate ECN.
 
 use super::{AccEcn, Failures, Seen};
 

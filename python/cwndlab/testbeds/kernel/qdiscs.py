@@ -125,10 +125,8 @@ def refusal(link: Link, *, of_host: bool = False) -> str | None:
         return "a shaper other than a token bucket or htb alone, without a rate of the link"
     if queue["kind"] == "netem":
         return "a queue of kind netem, which is a host's egress"
-    if queue["kind"] == "red" and queue["adaptive"] and queue["nodrop"]:
-        return "red with adaptive and nodrop"
-    if queue["kind"] == "red" and queue["nonlinear"]:
-        return "red with nonlinear, which no kernel has"
+    if queue["kind"] == "red" and (queue["nonlinear"] or (queue["adaptive"] and queue["nodrop"])):
+        return "red with nonlinear" if queue["nonlinear"] else "red with adaptive and nodrop"
     return None if of_host else tc.in_one_kernel(queue)
 
 

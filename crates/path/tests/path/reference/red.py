@@ -31,6 +31,10 @@ class Red(Model):
         packet_time = self.c["avpkt_bytes"] * 8e9 / self.c["bandwidth_bps"]
         return int(self.scaled * (1 - self.w) ** ((now - self.idle) // packet_time))
 
+    def curve(self, part: float) -> float:
+        """Zhou, Yeung, Li, "Nonlinear RED", 2006, section 3.1."""
+        return 1.5 * part * part if self.c["nonlinear"] else part
+
     def adapt(self, now: int) -> None:
         """Floyd, Gummadi, Shenker 2001, section 4: every 0.5 s, alpha 0.01 or a quarter, beta 0.9."""
         low, high = self.c["min_bytes"], self.c["max_bytes"]
@@ -61,10 +65,7 @@ class Red(Model):
             action = "forced"
         else:
             self.count += 1
-            part = (avg - low) / (high - low)
-            if self.c["nonlinear"]:
-                part *= 1.5 * part  # Zhou, Yeung, Li, "Nonlinear RED", 2006, section 3.1
-            if self.count > 0 and self.count * self.max_p * part >= self.u:
+            if self.count > 0 and self.count * self.max_p * self.curve((avg - low) / (high - low)) >= self.u:
                 self.count = 0
                 action = "early"
             if self.count == 0:
