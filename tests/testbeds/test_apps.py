@@ -116,7 +116,7 @@ def test_udp_at_a_constant_rate_loses_what_does_not_fit():
 
 @pytest.mark.parametrize(("ecn", "marked"), [("off", False), ("ect0", False), ("ect1", True)])
 def test_only_datagrams_with_ect1_are_in_the_queue_for_l4s(ecn, marked):
-    # Linux's defaults: above 1 ms of delay all in the L queue is marked, while the classic queue has 15 ms.
+    # Linux's defaults: above 1 ms everything in the L queue is marked, while the classic queue has 15 ms.
     result = run(
         f"from: a.1, to: b, app: {{kind: udp-cbr, rate: 100mbit, ecn: {ecn}}}",
         duration="200ms",

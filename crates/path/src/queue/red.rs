@@ -202,7 +202,7 @@ impl Red {
     }
 }
 
-/// Replacement of `above` of `range` bytes where the probability is not linear, in 1/2^16 byte. With the factor 1.5
+/// Stand-in for `above` of `range` bytes where the probability is not linear, in 1/2^16 byte. With the factor 1.5
 /// all averages between the thresholds together meet as many drops as they do on the line (section 3.1 of the paper).
 fn squared(above: u64, range: u64) -> u128 {
     ((u128::from(above) * u128::from(above) * 3) << 15) / u128::from(range)

@@ -1,4 +1,4 @@
-//! Figures that the counters of a connection with Accurate ECN give.
+//! Figures of a connection with Accurate ECN.
 
 use super::{AccEcn, Failures, Seen};
 

@@ -126,7 +126,7 @@ def refusal(link: Link, *, of_host: bool = False) -> str | None:
     if queue["kind"] == "netem":
         return "a queue of kind netem, which is a host's egress"
     if queue["kind"] == "red" and (queue["nonlinear"] or (queue["adaptive"] and queue["nodrop"])):
-        return f"red with {'nonlinear' if queue['nonlinear'] else 'adaptive and nodrop'}"
+        return "red with nonlinear" if queue["nonlinear"] else "red with adaptive and nodrop"
     return None if of_host else tc.in_one_kernel(queue)
 
 

@@ -31,6 +31,10 @@ class Red(Model):
         packet_time = self.c["avpkt_bytes"] * 8e9 / self.c["bandwidth_bps"]
         return int(self.scaled * (1 - self.w) ** ((now - self.idle) // packet_time))
 
+    def curve(self, part: float) -> float:
+        """Zhou, Yeung, Li, "Nonlinear RED", 2006, section 3.1."""
+        return 1.5 * part * part if self.c["nonlinear"] else part
+
     def adapt(self, now: int) -> None:
         """Floyd, Gummadi, Shenker 2001, section 4: every 0.5 s, alpha 0.01 or a quarter, beta 0.9."""
         low, high = self.c["min_bytes"], self.c["max_bytes"]
@@ -42,10 +46,6 @@ class Red(Model):
                 self.max_p += min(0.01, self.max_p / 4)
             elif avg < low + 0.4 * (high - low) and self.max_p >= 0.01:
                 self.max_p *= 0.9
-
-    def part(self, average: float) -> float:
-        """Part of the largest probability: a line, or that of Nonlinear RED (Zhou, Yeung, Li 2006, 3.1)."""
-        return 1.5 * average * average if self.c["nonlinear"] else average
 
     def enqueue(self, now: int, packet: Packet) -> None:
         self.adapt(now)
@@ -65,7 +65,7 @@ class Red(Model):
             action = "forced"
         else:
             self.count += 1
-            if self.count > 0 and self.count * self.max_p * self.part((avg - low) / (high - low)) >= self.u:
+            if self.count > 0 and self.count * self.max_p * self.curve((avg - low) / (high - low)) >= self.u:
                 self.count = 0
                 action = "early"
             if self.count == 0:
