@@ -60,10 +60,10 @@ impl<P: Packet> Qdisc<P> for Codel {
         self.state.dequeue(&self.params, now, store, &mut self.queue, sink)
     }
 
-    /// Linux lets such a packet bypass the discipline. It waits for no time, which ends the dropping state.
+    /// Whether or not such a packet goes past the discipline, as at the root of a device of Linux (TCQ_F_CAN_BYPASS), it is the
+    /// same: the last packet of those before left no more than an MTU behind, which ended the dropping state.
     fn pass(&mut self, _now: Nanos, _item: &Queued<P>) -> bool {
-        self.state.first_above = None;
-        self.state.dropping = false;
+        debug_assert!(self.state.first_above.is_none() && !self.state.dropping);
         self.limit > 0
     }
 
