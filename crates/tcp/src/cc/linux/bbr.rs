@@ -628,7 +628,7 @@ mod tests {
         // Payload of 100 packets in 40 ms, and the first round trip.
         let values = |of| core.told.iter().filter(move |&&(kind, _)| kind == of).map(|&(_, value)| value);
         assert_eq!(values(BbrMinRtt).collect::<Vec<_>>(), [40_000_000]);
-        let rate = values(BbrBwHi).last().expect("a bandwidth");
+        let rate = values(BbrBwHi).next_back().expect("a bandwidth");
         assert!((rate - 100 * 1448 * 8 * 25).abs() < 1000, "{rate}");
         // Twice the BDP of 100 packets, quantised, and what ACKs bunch.
         assert!((200..=320).contains(&core.cwnd), "{}", core.cwnd);
