@@ -1,4 +1,4 @@
-"""What tests of congestion controls from outside share: a compiler, and a cache apart from the user's."""
+"""Fixtures of tests of congestion controls from outside: a compiler, and a cache apart from the user's."""
 
 import shutil
 from pathlib import Path

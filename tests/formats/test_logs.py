@@ -181,7 +181,7 @@ def two_runs(tmp_path: Path) -> ResultSet:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
 @pytest.mark.parametrize("name", ["ss", "siftr9", "tcp-probe-old"])
 def test_logs_that_windows_has_written_are_read(tmp_path: Path, name: str, encoding: str) -> None:
-    """As PowerShell writes what a program prints, with other ends of lines too."""
+    """Logs that PowerShell wrote, with the ends of lines of Windows too."""
     mark = "\ufeff" if encoding == "utf-16-be" else ""
     text = LOGS[name][0]()
     assert isinstance(text, str)
