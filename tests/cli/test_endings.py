@@ -139,7 +139,7 @@ class File:
 
 def command():
     File()
-    time.sleep(60)
+    time.sleep(3600)  # longer than the test waits
 
 app = typer.Typer()
 app.command()(command)

@@ -1,9 +1,9 @@
 """The command line: parses, calls, prints. Data goes to stdout, everything else to stderr.
 
-A command imports what it needs in its own body: `cwndlab --help` has to answer at once.
+A command's module is imported when the command is called, and what it needs in its own body: `cwndlab
+--version` and a command whose options are wrong have to answer at once.
 """
 
-import _thread
 import errno
 import io
 import os
@@ -13,40 +13,78 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
-from cwndlab.cli import (
-    ab,
-    advise,
-    bundle,
-    compare,
-    convert,
-    explain,
-    guide,
-    information,
-    judge,
-    kernel,
-    lab,
-    live,
-    loadlatency,
-    plan,
-    plot,
-    review,
-    run,
-    show,
-    trace,
-    validation,
-    watch,
-)
-from cwndlab.cli.groups import Commands
+from cwndlab.cli import run
+from cwndlab.cli.groups import Commands, Later
 from cwndlab.cli.output import complain, tell
 from cwndlab.errors import CwndlabError, StoppedError
 
+COMMANDS = Later(
+    {
+        "demo": "guide:demo",
+        "init": "run:init",
+        "check": "plan:check",
+        "run": "run:run",
+        "show": "show:show",
+        "plot": "plot:plot",
+        "report": "plot:report",
+        "compare": "compare:command",
+        "advise": "advise:advise",
+        "explain": "explain:explain",
+        "judge": "judge:judge",
+        "live": "live:live",
+        "doctor": "information:doctor",
+        "lab": "lab:lab",
+        "kernel": "kernel:kernel",
+        "data": Later(
+            {
+                "suites": "show:suites",
+                "import": "convert:import_",
+                "export": "convert:export",
+                "trace": "trace:trace",
+                "merge": "run:merge",
+                "bundle": "bundle:bundle",
+                "reproduce": "bundle:reproduce",
+                "cite": "guide:cite",
+            },
+            "Results, captures and logs: in, out, packed, together.",
+        ),
+        "dev": Later(
+            {
+                "watch": "watch:watch",
+                "script": "validation:script",
+                "schema": "information:schema",
+                "completion": "guide:completion",
+            },
+            "While you write: experiments, scripts, editors, shells.",
+        ),
+        "loadlatency": "loadlatency:loadlatency",
+    },
+    hidden={
+        "help": "guide:help_",
+        "compare --cc": "review:review",
+        "compare --build": "ab:ab",
+        "compare --testbed": "validation:validate",
+        "claims": "validation:tools",
+        "fidelity": "validation:tools",
+    },
+)
+
+
+class Program(Commands):
+    """The commands of `cwndlab`, each imported when it is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Take what typer says of the program, and its commands from the table."""
+        super().__init__(**settings | {"commands": COMMANDS})
+
+
 app = typer.Typer(
     name="cwndlab",
-    cls=Commands,
+    cls=Program,
     help="The congestion-window laboratory: describe a TCP experiment once, run it, compare and report.",
     epilog="Documentation, without a network: cwndlab help, and cwndlab help PAGE.",
     add_completion=False,
@@ -54,37 +92,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
 app.callback(invoke_without_command=True)(run.start)
-for command in (guide.demo, run.init, plan.check, run.run, show.show, plot.plot, plot.report):
-    app.command()(command)
-app.command(cls=compare.ManyFiles)(compare.compare)
-app.command()(advise.advise)
-app.command()(explain.explain)
-app.command()(judge.judge)
-app.command()(live.live)
-app.command()(information.doctor)
-app.command("help", hidden=True)(guide.help_)
-app.command("compare --cc", hidden=True)(review.review)
-app.command("compare --build", hidden=True)(ab.ab)
-app.command("compare --testbed", hidden=True)(validation.validate)
-for name in ("claims", "fidelity"):
-    app.command(name, hidden=True, context_settings={"ignore_unknown_options": True})(validation.truth)
-
-data = typer.Typer(
-    name="data", help="Results, captures and logs: in, out, packed, together.", rich_markup_mode=None
-)
-data.command()(show.suites)
-data.command("import")(convert.import_)
-for exchange in (convert.export, trace.trace, run.merge, bundle.bundle, bundle.reproduce, guide.cite):
-    data.command()(exchange)
-dev = typer.Typer(
-    name="dev", help="While you write: experiments, scripts, editors, shells.", rich_markup_mode=None
-)
-for tool in (watch.watch, validation.script, information.schema, guide.completion):
-    dev.command()(tool)
-for group in (lab.lab, kernel.kernel, data, dev, loadlatency.loadlatency):
-    app.add_typer(group)
 
 
 def main(
@@ -202,10 +210,11 @@ def _as_interrupt(number: int, frame: object) -> NoReturn:
 def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
     """Interrupt once more, a moment later, where a destructor was: Python lets no exception out of one.
 
-    Nor does it out of here.
+    Nor does it out of here. The signal is a real one, as only that ends a call of the system that waits.
     """
     if issubclass(ignored.exc_type, KeyboardInterrupt):
-        threading.Timer(MOMENT, _thread.interrupt_main, [signal.SIGTERM]).start()
+        main = threading.main_thread().ident
+        threading.Timer(MOMENT, signal.pthread_kill, [main, signal.SIGTERM]).start()
     else:
         sys.__unraisablehook__(ignored)
 

@@ -145,3 +145,7 @@ def _print(found: "Comparisons", *, json: bool, ministat: bool) -> None:
     print(verdict.text(found))
     if ministat:
         print("".join(f"\n{text}\n" for text in verdict.as_ministat(found)), end="")
+
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+command.command(cls=ManyFiles)(compare)

@@ -1,6 +1,8 @@
 """The commands as a reader meets them: a few, groups of the rest, and the names that some had before."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -22,6 +24,52 @@ MOVED = {
 
 SIDES = ("--cc", "--build", "--testbed")
 """Options of `compare` that say what its sides are. Each has a command of its own, `compare --cc`."""
+
+
+class Later(Mapping[str, Any]):
+    """Commands by name, functions or Typers of modules (`plan:check`) or groups, each made when asked for."""
+
+    def __init__(
+        self,
+        shown: Mapping[str, "str | Later"],
+        about: str = "",
+        hidden: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Take the commands that the help shows, what it says about them as a group, and those it hides."""
+        self._places = {**shown, **hidden}
+        self._hidden = frozenset(hidden)
+        self._made: dict[str, Any] = {}
+        self.about = about
+
+    def __getitem__(self, name: str) -> Any:
+        """The command of a name."""
+        if name not in self._made:
+            self._made[name] = self._make(name, self._places[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, those of hidden commands last."""
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        """Number of commands."""
+        return len(self._places)
+
+    def _make(self, name: str, place: "str | Later") -> Any:
+        if isinstance(place, Later):
+            commands: Any = place
+            return typer.core.TyperGroup(
+                name=name, commands=commands, help=place.about, rich_markup_mode=None
+            )
+        module, _, what = place.partition(":")
+        found = getattr(import_module(f"cwndlab.cli.{module}"), what)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(name, hidden=name in self._hidden)(found)
+            found = alone
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
 
 
 class Commands(typer.core.TyperGroup):

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from cwndlab.testbeds.kernels import Progress
 
 kernel = typer.Typer(
-    name="kernel", help="Kernels of your own: what testbed kernel runs.", rich_markup_mode=None
+    name="kernel",
+    help="Kernels of your own: what testbed kernel runs.",
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 Tree = Annotated[

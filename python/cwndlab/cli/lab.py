@@ -9,7 +9,10 @@ from cwndlab.cli.output import say
 from cwndlab.errors import CwndlabError, InputError, printable
 
 lab = typer.Typer(
-    name="lab", help="Machines of your own: the lab file of testbed ssh.", rich_markup_mode=None
+    name="lab",
+    help="Machines of your own: the lab file of testbed ssh.",
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 

@@ -16,6 +16,7 @@ loadlatency = typer.Typer(
     short_help="Measure a link under load, between two machines.",
     help="Measure capacity, responsiveness and smoothness of a link under load, between two machines.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

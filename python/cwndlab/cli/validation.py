@@ -147,6 +147,10 @@ def script(
         raise typer.Exit(worst)
 
 
+tools = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@tools.command(hidden=True, context_settings={"ignore_unknown_options": True})
 def truth(
     context: typer.Context, words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None
 ) -> None:
