@@ -172,13 +172,14 @@ $(CARGO_FUZZ): | toolchain
 kernel: agent $(BIN)/cwndlab ## a kernel for testbed kernel and its tests, of Debian's sources: some minutes, once
 	sh packaging/kernel.sh $(BIN)/cwndlab target/linux
 
-# Tests of this machine's kernel count as ignored in the first run; the second runs them, where it can or must.
+# Tests of this machine's kernel count as ignored in the first run; the second runs them, where it can or must. It names the
+# workspace, too, as crates have other features by themselves and would be built once more.
 test-rust: toolchain test-tools ## the Rust tests
 	$(SAY) 'Rust tests (profile $(PROFILE))'
 	@failed=; set -x; \
 	cargo test --locked --profile $(PROFILE) --workspace --no-fail-fast || failed=yes; \
 	if [ "$$(id -u)" = 0 ] || [ "$$CWNDLAB_REQUIRE_LIVE" = 1 ]; then \
-	    cargo test --locked --profile $(PROFILE) -p cwndlab-live --tests --no-fail-fast -- --ignored || failed=yes; \
+	    cargo test --locked --profile $(PROFILE) --workspace --tests --no-fail-fast -- --ignored || failed=yes; \
 	fi; \
 	{ set +x; } 2>/dev/null; [ -z "$$failed" ]
 
