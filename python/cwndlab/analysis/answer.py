@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cwndlab.results.resultset import ResultSet
 
-USUAL = ("rtt_p95_ms", "retransmit_rate")
+USUAL = ("response_p95_ms", "one_way_p95_ms", "rtt_p95_ms", "retransmit_rate")
 """Metrics a reader cares for beside the first one there is, where nobody says what answers the question."""
 
 
@@ -156,10 +156,9 @@ def _key(results: ResultSet, keys: Sequence[str]) -> str:
 
 
 def _usual(rows: pl.DataFrame) -> list[Aim]:
-    """Return the metrics a reader cares for that were measured and are no means over unlike flows."""
-    alike = rows["app"].n_unique() == 1
+    """Return the metrics a reader cares for that were measured."""
     first = [name for name in metrics.FIRST_CHOICE if _measured(rows, name)][:1]
-    chosen = dict.fromkeys([*first, *(name for name in USUAL if alike and _measured(rows, name))])
+    chosen = dict.fromkeys([*first, *(name for name in USUAL if _measured(rows, name))])
     return [Aim(name, metrics.BY_NAME[name].better) for name in chosen]
 
 

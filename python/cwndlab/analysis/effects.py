@@ -7,6 +7,7 @@ is ahead.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -376,7 +377,12 @@ def _basis(effects: Sequence[Effect]) -> str:
     effects = [each for each in effects if each.each]
     statuses = list(dict.fromkeys(each.status for each in effects))
     if len(statuses) > 1:
-        statuses = [f"{each.words} {each.status}" for each in effects]
+        held = Counter(each.status for each in effects)
+        # Of two metrics each is named; of more those that differ from most.
+        most = max(statuses, key=held.__getitem__)
+        others = most if held[most] > 1 and len(effects) > 2 else None
+        statuses = [f"{each.words} {each.status}" for each in effects if each.status != others]
+        statuses += [f"the others {others}"] if others else []
     return "; ".join(text for text in (", ".join(typical), ", ".join(statuses)) if text)
 
 

@@ -25,8 +25,11 @@ LEAST = (3, 2)
 last of these numbers also if words of the keys have to be broken for it.
 """
 
-_CALL = ("goodput_mbps", "mos", "mos_error", "one_way_p95_ms", "one_way_error_ms", "drop_rate")
-"""Metrics that get room before all others where there is a call."""
+_FIRST = {
+    "response_p95_ms": ("goodput_mbps", "response_p95_ms"),
+    "mos": ("goodput_mbps", "mos", "mos_error", "one_way_p95_ms", "one_way_error_ms", "drop_rate"),
+}
+"""Metrics that get room before all others where there is that of an application: its requests, its call."""
 
 
 def table(
@@ -52,7 +55,7 @@ def table(
         known = [name for name in in_order if any(value is not None for value in rows[name])]
         if len(results.arrow["run_id"].unique()) == results.arrow.num_rows:  # each run has one flow
             known = [name for name in known if name not in metrics.TOTALS]
-        first = _CALL if "mos" in known else ()
+        first = [name for sign, names in _FIRST.items() if sign in known for name in names]
         measured = [*first, *sorted(known, key=lambda name: not any(rows[name]))]
         measured = list(dict.fromkeys(name for name in measured if name in known))
     cut = not every and rows.height > MAX_ROWS
