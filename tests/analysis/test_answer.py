@@ -69,14 +69,14 @@ def test_what_flows_take_from_each_other_is_told_beside_their_sum() -> None:
         ]
 
     found = of(cells((shared((5, 5)), shared((2.5, 7.5))), (shared((4, 6)), shared((4, 6)))))
-    assert "goodput the same (f1 29.3 % lower, f2 22.5 % higher) (geometric mean" in found.lead()
+    assert "goodput the same (f1 29.3 % lower, f2 22.5 % higher; geometric mean" in found.lead()
     assert found.told
     small = of(cells((shared((5, 5)), shared((4.8, 5.2)))))
     assert not small.effects[0].shifts
     together = of(cells((shared((5, 5)), shared((8, 8.2)))))
     assert not together.effects[0].shifts, "the sum tells as much"
     none = of(cells((shared((5, 5)), shared((0, 10.1)))))
-    assert "(f1 100 % lower, f2 102 % higher)" in none.lead()
+    assert "(f1 100 % lower, f2 102 % higher; " in none.lead()
 
 
 def test_what_no_draw_moves_is_exact() -> None:
@@ -203,6 +203,44 @@ def numbers(pattern: str, text: str) -> list[float]:
     found = re.search(pattern, text)
     assert found is not None, text
     return [float(number) for number in found.groups()]
+
+
+MIXED = dumbbell(
+    "mixed",
+    duration="5s",
+    a="stack: linux-6.18",
+    bottleneck="rate: 10mbit, delay: 10ms, queue: {kind: pfifo, limit: 100p}",
+    flow="name: upload, from: a, to: b",
+    more="""\
+  - {name: web, from: a, to: b, app: {kind: request-response, response: 50KB, think: 100ms}}
+  - {name: phone, from: a, to: b, app: {kind: voip}}
+sweep:
+  - {network.dumbbell.bottleneck.queue: [{kind: pfifo, limit: 100p}, {kind: fq_codel}]}
+repeat: 5
+""",
+)
+
+
+@pytest.mark.slow
+def test_delays_of_mixed_applications_are_told_each_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.yaml"
+    file.write_text(MIXED)
+    results = interface.load(file).run(out=tmp_path / "out")
+    (found,) = answer.answers(results)
+    said = found.lead()
+    means = results.summary.group_by("network.dumbbell.bottleneck.queue", "app").agg(
+        pl.col("response_p95_ms", "one_way_p95_ms", "rtt_p95_ms").mean()
+    )
+    for metric, app, words in (
+        ("response_p95_ms", "request-response", "95th percentile response time"),
+        ("one_way_p95_ms", "voip", "95th percentile one-way delay"),
+        ("rtt_p95_ms", "bulk", "95th percentile RTT of bulk"),
+    ):
+        of_app = means.filter(pl.col("app") == app).sort(metric)[metric].to_list()
+        lower = float(re.findall(rf"{words} ([\d.]+) % lower", said)[0])
+        assert lower == pytest.approx(100 * (1 - of_app[0] / of_app[1]), abs=1.5), said
+    assert said.count("95 % sure") == 1
+    assert ") (" not in said
 
 
 @pytest.mark.slow

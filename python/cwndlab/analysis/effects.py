@@ -274,7 +274,9 @@ class Answer:
         over = ", typically" if several and counts else ""
         over += f" over {_combinations(*counts)}" if over and not counted else ""
         basis = _basis(told or self.effects)
-        return f"{one} against {other}{over}: {said}" + (f" ({basis})." if basis else ".")
+        if basis:
+            said = f"{said[:-1]}; {basis})" if said.endswith(")") else f"{said} ({basis})"
+        return f"{one} against {other}{over}: {said}."
 
     def details(self) -> list[str]:
         """Details behind the answer: where the change is least and most, and what would make it surer."""
