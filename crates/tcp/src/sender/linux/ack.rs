@@ -12,14 +12,6 @@ use crate::sender::{Ack, SendState};
 /// The minimum RTT is that of the last five minutes (tcp_min_rtt_wlen).
 const MIN_RTT_WINDOW_US: u64 = 300_000_000;
 
-/// The first of several packets that an ACK delivers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Oldest {
-    pub seq: u64,
-    pub end: u64,
-    pub sent: Nanos,
-}
-
 /// Packets of one buffer, one behind the other, that one ACK reports by SACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackRun {

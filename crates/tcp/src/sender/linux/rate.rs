@@ -2,20 +2,12 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
+use super::flight::Flight;
 use super::scoreboard::{
     APP_LIMITED, BURST_END, DELIVERED_CE_MASK, EVER_RETRANS, Id, LOST, Packet, RETRANS, SACKED,
 };
 use crate::cc::linux::LostPacket;
 use crate::sender::SendState;
-
-/// State of the flight when a packet left, for congestion controls that look at the loss of a flight.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flight {
-    /// Packets in flight, this one included (tx.in_flight).
-    pub packets: u32,
-    /// `Core::lost` then, its lower 32 bits (tx.lost).
-    pub lost: u32,
-}
 
 impl LinuxSender {
     /// `packet`, named `id`, has been delivered for the first time that counts. `in_flight` is what a SACK makes of the number of

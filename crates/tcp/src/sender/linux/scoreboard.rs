@@ -7,8 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::ack::Oldest;
-use super::rate::Flight;
+use super::flight::{Flight, Oldest};
 use crate::cc::linux::Core;
 use crate::clock::Nanos;
 
