@@ -1,4 +1,4 @@
-//! What is told of packets that left, and of those that an ACK delivers together.
+//! Records of packets that left, and of those that an ACK delivers together.
 
 use crate::clock::Nanos;
 
