@@ -61,16 +61,20 @@ impl TransmitRing {
         self.departures.push_back((at, connection, bytes));
     }
 
-    /// The next departure at or before `now`: (connection, bytes).
+    /// The next departures of one connection at or before `now`, one behind the other: (connection, bytes of all).
     #[inline]
     pub fn pop_departed(&mut self, now: Nanos) -> Option<(u32, u32)> {
-        match self.departures.front() {
-            Some(&(at, connection, bytes)) if at <= now => {
-                self.departures.pop_front();
-                Some((connection, bytes))
-            }
-            _ => None,
+        let &(_, connection, mut bytes) = self.departures.front().filter(|&&(at, ..)| at <= now)?;
+        self.departures.pop_front();
+        while let Some(&(at, other, more)) = self.departures.front()
+            && at <= now
+            && other == connection
+            && let Some(sum) = bytes.checked_add(more)
+        {
+            bytes = sum;
+            self.departures.pop_front();
         }
+        Some((connection, bytes))
     }
 
     /// Time when the next packet will have left.
@@ -120,5 +124,11 @@ mod tests {
         assert_eq!(ring.pop_departed(9), None);
         assert_eq!(ring.pop_departed(15), Some((0, 1448)));
         assert_eq!(ring.next_departure(), Some(20));
+        ring.push(30, 1, 52);
+        ring.push(40, 0, 1448);
+        ring.push(50, 0, 1448);
+        assert_eq!(ring.pop_departed(40), Some((1, 1500)));
+        assert_eq!(ring.pop_departed(40), Some((0, 1448)));
+        assert_eq!(ring.pop_departed(40), None);
     }
 }

@@ -34,7 +34,7 @@ fn front_is_for(network: &mut Network, link: LinkId, connection: ConnectionId) -
 
 impl Simulation {
     /// The next packet reaches the far end of `link`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, link: LinkId) {
         if self.intercepted || !self.arrive_in_place(link) {
             self.arrive_with_copy(link);
@@ -316,7 +316,10 @@ impl Simulation {
 #[inline]
 fn complete_departures(ring: &mut TransmitRing, connections: &mut [Transport], now: Nanos) {
     while let Some((connection, bytes)) = ring.pop_departed(now) {
-        if let Some(endpoint) = connections[connection as usize].tcp_mut() {
+        // Of acknowledgements nothing is kept.
+        if bytes > 0
+            && let Some(endpoint) = connections[connection as usize].tcp_mut()
+        {
             endpoint.on_tx_complete(now, bytes);
         }
     }

@@ -290,29 +290,29 @@ impl Simulation {
     fn run(&mut self, source: Source) {
         // Nearly every event is an arrival: a branch that is predicted costs less than a jump table.
         if let Source::Arrival(link) = source {
-            self.arrive(link);
-            if let Some(timers) = self.run_ahead[link.index()] {
-                self.run_ahead(link, timers);
-            }
+            self.run_arrivals(link);
         } else {
             self.run_other(source);
         }
     }
 
-    /// More packets arrive over a link, before what happens at other hosts meanwhile. Other hosts reach this one only
-    /// by packets behind these, and these reach other hosts only by packets of this one. So the code of one host
-    /// stays in the processor's caches for many packets.
-    #[inline(always)]
-    fn run_ahead(&mut self, link: LinkId, timers: [bool; 2]) {
-        for _ in 0..MAX_RUN_AHEAD {
+    /// A packet arrives over a link, and more behind it, before what happens at other hosts meanwhile. Other hosts reach
+    /// this one only by packets behind these, and these reach other hosts only by packets of this one. So the code of one
+    /// host stays in the processor's caches for many packets.
+    #[inline(never)]
+    fn run_arrivals(&mut self, link: LinkId) {
+        let mut ahead = 0;
+        loop {
+            self.arrive(link);
+            let Some(timers) = self.run_ahead[link.index()].filter(|_| ahead < MAX_RUN_AHEAD) else { return };
             let next = self.events.arrival(link);
             let is_last = next >= self.events.first_other(timers) || next > self.scenario.duration_ns;
             if is_last || next >= self.until || !self.is_routine(link) {
                 return;
             }
+            ahead += 1;
             self.now = next;
             self.event_count += 1;
-            self.arrive(link);
         }
     }
 
@@ -330,7 +330,7 @@ impl Simulation {
     #[inline(never)]
     fn run_other(&mut self, source: Source) {
         match source {
-            Source::Arrival(link) => self.arrive(link),
+            Source::Arrival(link) => self.run_arrivals(link),
             Source::Service(link) => {
                 self.network.serve(link, self.now, &mut self.events);
                 self.report_network(None);

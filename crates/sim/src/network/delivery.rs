@@ -130,27 +130,33 @@ impl Delivery {
 /// Slots of a line at first.
 const FIRST_SLOTS: usize = 4;
 
+/// [`Line::front`] of a line without packets: behind all slots, so that one comparison tells both that and the bounds.
+const NO_SLOT: usize = usize::MAX;
+
 /// A ring of packets, each with the time of its arrival.
 struct Line<T> {
-    /// A power of two of slots; entry n is at n modulo that.
+    /// A power of two of them.
     slots: Box<[(Nanos, T)]>,
-    head: usize,
-    tail: usize,
+    /// Slot of the packet that arrives next.
+    front: usize,
+    /// Slot in which the next packet is to be written.
+    back: usize,
+    count: usize,
 }
 
 impl<T: Copy + Default> Line<T> {
     fn new() -> Line<T> {
-        Line { slots: vec![Default::default(); FIRST_SLOTS].into(), head: 0, tail: 0 }
+        Line { slots: vec![Default::default(); FIRST_SLOTS].into(), front: NO_SLOT, back: 0, count: 0 }
     }
 
     #[inline(always)]
-    fn slot(&self, entry: usize) -> &(Nanos, T) {
-        &self.slots[entry & (self.slots.len() - 1)]
+    fn mask(&self) -> usize {
+        self.slots.len() - 1
     }
 
     #[inline(always)]
     fn is_empty(&self) -> bool {
-        self.head == self.tail
+        self.count == 0
     }
 
     /// Time when the next packet arrives.
@@ -161,26 +167,26 @@ impl<T: Copy + Default> Line<T> {
 
     #[inline(always)]
     fn front(&self) -> Option<&(Nanos, T)> {
-        if self.is_empty() { None } else { Some(self.slot(self.head)) }
+        self.slots.get(self.front)
     }
 
     /// Returns the packet `behind` the next.
     #[inline(always)]
     fn behind(&self, behind: usize) -> Option<&(Nanos, T)> {
-        let entry = self.head + behind;
-        (entry < self.tail).then(|| self.slot(entry))
+        (behind < self.count).then(|| &self.slots[(self.front + behind) & self.mask()])
     }
 
     #[inline(always)]
     fn pop_front(&mut self) {
         debug_assert!(!self.is_empty());
-        self.head += 1;
+        self.count -= 1;
+        self.front = if self.count == 0 { NO_SLOT } else { (self.front + 1) & self.mask() };
     }
 
     /// Place where the next packet is to be written.
     #[inline(always)]
     fn draft(&mut self) -> &mut (Nanos, T) {
-        if self.tail - self.head == self.slots.len() {
+        if self.count == self.slots.len() {
             self.grow();
         }
         self.drafted()
@@ -189,30 +195,33 @@ impl<T: Copy + Default> Line<T> {
     /// Returns what [`Line::draft`] did.
     #[inline(always)]
     fn drafted(&mut self) -> &mut (Nanos, T) {
-        let mask = self.slots.len() - 1;
-        &mut self.slots[self.tail & mask]
+        &mut self.slots[self.back]
     }
 
     /// Lets what was written into [`Line::draft`] arrive after all others.
     #[inline(always)]
     fn push_draft(&mut self) {
-        self.tail += 1;
+        if self.count == 0 {
+            self.front = self.back;
+        }
+        self.count += 1;
+        self.back = (self.back + 1) & self.mask();
     }
 
     /// Time when the last packet arrives.
     fn last(&self) -> Nanos {
-        if self.is_empty() { 0 } else { self.slot(self.tail - 1).0 }
+        self.count.checked_sub(1).and_then(|last| self.behind(last)).map_or(0, |&(at, _)| at)
     }
 
     /// A packet that may arrive before others; it does after those of the same time.
     fn insert(&mut self, at: Nanos, packet: T) {
         *self.draft() = (at, packet);
         self.push_draft();
-        let mask = self.slots.len() - 1;
-        let mut entry = self.tail - 1;
-        while entry > self.head && self.slot(entry - 1).0 > at {
-            self.slots.swap(entry & mask, (entry - 1) & mask);
-            entry -= 1;
+        let mut place = self.count - 1;
+        while place > 0 && self.behind(place - 1).is_some_and(|&(before, _)| before > at) {
+            let [here, before] = [place, place - 1].map(|place| (self.front + place) & self.mask());
+            self.slots.swap(here, before);
+            place -= 1;
         }
     }
 
@@ -221,8 +230,8 @@ impl<T: Copy + Default> Line<T> {
     fn grow(&mut self) {
         let count = self.slots.len();
         let mut slots = std::mem::take(&mut self.slots).into_vec();
-        slots.rotate_left(self.head & (count - 1));
+        slots.rotate_left(self.front);
         slots.resize(2 * count, Default::default());
-        *self = Line { slots: slots.into(), head: 0, tail: count };
+        *self = Line { slots: slots.into(), front: 0, back: count, count };
     }
 }

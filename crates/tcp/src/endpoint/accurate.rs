@@ -179,12 +179,11 @@ impl Endpoint {
         self.predicts_accurate && self.snd.accecn.as_mut().is_some_and(|accecn| accecn.hears_nothing_new())
     }
 
-    /// Whether a segment is the usual one of a side that only receives, as [`Endpoint::is_predicted`] has it, of a control that lives on
+    /// Whether a segment of data is the usual one of a side that only receives, as [`Endpoint::is_predicted`] has it, of a control that lives on
     /// Accurate ECN: it repeats the counters of the last one.
     #[inline]
     pub(super) fn is_predicted_accurate(&self, segment: &Segment) -> bool {
         self.predicts_accurate
-            && segment.len > 0
             && segment.options == (Options::TIMESTAMPS | Options::ACE | Options::ACCECN)
             && segment.flags.0 & !(Flags::PSH.0 | Flags::AE.0 | Flags::ECE.0) == Flags::ACK.0
             && self

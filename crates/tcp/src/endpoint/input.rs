@@ -8,13 +8,12 @@ use crate::context::{Context, EcnSegment};
 use crate::receiver::{Arrival, Overshoot};
 
 impl Endpoint {
-    /// Header prediction: whether a segment is the usual one of a side that only receives. That is the next data,
+    /// Header prediction: whether a segment of data is the usual one of a side that only receives. That is the next data,
     /// whole, and nothing else. [`Endpoint::take_predicted`] does the same for it as
     /// [`Endpoint::on_segment_synchronised`], with fewer questions.
     #[inline(always)]
     pub(super) fn is_predicted(&self, segment: &Segment) -> bool {
-        segment.len > 0
-            && segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
+        segment.flags.0 & !Flags::PSH.0 == Flags::ACK.0
             && segment.options == Options::TIMESTAMPS
             && segment.ecn == self.usual_ecn
             && self.predicts_headers
@@ -167,13 +166,15 @@ impl Endpoint {
     }
 
     /// Whether any of the segment lies in the receive window (RFC 9293 section 3.4).
-    #[inline]
+    #[inline(always)]
     pub(super) fn acceptable(&self, first: u64, len: u32) -> bool {
-        let nxt = self.rcv.nxt;
         // The usual acknowledgement, whatever the window.
-        if len == 0 && first == nxt {
-            return true;
-        }
+        len == 0 && first == self.rcv.nxt || self.lies_in_window(first, len)
+    }
+
+    #[inline(never)]
+    fn lies_in_window(&self, first: u64, len: u32) -> bool {
+        let nxt = self.rcv.nxt;
         let window = self.accepted_window();
         let last = first + u64::from(len);
         if len == 0 {

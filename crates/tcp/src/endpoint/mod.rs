@@ -385,13 +385,15 @@ impl Endpoint {
     /// A segment for this connection has arrived.
     #[inline(always)]
     pub fn on_segment(&mut self, now: Nanos, segment: &Segment) {
-        if self.is_predicted(segment) {
-            self.take_predicted(now, segment);
-            return;
-        }
-        if self.is_predicted_accurate(segment) {
-            self.take_predicted_accurate(now, segment);
-            return;
+        if segment.len > 0 {
+            if self.is_predicted(segment) {
+                self.take_predicted(now, segment);
+                return;
+            }
+            if self.is_predicted_accurate(segment) {
+                self.take_predicted_accurate(now, segment);
+                return;
+            }
         }
         match self.state {
             _ if self.rules.drop_synfin && segment.flags.has(Flags::SYN) && segment.flags.has(Flags::FIN) => {

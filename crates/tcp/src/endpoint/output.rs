@@ -68,13 +68,13 @@ impl Endpoint {
             let limit = self.snd.grant.limit;
             self.snd.next_granted().map_or(Poll::Wait(limit), Poll::Send)
         } else {
-            if self.rcv.reflected.is_some() {
-                return self.poll_reflected(now, segment);
-            }
-            self.snd.grant.last = 0;
             if self.snd.ecn {
+                if self.rcv.reflected.is_some() {
+                    return self.poll_reflected(now, segment);
+                }
                 self.size_segments(now);
             }
+            self.snd.grant.last = 0;
             let mut cx = Context { now, clock: &self.clock, events: &mut self.events };
             self.sender.poll(&mut self.snd, &mut cx)
         };
@@ -153,11 +153,11 @@ impl Endpoint {
         if self.keep_alive.is_some() {
             self.write_probe(segment);
         }
-        let dsack = if self.snd.ecn { self.rcv.dsack } else { None };
+        let mut dsack = None;
         if self.rcv.sack && (!self.rcv.out_of_order.is_empty() || self.rcv.dsack.is_some()) {
             let room = if self.rcv.timestamps { 3 } else { 4 };
             self.rcv.sack_blocks(room, |left, right| segment.sack.push(seq::wire(left), seq::wire(right)));
-            self.rcv.dsack = None;
+            dsack = self.rcv.dsack.take();
             self.rcv.withheld = None;
         }
         if self.snd.ecn {

@@ -261,11 +261,34 @@ impl LinuxSender {
     }
 
     /// Forgets what is cumulatively acknowledged. Returns how many packets that was.
+    #[inline]
     pub(super) fn clean_rtx_queue(&mut self, snd: &mut SendState, p: &mut Progress) -> u32 {
         let una = self.core.una;
         let head = self.board.head();
         let plain = self.sack_ok && self.is_modern() && !snd.no_fast_path;
         let mut packets = if plain { self.clean_plain(p) } else { 0 };
+        if self.board.front().is_some_and(|packet| packet.end() <= una) {
+            packets += self.clean_one_by_one(head, p);
+        }
+        self.sacked.remove_below(una);
+        p.reneging = self.board.front().is_some_and(|head| head.has(SACKED));
+        if packets > 0 {
+            p.acked = true;
+            p.not_dup = true;
+            p.set_timer = true;
+            if !self.sack_ok {
+                self.remove_reno_sacks(packets, p.ece);
+            }
+        }
+        debug_assert_eq!(self.board.is_empty(), snd.outstanding() == 0 || una == snd.max);
+        packets
+    }
+
+    /// [`LinuxSender::clean_rtx_queue`] of any packets. `head`: the oldest packet before the ACK came.
+    #[inline(never)]
+    fn clean_one_by_one(&mut self, head: Id, p: &mut Progress) -> u32 {
+        let una = self.core.una;
+        let mut packets = 0;
         while let Some(&packet) = self.board.front() {
             if packet.end() > una {
                 break;
@@ -312,17 +335,6 @@ impl LinuxSender {
             self.core.packets_out -= 1;
             self.board.pop();
         }
-        self.sacked.remove_below(una);
-        p.reneging = self.board.front().is_some_and(|head| head.has(SACKED));
-        if packets > 0 {
-            p.acked = true;
-            p.not_dup = true;
-            p.set_timer = true;
-            if !self.sack_ok {
-                self.remove_reno_sacks(packets, p.ece);
-            }
-        }
-        debug_assert_eq!(self.board.is_empty(), snd.outstanding() == 0 || una == snd.max);
         packets
     }
 
@@ -337,7 +349,7 @@ impl LinuxSender {
         p.first_acked_sent = first.sent;
         p.last_acked_sent = last.sent;
         p.reordered = p.reordered.min(first.seq);
-        p.original |= first.end() <= self.high_seq;
+        p.original |= first.end <= self.high_seq;
         self.core.count_delivered(packets, p.ece);
         self.core.packets_out -= packets;
         self.rack_advance(&last);
@@ -370,6 +382,7 @@ impl LinuxSender {
     }
 
     /// Round trips from the packets the ACK delivered: feeds the estimator, tells the congestion control.
+    #[inline]
     pub(super) fn update_rtt(&mut self, p: &mut Progress, packets: u32, cx: &mut Context<'_>) {
         // Whole microseconds, or whole jiffies in 3.9.
         let (modern, tick, now_us, jiffies) =
@@ -437,6 +450,7 @@ impl LinuxSender {
         }
     }
 
+    #[inline(always)]
     pub(super) fn update_min_rtt(&mut self, us: u32) {
         let now = self.core.now_us();
         let min = self.min_rtt.update(MIN_RTT_WINDOW_US, now, u64::from(us), |a, b| a <= b);

@@ -114,7 +114,10 @@ impl LinuxSender {
     fn defers_burst(&mut self, snd: &SendState, head: Head, burst: u64, room: u64) -> bool {
         let mss = u64::from(self.core.mss);
         let cwnd_bytes = u64::from(self.core.cwnd) * mss;
-        let enough = |divisor: u32| divisor > 0 && room >= snd.wnd.min(cwnd_bytes) / u64::from(divisor);
+        // Whether there is room for so much of a window, without dividing.
+        let enough = |divisor: u32| {
+            divisor > 0 && snd.wnd.min(cwnd_bytes) < (room + 1).saturating_mul(u64::from(divisor))
+        };
         if !self.is_modern() {
             let wanted = burst.min(head.len);
             let waited = self.output.deferred_since.is_some_and(|since| self.core.jiffies > since + 1);

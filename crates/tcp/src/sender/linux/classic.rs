@@ -51,6 +51,7 @@ impl State {
 }
 
 impl LinuxSender {
+    #[inline(never)]
     pub(super) fn on_ack_classic(&mut self, snd: &mut SendState, ack: &Ack<'_>, cx: &mut Context<'_>) {
         let mut p = self.begin_ack(snd, ack);
         if ack.ack < snd.una {

@@ -6,6 +6,7 @@
 mod ack;
 mod burst;
 mod classic;
+mod flight;
 mod modern;
 mod output;
 mod path_mtu;

@@ -449,7 +449,8 @@ impl LinuxSender {
         transmit.push |= self.output.write_queue.was_pushed(snd.max);
         if !within_burst {
             // A FIN takes no packet of its own behind data.
-            self.begin_burst(burst.min(payload).div_ceil(mss).max(1), false);
+            let packets = if burst <= mss { 1 } else { burst.min(payload).div_ceil(mss).max(1) };
+            self.begin_burst(packets, false);
             self.output.burst.end = snd.max - len + burst;
             if snd.tso {
                 self.output.burst.packets = 0;

@@ -2,8 +2,9 @@
 
 use super::LinuxSender;
 use super::ack::Progress;
+use super::flight::Flight;
 use super::scoreboard::{
-    APP_LIMITED, BURST_END, DELIVERED_CE_MASK, EVER_RETRANS, Flight, Id, LOST, Packet, RETRANS, SACKED,
+    APP_LIMITED, BURST_END, DELIVERED_CE_MASK, EVER_RETRANS, Id, LOST, Packet, RETRANS, SACKED,
 };
 use crate::cc::linux::LostPacket;
 use crate::sender::SendState;

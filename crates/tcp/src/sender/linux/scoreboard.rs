@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::flight::{Flight, Oldest};
 use crate::cc::linux::Core;
 use crate::clock::Nanos;
 
@@ -107,15 +108,6 @@ impl Packet {
     pub(super) fn has(&self, tags: u8) -> bool {
         self.tags & tags != 0
     }
-}
-
-/// State of the flight when a packet left, for congestion controls that look at the loss of a flight.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flight {
-    /// Packets in flight, this one included (tx.in_flight).
-    pub packets: u32,
-    /// `Core::lost` then, its lower 32 bits (tx.lost).
-    pub lost: u32,
 }
 
 /// The packets outstanding.
@@ -249,13 +241,21 @@ impl Scoreboard {
     /// `id` has left as the last packet of a burst.
     #[inline]
     pub(super) fn end_burst(&mut self, id: Id, marks: u8) {
+        if id + 1 == self.tail && !self.get(id).has(SACKED) {
+            // Nothing is behind it.
+            let packet = self.get_mut(id);
+            let before = packet.is_marked(BURST_END);
+            packet.mark(marks | BURST_END);
+            self.ends += u32::from(!before);
+            return;
+        }
         let before = self.ends_buffer(id);
         self.get_mut(id).mark(marks | BURST_END);
         self.ends += u32::from(!before && self.ends_buffer(id));
     }
 
     /// Appends a packet just sent for the first time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, packet: Packet) -> Id {
         if (self.tail - self.head) as usize == self.ring.len() {
             self.grow();
@@ -307,33 +307,41 @@ impl Scoreboard {
         self.flights.get(id as usize & mask).copied()
     }
 
-    /// Forgets the oldest packets that end by `una`, as far as they were sent once and no SACK reported them; returns the
-    /// first and the last of them. They come first in the order of transmission.
-    #[inline]
-    pub(super) fn pop_plain(&mut self, una: u64) -> Option<(Packet, Packet)> {
-        let head = self.head;
-        let first = *self.front()?;
+    /// Forgets the oldest packets that end by `una`, as far as they were sent once and no SACK reported them; returns what is
+    /// asked of the first, and the last of them. They come first in the order of transmission.
+    #[inline(always)]
+    pub(super) fn pop_plain(&mut self, una: u64) -> Option<(Oldest, Packet)> {
         let plain = |packet: &Packet| !packet.has(!(LISTED | APP_LIMITED)) && packet.end() <= una;
-        if !plain(&first) || self.first_sent != head {
+        let head = self.head;
+        let first = self.front()?;
+        if !plain(first) || self.first_sent != head {
             return None;
         }
+        let oldest = Oldest { seq: first.seq, end: first.end(), sent: first.sent };
         let mut last = first;
-        let mut ends = u32::from(first.is_marked(BURST_END));
-        self.head += 1;
-        while let Some(packet) = self.front().filter(|packet| plain(packet)) {
-            last = *packet;
+        let mut next = head + 1;
+        let mut ends = 0;
+        let mut cut = false;
+        while next < self.tail {
+            let packet = self.get(next);
+            if !plain(packet) {
+                cut = packet.has(SACKED);
+                break;
+            }
             ends += u32::from(last.is_marked(BURST_END));
-            self.head += 1;
+            last = packet;
+            next += 1;
         }
-        let cut = !last.is_marked(BURST_END) && self.front().is_some_and(|next| next.has(SACKED));
-        self.ends -= ends + u32::from(cut);
+        let last = *last;
+        self.ends -= ends + u32::from(last.is_marked(BURST_END) || cut);
+        self.head = next;
         self.first_sent = last.later;
         if last.later == NONE {
             self.last_sent = NONE;
         } else {
             self.get_mut(last.later).earlier = NONE;
         }
-        Some((first, last))
+        Some((oldest, last))
     }
 
     /// Forgets the oldest packet, which has been acknowledged.
