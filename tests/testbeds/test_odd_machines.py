@@ -233,3 +233,33 @@ def test_what_python_says_of_an_answer_is_kept_from_the_user(data: bytes) -> Non
         int(json.loads(data)["offset"])
     assert connection.one_line_of(raised.value) == "its answer makes no sense"
     assert connection.one_line_of(ValueError("no time")) == "no time"
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "said"),
+    [
+        (b"Linux", b"\x1b[31mxx", "its answer makes no sense"),
+        (b"Linux", b"9" * 5000, "its answer makes no sense"),
+        (b"Linux", b"-5", "its answer makes no sense"),
+        (b"Linux", None, "its shell ended without an answer"),
+        (b"disk\t\x1b]0;x\x07\nsystem\tLinux\nuser\t0", b"0", "its answer makes no sense"),
+        (b"disk\tnan\nsystem\tLinux\nuser\t0", b"0", "its answer makes no sense"),
+        (b"disk\t" + b"9" * 5000 + b"\nsystem\tLinux\nuser\t0", b"0", "its answer makes no sense"),
+    ],
+)
+def test_no_words_of_python_are_told_of_an_answer(
+    lab: Callable[..., Path], printed: bytes, status: bytes | None, said: str
+) -> None:
+    async def answer(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        while line := await process.stdin.readline():
+            if status is None:
+                break
+            if mark := re.search(rb"printf '\\n(cwndlab-[0-9a-f]+) ", line):
+                process.stdout.write(printed + b"\n" + mark[1] + b" " + status + b"\n" + mark[1] + b"\n")
+        process.exit(0)
+
+    file = lab(odd=answer)
+    found = [each.detail for each in labs.examine(file)]
+    site.leave(file)
+    assert said in found
+    assert not re.search("invalid literal|could not convert|Exceeds the limit", " ".join(found))
