@@ -142,11 +142,14 @@ trap '' HUP INT TERM PIPE
 silent=$2
 mine="$$ $(born $$)"
 printf '%s\n' "$mine" > "$dir/guard"
-# A cable that is cut does not end our input.
+# A cable that is cut does not end our input. Time is counted, as the clock may be set.
 (
+    quiet=0 last=$(cat "$dir/beat" 2>/dev/null)
     while sleep 5; do
         [ "$(cat "$dir/guard" 2>/dev/null)" = "$mine" ] || exit 0
-        quiet=$(($(date +%s) - $(cat "$dir/beat" 2>/dev/null || echo 0)))
+        beat=$(cat "$dir/beat" 2>/dev/null)
+        if [ "$beat" = "$last" ]; then quiet=$((quiet + 5)); else quiet=0; fi
+        last=$beat
         if [ "$quiet" -ge "$silent" ]; then forget; kill -s KILL $$; exit 0; fi
     done
 ) >/dev/null 2>&1 &
