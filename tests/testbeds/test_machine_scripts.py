@@ -188,6 +188,22 @@ def test_the_guard_takes_back_when_nothing_is_heard_though_its_input_stays_open(
     assert not any(base.glob("*"))
 
 
+def test_what_cannot_be_written_down_does_not_run(tmp_path: Path) -> None:
+    """Nobody would end such a program, and of a run without its guard others take the machine."""
+    base, ran = tmp_path / "base", tmp_path / "ran"
+    assert script(base, scripts.TAKE, "ours", "me", "30").returncode == 0
+    for file in ("guard", "jobs/late", "jobs/talk"):
+        (base / "run" / file).symlink_to("/dev/full")
+    late = script(base, scripts.JOB, "late", "60", str(time.time() + 1), "touch", str(ran))
+    talk = script(base, scripts.CONVERSE, "talk", "60", "touch", str(ran))
+    for done in (late, talk):
+        assert (done.returncode, "cannot be written (disk full?)" in done.stderr) == (9, True)
+    guard = script(base, scripts.GUARD, "30")
+    assert guard.returncode == 1 and "cannot be written (disk full?)" in guard.stdout
+    time.sleep(1.5)
+    assert not ran.exists()
+
+
 @pytest.mark.slow
 def test_a_clock_that_is_set_is_no_silence(tmp_path: Path) -> None:
     setting, base, count = tmp_path / "setting", tmp_path / "base", tmp_path / "count"

@@ -173,8 +173,8 @@ class Machine:
         self._guard = self.connection.begin(
             ["sh", self.path("guard.sh"), scripts.BASE, str(scripts.SILENT_S)]
         )
-        if self._guard.line(COMMAND_S) != "ready":
-            raise LostError(f"{self.name}: the guard of the run does not start")
+        if (told := self._guard.line(COMMAND_S)) != "ready":
+            raise LostError(f"{self.name}: the guard of the run does not start{told and f': {told}'}")
 
     def free(self) -> None:
         """Raises CwndlabError where somebody else has the machine."""
