@@ -190,6 +190,19 @@ def test_a_command_of_the_lab_file_that_fails_is_named_with_its_key(lab: Callabl
     honest.connection.close()
 
 
+@pytest.mark.parametrize("told", ["", "9" * 400, "\u00b2" * 19, "-1", "nan", "\x1b[2J"])
+def test_a_clock_that_tells_no_time_is_named(told: str, lab: Callable[..., Path]) -> None:
+    async def answer(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        while await process.stdin.readline():
+            process.stdout.write(f"{told}\n".encode())
+        process.exit(0)
+
+    odd = _machine(lab(a=answer), "a")
+    with pytest.raises(OSError, match=r"^a: its clock says '.*, no time in nanoseconds$"):
+        odd.clock()
+    odd.connection.close()
+
+
 @pytest.mark.slow
 def test_lab_check_shows_escapes_and_carries_none_out(lab: Callable[..., Path]) -> None:
     file = lab(odd=_with_garbage)

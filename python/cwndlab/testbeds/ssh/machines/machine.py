@@ -349,7 +349,7 @@ class Machine:
             pipe.write(b"\n")
             told = pipe.line(COMMAND_S)
             back = time.monotonic_ns()
-            if not told.isdigit():
+            if not re.fullmatch("[0-9]{19}", told):
                 raise OSError(f"{self.name}: its clock says {told!r}, no time in nanoseconds")
             found = Clock(int(told) - (sent + back) // 2, (back - sent) // 2)
             best = found if best is None or found.error_ns < best.error_ns else best
