@@ -17,12 +17,14 @@ import pytest
 
 from cwndlab.errors import RunError
 from cwndlab.testbeds import labs
+from cwndlab.testbeds.live.observation import counters
 from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.shell import parsed
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.machines import connection, machine, site
 from cwndlab.testbeds.ssh.machines.connection import Connection, loop
 from cwndlab.testbeds.ssh.machines.machine import Machine
+from cwndlab.testbeds.ssh.observation import sampler
 
 Answer = Callable[["asyncssh.SSHServerProcess[bytes]"], Any]
 
@@ -213,6 +215,25 @@ def test_lab_check_shows_escapes_and_carries_none_out(lab: Callable[..., Path]) 
     assert b"\x1b" not in ran.stdout + ran.stderr
     assert b"\\x1b[31mroot" in ran.stdout
     assert b"fault of cwndlab" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["Tcp:\nTcp: 1\n", "Tcp: a b\nTcp: 1\n", "Tcp: a\nTcp: \u00b2\n", "Ip6InA \u00b2" + "9" * 5000]
+)
+def test_counters_that_make_no_sense_are_of_a_host(text: str) -> None:
+    with pytest.raises(RunError, match=r"^host a: its counters of TCP and IP make no sense$"):
+        counters.changed({"a": ("", text)})
+
+
+def test_what_ss_and_the_load_of_processors_say_is_data() -> None:
+    details = "cubic rto:204 rtt:4/2 mss:1448 cwnd:10"
+    text = f"1400000000.0\nESTAB 0 0 10.0.0.1:40000 10.0.1.1:http\n\t {details}\n"
+    looked = object.__new__(sampler.SsSampler)
+    looked._clocks, looked._zero, looked._flows = {"a": machine.Clock(0, 0)}, 0, []
+    looked._end_ns = 1
+    assert looked._rows("a", text) == ([], [])
+    for told in ("cpu0 1 2 3\n", f"cpu0 {'9' * 5000} 1 2 3 4\n", "cpu0  \n"):
+        assert sampler.busiest(told * 2) == 0.0
 
 
 NUMBERS = b'{"name": "t_ns", "kind": "u64", "nulls": false}'
