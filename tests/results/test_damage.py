@@ -4,6 +4,7 @@ import pytest
 from damage import Fuzzer
 
 import stored_results
+from cwndlab.results import display
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +41,7 @@ def test_a_run_that_its_part_lacks_is_named(tmp_path):
         stored_results.seal(results)
         answer = fuzzer._answer("by", results)
     assert answer.code == 2 and f"{file.parent}: lacks run 2-" in answer.text
+
+
+def test_a_number_beyond_all_in_a_table_makes_no_fault():
+    assert display._numbers([-1e308, 0.5], 100.0, [-1e308, 0.5]) == ["-inf", "50"]

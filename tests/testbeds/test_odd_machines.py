@@ -218,7 +218,7 @@ def test_lab_check_shows_escapes_and_carries_none_out(lab: Callable[..., Path]) 
 
 
 @pytest.mark.parametrize(
-    "text", ["Tcp:\nTcp: 1\n", "Tcp: a b\nTcp: 1\n", "Tcp: a\nTcp: \u00b2\n", "Ip6InA \u00b2" + "9" * 5000]
+    "text", ["Tcp:\nTcp: 1\n", "Tcp: a b\nTcp: 1\n", "Tcp: a\nTcp: \u00b2\n", "Ip6InA " + "9" * 5000]
 )
 def test_counters_that_make_no_sense_are_of_a_host(text: str) -> None:
     with pytest.raises(RunError, match=r"^host a: its counters of TCP and IP make no sense$"):
