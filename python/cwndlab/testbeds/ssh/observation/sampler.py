@@ -242,7 +242,7 @@ def busiest(text: str) -> float:
     """The largest share of a processor's time that was taken between two looks at /proc/stat."""
     before: dict[str, tuple[int, int]] = {}
     largest = 0.0
-    for name, numbers in re.findall(r"^(cpu\d+) ((?:\d{1,18} ?){5,12})$", text, re.MULTILINE):
+    for name, numbers in re.findall(r"^(cpu\d+) ((?:\d{1,18} +){4,11}\d{1,18}) *$", text, re.MULTILINE):
         ticks = [int(word) for word in numbers.split()]
         total, idle = sum(ticks[:8]), ticks[3] + ticks[4]
         if name in before and total > before[name][0]:
