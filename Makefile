@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 # Debian packages that tests call or compile with, as tool:package or file:package. Everything else needs none of them.
-TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool sudo:sudo doas:doas ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium mkfs.ext4:e2fsprogs /usr/include/ngtcp2/ngtcp2.h:libngtcp2-dev
+TEST_TOOLS := tshark:tshark tcpdump:tcpdump tcptrace:tcptrace flent:flent ip:iproute2 iperf3:iperf3 iperf:iperf nft:nftables sshd:openssh-server ethtool:ethtool sudo:sudo doas:doas ping:iputils-ping node:nodejs setpriv:util-linux chromium:chromium mkfs.ext4:e2fsprogs clang:clang /usr/include/ngtcp2/ngtcp2.h:libngtcp2-dev
 SAY = @printf '\033[1m==> %s\033[0m\n'
 
 .DEFAULT_GOAL := help

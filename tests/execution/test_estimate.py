@@ -78,6 +78,15 @@ def test_a_guest_takes_longer_for_a_packet() -> None:
     assert seconds("stack: quinn") > 2 * seconds(LINUX)
 
 
+def test_datagrams_that_no_link_takes_cost_their_sender() -> None:
+    flood = "name: f1, from: a, to: b, app: {kind: udp-cbr, rate: 10gbit, payload: 100B}"
+    written = text("rate: 1mbit", flow=flood, duration="1000s")
+    cost = json.loads(estimate.as_json(load(written, ["repeat=1"]).plan()))["cost"]
+    assert cost["packets"] == pytest.approx(12.5e9, rel=0.01) and cost["seconds"] > 1000
+    # Drops are events, of which a table takes so many.
+    assert 100e6 < cost["disk_bytes"] < 1e9
+
+
 def test_windows_and_applications_bound_what_is_sent() -> None:
     def packets(written: str) -> int:
         cost = json.loads(estimate.as_json(load(written, ["repeat=1"]).plan()))["cost"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import cwndlab as api
+import needs
 from cwndlab.errors import InputError
 from cwndlab.foreign import dependencies, parcels, sources, store
 from experiments import dumbbell
@@ -50,6 +51,11 @@ WAYS = {
 def _own_cache(tmp_path, monkeypatch):
     """A cache that a test may damage."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def take(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs.need(None if shutil.which(compiler) else f"there is no {compiler}")
+    monkeypatch.setenv("CC", compiler)
 
 
 def write(folder: Path, way: str, cap: int) -> str:
@@ -159,17 +165,22 @@ def test_variables_add_no_folders(tmp_path, monkeypatch):
         '"#NO_APP\\n.incbin \\"{}\\"\\n#APP"',
     ],
 )
-def test_what_the_compiler_does_not_tell_of_is_refused(tmp_path, reads):
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_what_the_compiler_does_not_tell_of_is_refused(tmp_path, monkeypatch, reads, compiler):
+    take(compiler, monkeypatch)
     option = write(tmp_path, "a source", 4)
     (tmp_path / "x").write_text("\t.long 1\n")
     text = f'".pushsection .rodata\\n" {reads.format(tmp_path / "x")} "\\n.popsection"'
     (tmp_path / "src" / "impl.c").write_text(f"#define CAP 4\n__asm__({text});\n")
-    with pytest.raises(InputError, match=rf"tcp_capped\.c: its assembly reads {tmp_path}/x, of which"):
+    said = f"reads {tmp_path}/x, of which" if compiler == "gcc" else r"has \.\w+, by which it may read"
+    with pytest.raises(InputError, match=rf"tcp_capped\.c: its assembly {said}"):
         sources.build(option)
 
 
 @pytest.mark.slow
-def test_a_source_may_speak_of_directives(tmp_path):
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_source_may_speak_of_directives(tmp_path, monkeypatch, compiler):
+    take(compiler, monkeypatch)
     option = write(tmp_path, "a source", 4)
     (tmp_path / "src" / "impl.c").write_text('#define CAP 4 // .incbin\nconst char *said = ".include";\n')
     sources.build(option)

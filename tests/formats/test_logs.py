@@ -410,7 +410,7 @@ def test_layouts_of_transcripts(tmp_path: Path, kind: str) -> None:
 
 def test_details_that_lost_their_connection_are_left_out_beside_others(tmp_path: Path) -> None:
     details = logs.ss().split("\n")[3]
-    (recording,) = base.read(write(tmp_path / "ss.txt", f"{details}\n{logs.ss()}"))
+    (recording,) = base.read(write(tmp_path / "ss.txt", f"{logs.START}.0\n{details}\n{logs.ss()}"))
     assert recording.flows == (logs.FLOW,) and recording.tables["tcp"].num_rows == logs.ROWS
     assert recording.warnings == ("1 samples without addresses are left out",)
 

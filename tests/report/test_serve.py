@@ -83,8 +83,8 @@ def asked(port: int, host: str | None) -> int:
 def asked_once(port: int, host: str | None) -> int:
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
         connection.putrequest("GET", "/", skip_host=True)
-        if host is not None:
-            connection.putheader("Host", host)
+        for each in () if host is None else host.split("|"):
+            connection.putheader("Host", each)
         connection.endheaders()
         with connection.getresponse() as answer:
             return answer.status
@@ -99,6 +99,11 @@ def asked_once(port: int, host: str | None) -> int:
         ("evil.example:8642", 421),
         ("localhost.evil.example", 421),
         ("127.0.0.1.evil.example", 421),
+        ("[::1]:8642", 421),
+        ("0x7f000001", 421),
+        ("localhost@evil.example", 421),
+        ("localhost|evil.example", 421),
+        ("evil.example|localhost", 421),
         ("", 421),
         (None, 421),
     ],
@@ -116,6 +121,23 @@ def test_a_browser_that_goes_away_leaves_no_traceback(
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
         client.close()
         time.sleep(0.1)
+    assert asked(serving, "localhost") == 200
+    assert capsys.readouterr().err == ""
+
+
+def test_a_lack_of_threads_takes_no_place_for_ever(
+    serving: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    started = threading.Thread.start
+    for kind in (threading.Thread, threading.Timer):
+        for _ in range(serve.CLIENTS + 1):
+            monkeypatch.setattr(kind, "start", refuse)
+            with pytest.raises(ConnectionError):
+                asked_once(serving, "localhost")
+        monkeypatch.setattr(kind, "start", started)
     assert asked(serving, "localhost") == 200
     assert capsys.readouterr().err == ""
 

@@ -4,6 +4,7 @@ import pytest
 from damage import Fuzzer
 
 import stored_results
+from cwndlab.results import display
 
 pytestmark = pytest.mark.slow
 
@@ -30,3 +31,17 @@ def test_the_value_that_was_altered_is_named(tmp_path):
         answer = fuzzer._answer("show", results)
     wrong = "run 0: summary: no 'flows.0.segments_sent'; the results are damaged"
     assert (answer.code, answer.text) == (2, f"error: {file}: {wrong}\n")
+
+
+def test_a_run_that_its_part_lacks_is_named(tmp_path):
+    fuzzer = Fuzzer(tmp_path, seed=4)
+    with fuzzer._copy() as results:
+        file = min(results.rglob("runs.jsonl"))
+        file.write_text("".join(file.read_text().splitlines(keepends=True)[:2]))
+        stored_results.seal(results)
+        answer = fuzzer._answer("by", results)
+    assert answer.code == 2 and f"{file.parent}: lacks run 2-" in answer.text
+
+
+def test_a_number_beyond_all_in_a_table_makes_no_fault():
+    assert display._numbers([-1e308, 0.5], 100.0, [-1e308, 0.5]) == ["-inf", "50"]

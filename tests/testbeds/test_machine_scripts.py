@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -185,6 +186,45 @@ def test_the_guard_takes_back_when_nothing_is_heard_though_its_input_stays_open(
     guard.wait(PATIENCE)
     assert setting.read_text() == "before"
     assert not any(base.glob("*"))
+
+
+def test_what_cannot_be_written_down_does_not_run(tmp_path: Path) -> None:
+    """Nobody would end such a program, and of a run without its guard others take the machine."""
+    base, ran = tmp_path / "base", tmp_path / "ran"
+    assert script(base, scripts.TAKE, "ours", "me", "30").returncode == 0
+    for file in ("guard", "jobs/late", "jobs/talk"):
+        (base / "run" / file).symlink_to("/dev/full")
+    late = script(base, scripts.JOB, "late", "60", str(time.time() + 1), "touch", str(ran))
+    talk = script(base, scripts.CONVERSE, "talk", "60", "touch", str(ran))
+    for done in (late, talk):
+        assert (done.returncode, "cannot be written (disk full?)" in done.stderr) == (9, True)
+    guard = script(base, scripts.GUARD, "30")
+    assert guard.returncode == 1 and "cannot be written (disk full?)" in guard.stdout
+    time.sleep(1.5)
+    assert not ran.exists()
+
+
+@pytest.mark.slow
+def test_a_clock_that_is_set_is_no_silence(tmp_path: Path) -> None:
+    setting, base, count = tmp_path / "setting", tmp_path / "base", tmp_path / "count"
+    setting.write_text("before")
+    count.write_text("1000000000\n")
+    (tmp_path / "date").write_text(f"#!/bin/sh\nn=$(($(cat {count}) + 1000)); echo $n > {count}; echo $n\n")
+    (tmp_path / "date").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert script(base, scripts.TAKE, "ours", "me", "30", environment=environment).returncode == 0
+    assert script(base, scripts.WRITE, str(setting), "during").returncode == 0
+    words = ["sh", "-c", scripts.GUARD, "guard", str(base), "30"]
+    guard = subprocess.Popen(words, stdin=subprocess.PIPE, env=environment)
+    assert guard.stdin is not None
+    for _ in range(14):
+        guard.stdin.write(b"beat\n")
+        guard.stdin.flush()
+        time.sleep(0.5)
+    assert setting.read_text() == "during" and guard.poll() is None
+    guard.stdin.close()
+    guard.wait(PATIENCE)
+    assert setting.read_text() == "before"
 
 
 def test_a_directory_that_is_a_link_is_not_believed(tmp_path: Path) -> None:

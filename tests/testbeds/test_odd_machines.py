@@ -17,12 +17,14 @@ import pytest
 
 from cwndlab.errors import RunError
 from cwndlab.testbeds import labs
+from cwndlab.testbeds.live.observation import counters
 from cwndlab.testbeds.live.observation.batches import batches
 from cwndlab.testbeds.live.shell import parsed
 from cwndlab.testbeds.ssh import lab_file
 from cwndlab.testbeds.ssh.machines import connection, machine, site
 from cwndlab.testbeds.ssh.machines.connection import Connection, loop
 from cwndlab.testbeds.ssh.machines.machine import Machine
+from cwndlab.testbeds.ssh.observation import sampler
 
 Answer = Callable[["asyncssh.SSHServerProcess[bytes]"], Any]
 
@@ -190,6 +192,19 @@ def test_a_command_of_the_lab_file_that_fails_is_named_with_its_key(lab: Callabl
     honest.connection.close()
 
 
+@pytest.mark.parametrize("told", ["", "9" * 400, "\u00b2" * 19, "-1", "nan", "\x1b[2J"])
+def test_a_clock_that_tells_no_time_is_named(told: str, lab: Callable[..., Path]) -> None:
+    async def answer(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        while await process.stdin.readline():
+            process.stdout.write(f"{told}\n".encode())
+        process.exit(0)
+
+    odd = _machine(lab(a=answer), "a")
+    with pytest.raises(OSError, match=r"^a: its clock says '.*, no time in nanoseconds$"):
+        odd.clock()
+    odd.connection.close()
+
+
 @pytest.mark.slow
 def test_lab_check_shows_escapes_and_carries_none_out(lab: Callable[..., Path]) -> None:
     file = lab(odd=_with_garbage)
@@ -200,6 +215,25 @@ def test_lab_check_shows_escapes_and_carries_none_out(lab: Callable[..., Path]) 
     assert b"\x1b" not in ran.stdout + ran.stderr
     assert b"\\x1b[31mroot" in ran.stdout
     assert b"fault of cwndlab" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["Tcp:\nTcp: 1\n", "Tcp: a b\nTcp: 1\n", "Tcp: a\nTcp: \u00b2\n", "Ip6InA " + "9" * 5000]
+)
+def test_counters_that_make_no_sense_are_of_a_host(text: str) -> None:
+    with pytest.raises(RunError, match=r"^host a: its counters of TCP and IP make no sense$"):
+        counters.changed({"a": ("", text)})
+
+
+def test_what_ss_and_the_load_of_processors_say_is_data() -> None:
+    details = "cubic rto:204 rtt:4/2 mss:1448 cwnd:10"
+    text = f"1400000000.0\nESTAB 0 0 10.0.0.1:40000 10.0.1.1:http\n\t {details}\n"
+    looked = object.__new__(sampler.SsSampler)
+    looked._clocks, looked._zero, looked._flows = {"a": machine.Clock(0, 0)}, 0, []
+    looked._end_ns = 1
+    assert looked._rows("a", text) == ([], [])
+    for told in ("cpu0 1 2 3\n", f"cpu0 {'9' * 5000} 1 2 3 4\n", "cpu0  \n"):
+        assert sampler.busiest(told * 2) == 0.0
 
 
 NUMBERS = b'{"name": "t_ns", "kind": "u64", "nulls": false}'
@@ -233,3 +267,33 @@ def test_what_python_says_of_an_answer_is_kept_from_the_user(data: bytes) -> Non
         int(json.loads(data)["offset"])
     assert connection.one_line_of(raised.value) == "its answer makes no sense"
     assert connection.one_line_of(ValueError("no time")) == "no time"
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "said"),
+    [
+        (b"Linux", b"\x1b[31mxx", "its answer makes no sense"),
+        (b"Linux", b"9" * 5000, "its answer makes no sense"),
+        (b"Linux", b"-5", "its answer makes no sense"),
+        (b"Linux", None, "its shell ended without an answer"),
+        (b"disk\t\x1b]0;x\x07\nsystem\tLinux\nuser\t0", b"0", "its answer makes no sense"),
+        (b"disk\tnan\nsystem\tLinux\nuser\t0", b"0", "its answer makes no sense"),
+        (b"disk\t" + b"9" * 5000 + b"\nsystem\tLinux\nuser\t0", b"0", "its answer makes no sense"),
+    ],
+)
+def test_no_words_of_python_are_told_of_an_answer(
+    lab: Callable[..., Path], printed: bytes, status: bytes | None, said: str
+) -> None:
+    async def answer(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        while line := await process.stdin.readline():
+            if status is None:
+                break
+            if mark := re.search(rb"printf '\\n(cwndlab-[0-9a-f]+) ", line):
+                process.stdout.write(printed + b"\n" + mark[1] + b" " + status + b"\n" + mark[1] + b"\n")
+        process.exit(0)
+
+    file = lab(odd=answer)
+    found = [each.detail for each in labs.examine(file)]
+    site.leave(file)
+    assert said in found
+    assert not re.search("invalid literal|could not convert|Exceeds the limit", " ".join(found))

@@ -71,6 +71,8 @@ class Extracted:
     flow: str
     """`ADDRESS:PORT-ADDRESS:PORT`; empty where the name does not say it."""
     corrected: bool = False
+    ends: tuple[str, ...] = ()
+    """Addresses and ports, the sender's first."""
 
 
 def of(path: Path) -> Extracted | None:
@@ -78,8 +80,8 @@ def of(path: Path) -> Extracted | None:
     found = FILE.fullmatch(path.name)
     if found is None:
         return None
-    ends = (found[word] for word in ("source", "sport", "target", "tport"))
-    return Extracted(path, found["kind"], connections.name_of(*ends), bool(found["corrected"]))
+    ends = tuple(found[word] for word in ("source", "sport", "target", "tport"))
+    return Extracted(path, found["kind"], connections.name_of(*ends), bool(found["corrected"]), ends)
 
 
 def recognises(head: bytes) -> bool:
@@ -119,12 +121,12 @@ def together(label: str, files: Sequence[Extracted]) -> Recording:
     for file in sorted(chosen.values(), key=lambda file: (file.kind != "psiz", file.path.name)):
         if file.flow in only_acks:
             continue
-        turned = "-".join(reversed(file.flow.split("-")))
+        turned = connections.name_of(*file.ends[2:], *file.ends[:2]) if file.ends else ""
         if file.kind == "psiz" and (turned, "psiz") in chosen and _largest(file.path) <= HEADERS:
             only_acks.add(file.flow)
             continue
         number = flows.number(file.flow, partial(str, file.flow or UNKNOWN))
-        metrics.setdefault(number, {}).update(_add(log, file, number, columns))
+        metrics.setdefault(number, {}).update(_add(log, file, number, columns, warnings))
     if only_acks:
         warnings.append(f"left out, as they only acknowledge: {', '.join(sorted(only_acks))}")
     if any(not flow for flow, _ in chosen):
@@ -132,11 +134,13 @@ def together(label: str, files: Sequence[Extracted]) -> Recording:
     return log.recording(NAME, files[0].path, label, flows.names, warnings=warnings, metrics=metrics)
 
 
-def _add(log: series.Log, file: Extracted, number: int, columns: Sequence[str]) -> dict[str, float]:
+def _add(
+    log: series.Log, file: Extracted, number: int, columns: Sequence[str], warnings: list[str]
+) -> dict[str, float]:
     """Take the lines of a file; the metrics they give that do not follow from the `tcp` table."""
     name, scale = COLUMNS[file.kind]
     arrived = _Arrived()
-    for times, values in _values(file.path):
+    for times, values in _values(file.path, warnings):
         t_ns, given = arrived.count(times, values) if file.kind == "psiz" else (times, values)
         rows = {column: np.full(len(t_ns), np.nan) for column in columns}
         rows[name] = connections.bounded(given * scale)
@@ -171,13 +175,25 @@ class _Arrived:
 
 
 def _largest(path: Path) -> float:
-    return max((float(values.max(initial=0)) for _, values in _values(path)), default=0.0)
+    return max((float(values.max(initial=0)) for _, values in _values(path, [])), default=0.0)
 
 
-def _values(path: Path) -> Iterator[tuple[Column, Column]]:
-    """Times and values of the lines, in pieces; what is no such line is passed over."""
-    for text in connections.lines(base.pieces(path)()):
+def _values(path: Path, warnings: list[str]) -> Iterator[tuple[Column, Column]]:
+    """Times and values of the lines, in pieces; what is no such line is passed over, which `warnings` say."""
+    other, first = 0, True
+    for text, cut in map(connections.whole_lines, connections.lines(base.pieces(path)())):
         found = connections.records(text).str.extract_groups(_LINE).struct
         times, values = (found.field(name) for name in found.fields)
         whole = values.is_not_null()
-        yield connections.nanoseconds(times.filter(whole)), connections.numbers(values.filter(whole))
+        other += cut + len(whole) - int(whole.sum())
+        t_ns, numbers = (
+            connections.nanoseconds(times.filter(whole)),
+            connections.numbers(values.filter(whole)),
+        )
+        if first and connections.starts_torn(t_ns):
+            warnings.append(f"{path.name}: {connections.TORN}")
+            t_ns, numbers = t_ns[1:], numbers[1:]
+        first = first and not len(t_ns)
+        yield t_ns, numbers
+    if other:
+        warnings.append(f"{path.name}: {other} lines are no records")

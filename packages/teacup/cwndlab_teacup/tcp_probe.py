@@ -1,14 +1,17 @@
 """tcp_probe output of Linux: the old module's `/proc/net/tcpprobe`, and the text of the `tcp:tcp_probe`
 tracepoint.
 
-cwnd and ssthresh are in segments of a size that neither form says; `MSS` is assumed, which the run's warnings
-repeat. A record is written when a segment arrives. srtt is in microseconds since Linux 3.15 and in clock
-ticks before: values of the old module that may be either are left out.
+A file of the old module, whose times count from when it was loaded, is a run for each time that they begin
+again. cwnd and ssthresh are in segments of a size that neither form says; `MSS` is assumed, which the run's
+warnings repeat. A record is written when a segment arrives. srtt is in microseconds since Linux 3.15 and in
+clock ticks before: values of the old module that may be either are left out.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -62,37 +65,91 @@ def recognises(head: bytes) -> bool:
     return any(re.search(_TRACE, line[:2000]) or re.match(_OLD, line[:2000]) for line in lines)
 
 
+MOST_RUNS = 10_000
+"""Runs of a file at most."""
+
+AGAIN_NS = 1_000_000_000
+"""Step back in time, in ns, with which the old module began anew."""
+
+
+@dataclass
+class _Run:
+    """Records from one beginning on."""
+
+    log: series.Log = field(default_factory=series.Log)
+    flows: Flows = field(default_factory=Flows)
+    acked: Unwrapped = field(default_factory=Unwrapped)
+    slowest: dict[int, float] = field(default_factory=dict)
+    last_ns: int = 0
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Take the next records."""
+        rows = _rows(frame, self.flows, self.acked)
+        for number, places in connections.of_each(rows.flow):
+            srtt = rows.columns["srtt_ns"][places]
+            self.slowest[number] = max(self.slowest.get(number, 0.0), float(np.nanmax(srtt, initial=0.0)))
+        self.log.add(rows)
+        self.last_ns = int(rows.t_ns[-1])
+
+
 def read(path: Path) -> list[Recording]:
-    """The one run of a file; raises InputError for one without records."""
+    """The runs of a file; raises InputError for one without records."""
     source = base.pieces(path)
     traced = any("tcp_probe:" in text for text in connections.lines(source()))
-    log, flows, acked = series.Log(), Flows(), Unwrapped()
-    slowest: dict[int, float] = {}
+    runs = [_Run()]
+    warnings = [f"windows are counted in segments of {MSS} bytes, which is assumed"]
     other = 0
     try:
-        for text in connections.lines(source()):
+        for text, cut in map(connections.whole_lines, connections.lines(source())):
             lines = pl.Series("line", text.split("\n"), pl.String)
             lines = lines.filter(lines.str.contains("tcp_probe:" if traced else r"\S"))
             frame = lines.str.extract_groups(_TRACE if traced else _OLD).struct.unnest()
             whole = frame["time"].is_not_null()
-            other += frame.height - int(whole.sum())
-            rows = _rows(frame.filter(whole), flows, acked)
-            for number, places in connections.of_each(rows.flow):
-                srtt = rows.columns["srtt_ns"][places]
-                slowest[number] = max(slowest.get(number, 0.0), float(np.nanmax(srtt, initial=0.0)))
-            log.add(rows)
+            other += cut + frame.height - int(whole.sum())
+            frame = frame.filter(whole)
+            if not traced and not runs[0].log.rows and _starts_torn(frame):
+                frame = frame[1:]
+                warnings.append(connections.TORN)
+            for part, again in _parts(frame, runs[-1].last_ns, traced=traced):
+                if again:
+                    runs.append(_Run())
+                if len(runs) > MOST_RUNS:
+                    raise ValueError(f"times go back more than {MOST_RUNS} times")
+                runs[-1].add(part)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
-    warnings = [f"windows are counted in segments of {MSS} bytes, which is assumed"]
     if other:
         warnings.append(f"{other} lines are no records")
+    found = [_recording(path, run, traced, warnings) for run in runs]
+    if len(found) == 1:
+        return found
+    return [replace(each, label=f"{path.name} #{place}") for place, each in enumerate(found, 1)]
+
+
+def _starts_torn(frame: pl.DataFrame) -> bool:
+    return connections.starts_torn(connections.nanoseconds(frame["time"][:2]))
+
+
+def _parts(frame: pl.DataFrame, last_ns: int, *, traced: bool) -> Iterator[tuple[pl.DataFrame, bool]]:
+    """The records up to each place where times begin again, and whether they do before the first."""
+    if not frame.height:
+        return
+    back = np.diff(connections.nanoseconds(frame["time"]), prepend=last_ns) < -AGAIN_NS
+    places = [] if traced else np.flatnonzero(back).tolist()
+    begins = sorted({0, *places})
+    for begin, until in zip(begins, [*begins[1:], frame.height], strict=True):
+        yield frame[begin:until], begin in places
+
+
+def _recording(path: Path, run: _Run, traced: bool, said: Sequence[str]) -> Recording:
+    warnings, slowest = list(said), run.slowest
     unsure = {number for number, srtt in slowest.items() if not traced and srtt <= MAX_TICKS * 1e3}
     if not traced and len(unsure) == len(slowest):
         warnings.append("srtt is left out: it may be in clock ticks or in microseconds")
     without = {"srtt_ns": unsure}
-    return [
-        log.recording(NAME, path, path.name, flows.names, epoch=False, warnings=warnings, without=without)
-    ]
+    return run.log.recording(
+        NAME, path, path.name, run.flows.names, epoch=False, warnings=warnings, without=without
+    )
 
 
 def _rows(frame: pl.DataFrame, flows: Flows, acked: Unwrapped) -> Rows:

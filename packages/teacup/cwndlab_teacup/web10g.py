@@ -109,17 +109,19 @@ def read(path: Path) -> list[Recording]:
             f"{path}:1: {len(words)} columns; expected time, connection, four of its ends, and more"
         )
     log, flows, memory = series.Log("web10g"), connections.Flows(), _Known({}, set())
-    other = 0
+    other, torn = 0, list[str]()
     try:
         for text in connections.lines(source()):
             frame, strange = connections.fields(text, (len(words),), words=range(ENDS))
             other += strange
             good = pl.Series(connections.nanoseconds(frame["c0"]) >= 0)
             frame = frame.filter(good, frame["c3"].str.contains(r"^\d{1,5}$"))
+            if not log.rows and connections.starts_torn(connections.nanoseconds(frame["c0"][:2])):
+                frame, torn = frame[1:], [connections.TORN]
             log.add(_rows(frame, flows, places, more, memory))
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
-    warnings = [f"{other} lines are no records"] if other else []
+    warnings = [*torn, f"{other} lines are no records"] if other else torn
     metrics = {number: _metrics(last) for number, last in memory.last.items()}
     return [log.recording(NAME, path, path.name, flows.names, warnings=warnings, metrics=metrics)]
 

@@ -121,7 +121,12 @@ class _Priced(Routed):
 
 def _cost(run: _Priced, limit: int) -> Cost:
     scenario = run.scenario
-    sent = _packets(run)
+    alone = {flow["name"]: _alone(run, flow) for flow in run.flows}
+    sent = _packets(run, alone)
+    # Datagrams leave their sender whether or not a link takes them.
+    dropped = {
+        flow["name"]: alone[flow["name"]] - sent[flow["name"]] for flow in run.flows if is_datagrams(flow)
+    }
     acks = {flow["name"]: _acks(run, flow, sent[flow["name"]]) for flow in run.flows}
     rows = {"tcp": 0.0, "queue": 0.0}
     for flow in run.flows:
@@ -139,13 +144,14 @@ def _cost(run: _Priced, limit: int) -> Cost:
         rows[table] = min(count, limit / row_memory(table))
         kind = scenario["record"]["tcp" if table == "tcp" else "queue"]["kind"]
         series[table] = int(rows[table] * ROW_BYTES.get((table, kind), 0))
-    captured = list(_captured(run, sent, acks, limit))
-    packets = sum(sent.values())
-    lost = sum(sent[flow["name"]] * _loss(run, flow) for flow in run.flows)
+    captured = list(_captured(run, sent, dropped, acks, limit))
+    packets = sum(sent.values()) + sum(dropped.values())
+    lost = sum(sent[flow["name"]] * _loss(run, flow) for flow in run.flows) + sum(dropped.values())
+    rows["events"] = min(lost, limit / row_memory("events"))
     seconds = sum(_lasts(run, flow) for flow in run.flows)
     series["pcap"] = int(sum(count for _, count in captured))
     series["the rest"] = int(
-        RUN_BYTES + FLOW_BYTES * len(run.flows) + SECOND_BYTES * seconds + LOSS_BYTES * lost
+        RUN_BYTES + FLOW_BYTES * len(run.flows) + SECOND_BYTES * seconds + LOSS_BYTES * rows["events"]
     )
     written = sum(rows.values()) + sum(count for count, _ in captured)
     memory = PROCESS_MEMORY + FLOW_MEMORY * len(run.flows) + PACKET_MEMORY * _on_their_way(run, packets)
@@ -163,9 +169,9 @@ def _rows(sampling: Sampling, seconds: float, changes: float) -> float:
     return changes if sampling["kind"] == "per-ack" else 0
 
 
-def _packets(run: _Priced) -> dict[str, float]:
-    """Data packets that each flow sends: what it would by itself, less where they do not all fit a link."""
-    wanted = {flow["name"]: _alone(run, flow) for flow in run.flows}
+def _packets(run: _Priced, alone: Mapping[str, float]) -> dict[str, float]:
+    """Data packets of each flow that links take: what it would send by itself, less where they do not fit."""
+    wanted = dict(alone)
     for link in run.scenario["links"]:
         rates = [rate for rate in run.rates(link) if rate is not None]
         through = run.crossing.get(link["name"], [])
@@ -182,9 +188,11 @@ def _alone(run: _Priced, flow: Flow) -> float:
     if lasts <= 0:
         return 0
     rates = [rate for link in run.forward(flow) for rate in [run.rate[link["name"]]] if rate is not None]
+    own_pace = is_datagrams(flow) and _app_rate(app) is not None
+    rates = [] if own_pace else rates
     egress = run.hosts[flow["from"]]["egress"]
     rates += [egress["rate_bps"]] if egress is not None and egress["rate_bps"] is not None else []
-    packets = min(rates, default=UNLIMITED_BPS) * lasts / 8 / (size + 52)
+    packets = min(rates, default=inf if own_pace else UNLIMITED_BPS) * lasts / 8 / (size + 52)
     packets = min([packets, *(lasts * 1e9 / each for each in _processing(run, flow))])
     if (rate := _app_rate(app)) is not None:
         packets = min(packets, rate * lasts / 8 / size)
@@ -315,7 +323,11 @@ def _acks(run: _Priced, flow: Flow, packets: float) -> float:
 
 
 def _captured(
-    run: _Priced, sent: Mapping[str, float], acks: Mapping[str, float], limit: int
+    run: _Priced,
+    sent: Mapping[str, float],
+    dropped: Mapping[str, float],
+    acks: Mapping[str, float],
+    limit: int,
 ) -> Iterator[tuple[float, float]]:
     """Packets and bytes of each capture."""
     for capture in run.scenario["record"]["pcap"]:
@@ -326,8 +338,10 @@ def _captured(
             back = capture["at"] in ends or any(link["name"] == capture["at"] for link in run.back(flow))
             full = _payload(run, flow) + (28 if is_datagrams(flow) else ACK)
             for counts, count, length in ((data, sent, full), (back, acks, ACK)):
-                packets += counts * count[flow["name"]]
-                size += counts * count[flow["name"]] * (RECORD_HEADER + min(length, capture["snaplen"]))
+                here = counts * count[flow["name"]]
+                here += dropped.get(flow["name"], 0) * (count is sent and capture["at"] == flow["from"])
+                packets += here
+                size += here * (RECORD_HEADER + min(length, capture["snaplen"]))
         yield packets * min(1.0, limit / max(size, 1.0)), min(size, limit)
 
 

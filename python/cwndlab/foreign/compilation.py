@@ -298,6 +298,12 @@ def _compile(request: Request, abi: str, compiler: str, inputs: Inputs) -> Compi
         return store.put(_digest(inputs, abi, compiler), library)
 
 
+STRING = re.compile(rb'^\t\.(?:ascii|asciz|string)\t"(?:\\.|[^"\\\n])*"$', re.MULTILINE)
+"""Line of the compiler's assembly that is data of a program."""
+
+READS = re.compile(rb"\.(?:incbin|include|macro|irpc?|rept?)\b", re.IGNORECASE)
+"""Directive of the assembler that reads a file, or can put together one that does."""
+
 NAME_OF_SOURCE = re.compile(rb'^\t\.file\t"[^"\\\n]*"$', re.MULTILINE)
 """Line of the compiler's assembly that the assembler would take for a file it reads."""
 
@@ -308,10 +314,19 @@ def _assemble(request: Request, abi: str, command: Sequence[str], source: Path, 
     The compiler tells of none, and the source may spell them in pieces, or by macros of the assembler.
     """
     text, rules = made.with_suffix(".s"), made.with_suffix(".d")
-    _carried_out(request, abi, [*command, "-S", str(source), "-o", str(text)])
+    # Clang's own assembler tells of no file that it reads, and would leave nothing to be seen of that.
+    clang = "clang" in compiler_version(command[0])
+    apart = ("-fno-integrated-as",) if clang else ()
+    _carried_out(request, abi, [*command, *apart, "-S", str(source), "-o", str(text)])
     if not text.exists():
         raise InputError(f"--cc {request.name}: {source}: is no source in C")
     text.write_bytes(NAME_OF_SOURCE.sub(b"", text.read_bytes()))
+    if clang:
+        if found := READS.search(STRING.sub(b"", text.read_bytes())):
+            wrong = f"its assembly has {found[0].decode()}, by which it may read what Clang does not tell of"
+            raise InputError(f"--cc {request.name}: {source}: {wrong}")
+        _carried_out(request, abi, [*command, "-c", str(text), "-o", str(made)])
+        return
     _carried_out(request, abi, [*command, "-c", str(text), f"-Wa,--MD,{rules}", "-o", str(made)])
     told = dependencies.dependencies(rules.read_text(encoding="utf-8", errors="surrogateescape"))
     if others := [path for path in told if path != text]:

@@ -6,7 +6,7 @@ Records are sorted on the disk (`external_sort`), so that memory does not depend
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from cwndlab.testbeds import tables
 from cwndlab.testbeds.logs import connections
 from cwndlab.testbeds.logs.connections import LATEST_NS, MAX_FLOWS, STATES, Column, Flow, Rows, Session
 
-__all__ = ["Events", "Log", "numbered", "of_session", "recording", "rtt_metrics", "warned", "with_tables"]
+__all__ = ["Events", "Log", "of_sessions", "recording", "rtt_metrics", "warned", "with_tables"]
 
 
 def recording(
@@ -45,7 +45,28 @@ def recording(
     return log.recording(kind, path, label, names, metrics=metrics, zero_ns=zero_ns, **more)
 
 
-def of_session(kind: str, path: Path, session: Session, *, prefix: str = "") -> Recording | None:
+def of_sessions(kind: str, path: Path, sessions: Iterable[Session], *, prefix: str = "") -> list[Recording]:
+    """The runs of one file, told apart by their number where there are several.
+
+    Raises InputError where there is none.
+    """
+    found, left = [], 0
+    for session in sessions:
+        recording = _of_session(kind, path, session, prefix)
+        if recording is None:
+            left += session.other
+        else:
+            found.append(recording)
+    if not found:
+        raise InputError(f"{path}: {kind} without a record of any connection")
+    if left:
+        found[0] = warned(found[0], f"{left} lines of sessions without a record are left out")
+    if len(found) == 1:
+        return found
+    return [replace(each, label=f"{path.name} #{place}") for place, each in enumerate(found, 1)]
+
+
+def _of_session(kind: str, path: Path, session: Session, prefix: str) -> Recording | None:
     """The run that a session of a log is, named by the file; None of one without records.
 
     Times of a session that says `NO_START` count from its beginning.
@@ -64,19 +85,6 @@ def of_session(kind: str, path: Path, session: Session, *, prefix: str = "") -> 
         facts=session.facts,
         warnings=session.warnings,
     )
-
-
-def numbered(kind: str, path: Path, sessions: Sequence[Recording | None]) -> list[Recording]:
-    """The runs of one file, told apart by their number where there are several.
-
-    Raises InputError where there is none.
-    """
-    found = [session for session in sessions if session is not None]
-    if not found:
-        raise InputError(f"{path}: {kind} without a record of any connection")
-    if len(found) == 1:
-        return found
-    return [replace(each, label=f"{path.name} #{place}") for place, each in enumerate(found, 1)]
 
 
 class Log:

@@ -39,7 +39,6 @@ def read(path: Path) -> list[Recording]:
     """
     try:
         sessions = siftr.sessions(base.pieces(path))
-        found = [series.of_session(NAME, path, session, prefix="siftr") for session in sessions]
+        return series.of_sessions(NAME, path, sessions, prefix="siftr")
     except ValueError as error:
         raise InputError(f"{path}: not a header of SIFTR: {error}") from None
-    return series.numbered(NAME, path, found)

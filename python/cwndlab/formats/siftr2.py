@@ -32,7 +32,6 @@ def read(path: Path) -> list[Recording]:
     """
     try:
         sessions = siftr2.sessions(base.pieces(path))
-        found = [series.of_session(NAME, path, session) for session in sessions]
+        return series.of_sessions(NAME, path, sessions)
     except ValueError as error:
         raise InputError(f"{path}: not a header of siftr2: {error}") from None
-    return series.numbered(NAME, path, found)

@@ -70,6 +70,9 @@ def _texts(path: Path) -> Iterator[str]:
     return (text.replace("\r\n", "\n") for text in connections.lines(base.pieces(path)()))
 
 
+_UNDATED = "without a time"
+
+
 @dataclass
 class _Connection:
     """State of a connection so far."""
@@ -97,6 +100,13 @@ class _Transcript:
 
     def __init__(self) -> None:
         self._stamped = False
+        self._times: list[int] = []
+        """The first two times."""
+        self._left = {_UNDATED: 0, connections.TORN: 0}
+        """Numbers of samples that are left out, by why."""
+        self._empty()
+
+    def _empty(self) -> None:
         self._flows = {True: connections.Flows(), False: connections.Flows()}
         """Connections that have addresses, and those that have none."""
         self._logs = {named: series.Log() for named in self._flows}
@@ -109,6 +119,8 @@ class _Transcript:
         self, time_ns: int | None, ends: ss.Ends | None, values: dict[str, float], word: str | None
     ) -> None:
         """Take a sample; raises ValueError for too many connections."""
+        if not self._wanted(time_ns):
+            return
         named = ends is not None
         if ends is not None:
             name = connections.name_of(*ends)
@@ -118,7 +130,6 @@ class _Transcript:
             name = f"connection-{self._latest[1]}"
         flow = self._flows[named].number(name, lambda: name)
         known = self._known[named].setdefault(flow, _Connection())
-        self._stamped |= time_ns is not None
         held = self._held[named]
         held.append((time_ns if time_ns is not None else known.count * 10**9, flow, _row(values)))
         known.count += 1
@@ -127,12 +138,35 @@ class _Transcript:
         if len(held) == GATHERED:
             self._sort(named)
 
+    def _wanted(self, time_ns: int | None) -> bool:
+        """Whether a sample counts: not one without a time, where others have one. What came before the
+        first time, or is of a time that the second one shows to be cut off, is forgotten.
+        """
+        if time_ns is None:
+            self._left[_UNDATED] += self._stamped
+            return not self._stamped
+        if not self._stamped:
+            self._forget(_UNDATED)
+        self._stamped = True
+        if len(self._times) < 2 and time_ns not in self._times:
+            self._times.append(time_ns)
+            if connections.starts_torn(np.array(self._times)):
+                self._forget(connections.TORN)
+        return True
+
+    def _forget(self, why: str) -> None:
+        self._left[why] += sum(known.count for several in self._known.values() for known in several.values())
+        self._empty()
+
     def recording(self, path: Path) -> Recording:
         for named in self._flows:
             self._sort(named)
         warnings = (
             [] if self._stamped else ["no times in the transcript: samples are taken to be one second apart"]
         )
+        if self._left[_UNDATED]:
+            warnings.append(f"{self._left[_UNDATED]} samples without a time are left out")
+        warnings += [connections.TORN] if self._left[connections.TORN] else []
         named = bool(self._known[True])
         nameless = self._known[False]
         if nameless and named:

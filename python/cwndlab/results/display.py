@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -311,7 +312,7 @@ def _spread(values: list[Any], *, numbers: bool) -> list[float | None]:
 
 def _numbers(values: list[Any], factor: float, chosen: Sequence[float | None]) -> list[str]:
     """The chosen numbers with the decimals that suit all `values`: none where all are whole."""
-    scaled = [abs(value * factor) for value in values if value]
+    scaled = [min(abs(value * factor), sys.float_info.max) for value in values if value]
     whole = all(value == round(value) for value in scaled)
     # Four digits of the largest and three of the smallest, within reason.
     decimals = 0 if whole else min(3, max(4 - _digits(max(scaled)), 3 - _digits(min(scaled)), 0))

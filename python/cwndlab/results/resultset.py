@@ -234,9 +234,20 @@ class ResultSet:
         return self._record(self._index(run_id))
 
     def records(self) -> Iterator[RunRecord]:
-        """The records of all runs that are there, in the order of the plan."""
-        for part in self._parts_there():
-            yield from self._part(part).records
+        """The records of all runs that are there, in the order of the plan.
+
+        Raises InputError where one lacks of which the catalogue says that it is there.
+        """
+        wanted: dict[str, list[int]] = {}
+        for index, planned in self._planned.items():
+            if planned.status != MISSING:
+                wanted.setdefault(planned.part, []).append(index)
+        for part, indices in wanted.items():
+            records = self._part(part).records
+            there = {record.run_id for record in records}
+            if lacking := [index for index in indices if index not in there]:
+                self._record(lacking[0])
+            yield from records
 
     @cached_property
     def briefs(self) -> list[Brief]:

@@ -106,18 +106,24 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread, or close the connection where all places are taken."""
-        if self._places.acquire(blocking=False):
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
             super().process_request(request, client_address)
-        else:
+        except RuntimeError:  # There are no more threads.
+            self._places.release()
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and end what takes too long."""
         ending = threading.Timer(WHOLE_S, _shut, [request])
         ending.daemon = True
-        ending.start()
         try:
+            ending.start()
             super().process_request_thread(request, client_address)
+        except RuntimeError:  # There are no more threads.
+            self.shutdown_request(request)
         finally:
             ending.cancel()
             self._places.release()
@@ -151,7 +157,8 @@ def _handler(files: Mapping[str, Traversable]) -> type[BaseHTTPRequestHandler]:
         def _send(self, *, whole: bool) -> None:
             file = files.get(self.path.partition("?")[0].partition("#")[0])
             status = HTTPStatus.OK if file else HTTPStatus.NOT_FOUND
-            if not HOSTS.fullmatch(self.headers.get("Host", "")):
+            hosts = self.headers.get_all("Host", [])
+            if len(hosts) != 1 or not HOSTS.fullmatch(hosts[0]):
                 file, status = None, HTTPStatus.MISDIRECTED_REQUEST
             content = file.read_bytes() if file else b"not here\n"
             self.send_response(status)

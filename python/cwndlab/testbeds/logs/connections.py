@@ -132,6 +132,21 @@ def nanoseconds(column: pl.Series) -> Column:
     return (seconds * 1_000_000_000 + fraction).fill_null(-1).to_numpy().astype(np.int64)
 
 
+def starts_torn(t_ns: Column) -> bool:
+    """Whether the first of a log's times, in ns, lost its first digits, as the second one shows."""
+    if len(t_ns) < 2:
+        return False
+    first, second = int(t_ns[0]) // 10**9, int(t_ns[1]) // 10**9
+    kept = range(len(str(first)), len(str(second)))
+    # A log that is cut off goes on soon after its first record.
+    return second - first > 3600 and any(
+        (second - first) % 10**digits <= min(60, 10 ** (digits - 1)) for digits in kept
+    )
+
+
+TORN = "the first line is cut off within its time: it is left out"
+
+
 Source = Callable[[], Iterator[bytes]]
 """A log as pieces of bytes, from its beginning each time it is called."""
 
@@ -151,6 +166,8 @@ class Session:
     facts: dict[str, str] = field(default_factory=dict)
     """Facts of the system in the header, and of the congestion control in the footer."""
     warnings: list[str] = field(default_factory=list)
+    other: int = 0
+    """Number of lines that are no records."""
 
 
 def lines(pieces: Iterable[bytes]) -> Iterator[str]:
@@ -165,6 +182,12 @@ def lines(pieces: Iterable[bytes]) -> Iterator[str]:
             rest = (rest + piece)[:LONGEST_LINE]
     if rest:
         yield rest.decode("utf-8", "replace")
+
+
+def whole_lines(text: str) -> tuple[str, int]:
+    """A text without a last line that has no end, and how many lines that leaves out."""
+    end = text.rfind("\n") + 1
+    return text[:end], int(end < len(text))
 
 
 def flows_of(session: Session) -> list[Flow]:

@@ -142,19 +142,23 @@ BINARY = 18
 
 def is_binary(head: bytes) -> bool:
     """Whether a file that begins so holds siftr2's binary records: of their 18 numbers the second is a
-    direction, the third a time in ms that goes on, the fourth a window."""
-    whole = min(len(head) // (4 * BINARY), 64)
-    if whole < 2:
-        return False
-    records = np.frombuffer(head, "<u4", whole * BINARY).reshape(whole, BINARY).astype(np.int64)
+    direction, the third a time in ms that goes on, the fourth a window; buffers do not hold twice what they
+    may. Numbers that also look so when counted from another one on are none: the first record may be cut
+    off."""
     # A footer may stand where records end.
-    places = head.find(b"disable_time_secs=")
-    records = records[: places // (4 * BINARY)] if places >= 0 else records
+    numbers = head.partition(b"disable_time_secs=")[0]
+    return _are_records(numbers) and not any(_are_records(numbers[4 * place :]) for place in range(1, BINARY))
+
+
+def _are_records(numbers: bytes) -> bool:
+    whole = min(len(numbers) // (4 * BINARY), 64)
+    records = np.frombuffer(numbers, "<u4", whole * BINARY).reshape(whole, BINARY).astype(np.int64)
     flow, direction, time, cwnd = records[:, :4].T
+    send_limit, send_held, receive_limit, receive_held = records[:, 12:16].T
+    held = np.all(send_held <= 2 * send_limit) and np.all(receive_held <= 2 * receive_limit)
     later = (time[1:] >= time[:-1] - 1000) & (time[1:] <= time[:-1] + 3_600_000)
-    return len(records) > 1 and bool(
-        np.all(flow > 0) and np.all(direction <= 1) and later.all() and np.all(cwnd > 0)
-    )
+    later = later.all() and len(time) > 1 and time[-1] > time[0]
+    return bool(later and held and np.all(flow > 0) and np.all(direction <= 1) and np.all(cwnd > 0))
 
 
 MOST_SESSIONS = 10_000
@@ -165,11 +169,13 @@ _MARK = re.compile(rb"enable_time_secs=\d|disable_time_secs=")
 
 @dataclass
 class Span:
-    """Offsets in bytes at which a session of a log begins and ends, and at which its last footer begins."""
+    """Offsets in bytes at which a session of a log begins and ends, and at which its footers begin."""
 
     start: int
     until: int
     footer: int | None = None
+    """The last footer's."""
+    first_footer: int | None = None
 
 
 def spans(pieces: Iterable[bytes]) -> list[Span]:
@@ -185,6 +191,7 @@ def spans(pieces: Iterable[bytes]) -> list[Span]:
             place = at - len(rest) + mark.start()
             if mark[0].startswith(b"disable"):
                 found[-1].footer = place
+                found[-1].first_footer = place if found[-1].first_footer is None else found[-1].first_footer
                 continue
             if len(found) == MOST_SESSIONS:
                 raise ValueError(f"more than {MOST_SESSIONS} sessions")
@@ -303,6 +310,7 @@ def _rows(session: Session, texts: Iterator[str], header: Header, survey: _Surve
             columns["rtt_ns"] = np.where(rtt > 0, rtt, np.nan)
         flow = session.flows.by_ends(frame, ("laddr", "lport", "faddr", "fport"))
         yield Rows(flow, t_ns, columns, {column: connections.numbers(frame[column]) for column in more})
+    session.other = other
     if other:
         session.warnings.append(f"{other} lines are no records")
     if not header.values:

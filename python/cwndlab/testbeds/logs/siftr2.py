@@ -95,10 +95,10 @@ class _Ends:
         """
         if not self.header:
             return 0
-        try:
-            seconds, us = (int(self.header[f"enable_time_{unit}"]) for unit in ("secs", "usecs"))
-        except KeyError as error:
-            raise ValueError(str(error)) from None
+        texts = [self.header.get(f"enable_time_{unit}", "") for unit in ("secs", "usecs")]
+        if not all(re.fullmatch("[0-9]{1,18}", text) for text in texts):
+            raise ValueError(f"enable_time_secs={texts[0][:40]} and enable_time_usecs={texts[1][:40]}")
+        seconds, us = map(int, texts)
         if not 0 <= seconds * 10**9 + us * 1000 < connections.LATEST_NS:
             raise ValueError("a time that is not between 1970 and 2116")
         return seconds * 10**9 + us * 1000
@@ -126,7 +126,7 @@ def sessions(source: Source) -> Iterator[Session]:
 
 
 def _rows(session: Session, cursor: Cursor, span: Span) -> Iterator[Rows]:
-    body = cursor.upto(span.until if span.footer is None else span.footer)
+    body = cursor.upto(span.until if span.first_footer is None else span.first_footer)
     line, body = _first_line(body)
     log = _Ends(_pairs(line))
     start = log.start_ns()
@@ -138,22 +138,26 @@ def _rows(session: Session, cursor: Cursor, span: Span) -> Iterator[Rows]:
     if binary:
         frames: Iterator[tuple[pl.DataFrame, int]] = ((frame, 0) for frame in _binary(body))
     else:
-        frames = _texts(body, log.header)
-    other, dated = 0, False
+        # Text is told from a footer that stands in it.
+        body = chain(body, cursor.upto(span.until if span.footer is None else span.footer))
+        frames = _texts(body, headless=not log.header)
+    dated = False
     for frame, strange in frames:
-        other += strange
+        session.other += strange
         dated |= "t_ns" in frame.columns
         if frame.height:
             yield flows.rows(frame, start)
-    if span.footer is not None:
-        text = b"".join(cursor.upto(min(span.until, span.footer + MOST_FOOTER)))
-        for _ in cursor.upto(span.until):
-            pass
+    footer = span.first_footer if binary else span.footer
+    if footer is not None:
+        text = b"".join(cursor.upto(min(span.until, footer + MOST_FOOTER)))
+        left = sum(map(len, cursor.upto(span.until))) + len(text.partition(b"\n")[2].strip())
+        if left:
+            session.warnings.append(f"{left} bytes behind the footer are left out")
         _footer(log, text.decode("utf-8", "replace"))
     session.flows.names = [log.name(flow) for flow in session.flows.names]
     session.facts |= log.facts()
-    if other:
-        session.warnings.append(f"{other} lines are no records")
+    if session.other:
+        session.warnings.append(f"{session.other} lines are no records")
     if log.drops not in (None, "0"):
         session.warnings.append(f"siftr2 dropped {log.drops} records")
     if not log.flows:
@@ -191,13 +195,29 @@ def _footer(log: _Ends, text: str) -> None:
             log.flows[fields[0].lower().zfill(8)] = [text[:64] for text in fields[1:]]
 
 
-def _texts(pieces: Iterator[bytes], header: dict[str, str]) -> Iterator[tuple[pl.DataFrame, int]]:
+def _texts(pieces: Iterator[bytes], *, headless: bool) -> Iterator[tuple[pl.DataFrame, int]]:
     """The records with their times, and how many lines are none."""
-    hexadecimal = header.get("rec_fmt", "") != ""
-    for place, text in enumerate(connections.lines(pieces)):
-        if place == 0 and not header:
-            hexadecimal = text.lstrip("\n").split("\n", 1)[0].count(",") < len(TEXT) - 1
-        yield _text(text, hexadecimal=hexadecimal)
+    known: bool | None = None
+    for text in connections.lines(pieces):
+        first, known = known is None, _is_hexadecimal(text) if known is None else known
+        frame, other = _text(text, hexadecimal=bool(known))
+        if headless and first and known and _lost_digits(frame["flow"]):
+            frame, other = frame[1:], other + 1
+        yield frame, other
+
+
+def _is_hexadecimal(text: str) -> bool | None:
+    """Whether more lines have the columns of 2.5 than those before it. None where no line has either."""
+    columns = connections.fields_in(connections.records(text))
+    new, old = (int((columns == len(names)).sum()) for names in (HEX, TEXT))
+    return new > old if new or old else None
+
+
+def _lost_digits(flows: pl.Series) -> bool:
+    """Whether the first flow ID is what is left of another one, in a log whose first line is cut off."""
+    if len(flows) < 2 or (flows[1:] == flows[0]).any():
+        return False
+    return bool(flows[1:].str.ends_with(flows[0].lstrip("0")).any())
 
 
 def _text(text: str, *, hexadecimal: bool) -> tuple[pl.DataFrame, int]:

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+_CLOCK = r"\d\d:\d\d:\d\d(?: [AP]M)?(?: (?:[A-Z]{3,5}|[+-]\d\d(?:\d\d)?))?"
+_DAY = r"[A-Z][a-z]{2},? +(?:[A-Z][a-z]{2} +\d{1,2}|\d{1,2} [A-Z][a-z]{2})"
 _MOMENT = (
-    r"(?:(?P<s>\d{9,10})(?:\.(?P<fraction>\d{1,9}))?"
-    r"|(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
-    r"|[A-Z][a-z]{2} (?P<date>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?:[A-Z]{3,5} )?(?P<year>\d{4}))"
+    # date +%s, +%s.%N, +%s%3N, +%s%6N and +%s%N
+    r"(?:(?P<s>\d{9,10})(?:[.,](?P<fraction>\d{1,12}))?|(?P<units>\d{13}(?:\d{3}|\d{6})?)"
+    r"|(?P<iso>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d(?::?\d\d)?)?)"
+    rf"|(?P<date>{_DAY} \d{{4}} {_CLOCK}|{_DAY} {_CLOCK} \d{{4}}))"
 )
 _AMOUNTS = r"\d{1,12}[ \t]+\d{1,12}[ \t]+"
+_BEFORE, _AFTER = r"[ \t#\[]*", r"\]?"
 # A number of nine digits may also be the first of a line's two queues.
-_STAMP = re.compile(rf"(?:^|\n)[ \t#]*{_MOMENT}(?=[ \t\r\n]|$)(?![ \t]+\d{{1,12}}[ \t]+\S{{1,64}}:\d)")
+_STAMP = re.compile(
+    rf"(?:^|\n){_BEFORE}{_MOMENT}{_AFTER}(?=[ \t\r\n]|$)(?![ \t]+\d{{1,12}}[ \t]+\S{{1,64}}:\d)"
+)
+_PORT = r"(\d{1,5}|[a-z][a-z0-9-]{1,31})"
 ENDS = re.compile(
-    rf"(?:^|\n)[ \t]*(?:{re.sub('[?]P<[a-z]+>', '?:', _MOMENT)}[ \t]+)?"
+    rf"(?:^|\n){_BEFORE}(?:{re.sub('[?]P<[a-z]+>', '?:', _MOMENT)}{_AFTER}[ \t]+)?"
     rf"(?:tcp[ \t]+)?(?:[A-Z][A-Z0-9-]{{2,11}}[ \t]+)?{_AMOUNTS}"
-    r"(\S{1,64}):(\d{1,5})[ \t]+(\S{1,64}):(\d{1,5})(?=\s)"
+    rf"(\S{{1,64}}):{_PORT}[ \t]+(\S{{1,64}}):{_PORT}(?=\s)"
 )
 DETAILS = re.compile(r"(?:^|\n)[^\n]{0,1000}?\bcwnd:\d")
 """A line with what `ss -i` prints of a connection."""
@@ -70,16 +77,22 @@ class _Reader:
                 time_ns = _time(found)
                 # A year that no clock shows is damage, and no time.
                 self.now = time_ns if time_ns is not None and 0 <= time_ns < self.latest_ns else None
-                self.expected = False
+                # A time may stand before each line.
+                self.expected &= _at(marks, place + 1) == (start, 2)
             elif kind == 1:
                 after = place + 1
-                while after < len(marks) and marks[after][1] == 2:
+                if _at(marks, after) is not None and _at(marks, after + 1) == (marks[after][0], 2):
                     after += 1
+                self.expected = (_at(marks, after) or (0, 0))[1] == 2 and not _between(
+                    text[found.end() : marks[after][0]]
+                )
+                after += self.expected
                 until = marks[after][0] if after < len(marks) else len(text)
-                if after == len(marks) and not last and until - found.end() < MOST_DETAILS:
+                if after >= len(marks) and not last and until - found.end() < MOST_DETAILS:
                     return text[start:]
-                ends = [end.strip("[]").split("%")[0] for end in (found[1], found[3])]
-                self.expected = True
+                if not self.expected:
+                    continue
+                ends = [end.split("%")[0].strip("[]") for end in (found[1], found[3])]
                 details = text[found.end() : min(until, found.end() + MOST_DETAILS)]
                 yield self.now, (ends[0], found[2], ends[1], found[4]), details
             elif self.expected:
@@ -91,14 +104,27 @@ class _Reader:
         return ""
 
 
+def _at(marks: list[tuple[int, int, Any]], place: int) -> tuple[int, int] | None:
+    """Offset and kind of a mark. None behind the last."""
+    return marks[place][:2] if place < len(marks) else None
+
+
+def _between(text: str) -> bool:
+    """Whether another line of text stands between the line of a connection and its details, which are
+    indented or follow at once.
+    """
+    return any(line and not line[0].isspace() for line in text.split("\n")[1:])
+
+
 def _time(found: re.Match[str]) -> int | None:
     if found["s"]:
-        return int(found["s"]) * 10**9 + int((found["fraction"] or "").ljust(9, "0"))
+        return int(found["s"]) * 10**9 + int((found["fraction"] or "")[:9].ljust(9, "0"))
+    if found["units"]:
+        return int(found["units"].ljust(19, "0"))
     try:
         if found["date"]:
-            moment = datetime.strptime(f"{found['date']} {found['year']}", "%b %d %H:%M:%S %Y")
-            return int(moment.replace(tzinfo=UTC).timestamp()) * 10**9
-        whole, _, fraction = found["iso"].replace(",", ".").partition(".")
+            return _of_date(found["date"])
+        whole, _, fraction = found["iso"].replace(",", ".").replace("/", "-").partition(".")
         digits = re.match(r"\d*", fraction)
         parts = digits[0] if digits else ""
         moment = datetime.fromisoformat(whole + fraction[len(parts) :])
@@ -106,6 +132,19 @@ def _time(found: re.Match[str]) -> int | None:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return int(moment.timestamp()) * 10**9 + int((parts or "0").ljust(9, "0")[:9])
+
+
+def _of_date(text: str) -> int:
+    """The time of what `date` prints; a zone's name says nothing. Raises ValueError."""
+    words = text.replace(",", "").split()[1:]
+    clock = next(word for word in words if ":" in word)
+    year = next(word for word in words if re.fullmatch(r"\d{4}", word))
+    half = next((word for word in words if word in ("AM", "PM")), "")
+    offset = next((word for word in words if word[0] in "+-"), "+0000").ljust(5, "0")
+    day, month = sorted(words[:2])
+    form = "%d %b %Y %I:%M:%S %p %z" if half else "%d %b %Y %H:%M:%S  %z"
+    moment = datetime.strptime(f"{day} {month} {year} {clock} {half} {offset}", form)
+    return int(moment.timestamp()) * 10**9
 
 
 def values(details: str) -> dict[str, float]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
+from cwndlab.errors import RunError
+
 FILE = "counters.json"
 """File of the counters that changed in a run."""
 
@@ -15,8 +17,10 @@ def changed(texts: Mapping[str, tuple[str, str]]) -> bytes:
     """The JSON text of the counters that changed, before and after, by host, from what the kernel printed."""
     found = {}
     for host, (before, after) in texts.items():
-        then = read(before)
-        now = read(after).items()
+        try:
+            then, now = read(before), read(after).items()
+        except (ValueError, LookupError):
+            raise RunError(f"host {host}: its counters of TCP and IP make no sense") from None
         found[host] = {name: [then.get(name, 0), value] for name, value in now if value != then.get(name, 0)}
     return json.dumps(found, indent=1).encode()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dis
 import functools
 import os
+import re
 import secrets
 import shlex
 import subprocess
@@ -54,9 +56,22 @@ def one_line_of(error: Exception) -> str:
     """Return what to say of an answer that could not be read: cwndlab's own words, or that it makes
     no sense.
     """
-    if type(error) is ValueError:
-        return str(error)
-    return "its answer makes no sense"
+    return str(error) if type(error) is ValueError and _is_our_own(error) else NONSENSE
+
+
+NONSENSE = "its answer makes no sense"
+
+
+def _is_our_own(error: Exception) -> bool:
+    """Whether cwndlab raises an error itself, and not Python of what it was given, as `int` does."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return True
+    code = place.tb_frame.f_code
+    raised = dis.opname[code.co_code[place.tb_lasti]] == "RAISE_VARARGS"
+    return raised and Path(code.co_filename).is_relative_to(Path(__file__).parents[3])
 
 
 class LostError(RunError):
@@ -203,6 +218,7 @@ class Connection:
             err = await shell.stdout.readuntil(f"{mark}\n".encode())
         except BaseException as error:
             self._shell = None  # what it still prints is of no use to anybody
+            ended = shell.stdout.at_eof()
             shell.close()
             if not isinstance(error, asyncio.IncompleteReadError):
                 raise
@@ -210,8 +226,11 @@ class Connection:
                 why = "the connection is lost"
             else:
                 # Of a shell that did not begin, what said so: sudo, doas.
-                why = _line(_text(await shell.stderr.read())) or "printed more than a kept shell may"
+                end = "its shell ended without an answer" if ended else "printed more than a kept shell may"
+                why = _line(_text(await shell.stderr.read())) or end
             raise LostError(f"{self.name}: {why}") from None
+        if not re.fullmatch(rb"[0-9]{1,3}\n", status):
+            raise LostError(f"{self.name}: {NONSENSE}")
         return Done(int(status), _text(out)[: -len(mark) - 2], _text(err)[: -len(mark) - 1])
 
     async def _kept_shell(self) -> asyncssh.SSHClientProcess[bytes]:

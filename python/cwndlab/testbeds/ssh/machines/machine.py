@@ -173,8 +173,8 @@ class Machine:
         self._guard = self.connection.begin(
             ["sh", self.path("guard.sh"), scripts.BASE, str(scripts.SILENT_S)]
         )
-        if self._guard.line(COMMAND_S) != "ready":
-            raise LostError(f"{self.name}: the guard of the run does not start")
+        if (told := self._guard.line(COMMAND_S)) != "ready":
+            raise LostError(f"{self.name}: the guard of the run does not start{told and f': {told}'}")
 
     def free(self) -> None:
         """Raises CwndlabError where somebody else has the machine."""
@@ -349,7 +349,7 @@ class Machine:
             pipe.write(b"\n")
             told = pipe.line(COMMAND_S)
             back = time.monotonic_ns()
-            if not told.isdigit():
+            if not re.fullmatch("[0-9]{19}", told):
                 raise OSError(f"{self.name}: its clock says {told!r}, no time in nanoseconds")
             found = Clock(int(told) - (sent + back) // 2, (back - sent) // 2)
             best = found if best is None or found.error_ns < best.error_ns else best

@@ -36,6 +36,12 @@ alive() {  # a file of jobs/
     read -r pid start < "$1"
     [ -n "$pid" ] && [ "$(born "$pid")" = "$start" ]
 }
+# Write down a program, so that it is ended with the run.
+written() {  # a file of jobs/, a process id
+    { printf '%s %s\n' "$2" "$(born "$2")" > "$1"; } 2>/dev/null && [ -s "$1" ] && return
+    echo "$1 cannot be written (disk full?)" >&2
+    return 1
+}
 # End all programs, then take back everything, the newest first. Prints what could not be.
 restore() {  # a directory
     for job in "$1"/jobs/*; do
@@ -141,12 +147,17 @@ GUARD = (
 trap '' HUP INT TERM PIPE
 silent=$2
 mine="$$ $(born $$)"
-printf '%s\n' "$mine" > "$dir/guard"
-# A cable that is cut does not end our input.
+# Who finds no guard takes the machine.
+{ printf '%s\n' "$mine" > "$dir/guard" && [ "$(cat "$dir/guard")" = "$mine" ]; } 2>/dev/null \
+    || { echo "$dir cannot be written (disk full?)"; exit 1; }
+# A cable that is cut does not end our input. Time is counted, as the clock may be set.
 (
+    quiet=0 last=$(cat "$dir/beat" 2>/dev/null)
     while sleep 5; do
         [ "$(cat "$dir/guard" 2>/dev/null)" = "$mine" ] || exit 0
-        quiet=$(($(date +%s) - $(cat "$dir/beat" 2>/dev/null || echo 0)))
+        beat=$(cat "$dir/beat" 2>/dev/null)
+        if [ "$beat" = "$last" ]; then quiet=$((quiet + 5)); else quiet=0; fi
+        last=$beat
         if [ "$quiet" -ge "$silent" ]; then forget; kill -s KILL $$; exit 0; fi
     done
 ) >/dev/null 2>&1 &
@@ -256,7 +267,7 @@ cd "$dir" || exit 9
     fi
     exec timeout -s INT -k 2 "$limit" "$@"
 ) &
-printf '%s %s\n' $! "$(born $!)" > "jobs/$name"
+written "jobs/$name" $! || { kill -s KILL -- "-$!"; kill -s KILL $!; exit 9; } 2>/dev/null
 """
 )
 """Start a program; arguments: directory, name, seconds it may take, when (s since 1970, or 0), words."""
@@ -265,7 +276,7 @@ CONVERSE = (
     COMMON
     + r"""
 name=$2; limit=$3; shift 3
-printf '%s %s\n' $$ "$(born $$)" > "$dir/jobs/$name"
+written "$dir/jobs/$name" $$ || exit 9
 exec timeout -k 2 "$limit" "$@"
 """
 )

@@ -145,7 +145,7 @@ class SsSampler:
         whose = Owners(self._flows, host)
         found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
         for time_ns, sockets, details in ss.samples([text], LATEST_NS):
-            if sockets is None:
+            if sockets is None or not all(map(_is_port, (sockets[1], sockets[3]))):
                 continue
             ports = (int(sockets[1]), int(sockets[3]))
             values = ss.values(details)
@@ -242,7 +242,7 @@ def busiest(text: str) -> float:
     """The largest share of a processor's time that was taken between two looks at /proc/stat."""
     before: dict[str, tuple[int, int]] = {}
     largest = 0.0
-    for name, numbers in re.findall(r"^(cpu\d+) ([\d ]+)$", text, re.MULTILINE):
+    for name, numbers in re.findall(r"^(cpu\d+) ((?:\d{1,18} +){4,11}\d{1,18}) *$", text, re.MULTILINE):
         ticks = [int(word) for word in numbers.split()]
         total, idle = sum(ticks[:8]), ticks[3] + ticks[4]
         if name in before and total > before[name][0]:
@@ -262,6 +262,10 @@ def _state(values: Mapping[str, float], cwnd: float, threshold: float) -> str:
 
 def _scaled(values: Mapping[str, float], name: str, scale: float) -> int | None:
     return round(values[name] * scale) if name in values else None
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and int(text) < 1 << 16
 
 
 def _port(flow: Ends, host: str) -> tuple[str, int]:
