@@ -135,10 +135,13 @@ def _plan(file: Path) -> Plan:
 
 
 def _begun(file: Path, run: int) -> _native.Simulation:
-    """A run of an experiment on the model. Links between network namespaces are veths."""
+    """A run of an experiment on the model. Links between network namespaces are veths, and netem delays their packets before
+    it hands them to a queue.
+    """
     scenario = _plan(file).runs[run].scenario
     hosts = [host | {"nic": host["nic"] | {"veth": True}} for host in scenario["hosts"]]
-    return _native.Simulation(json.dumps(scenario | {"hosts": hosts}), 0)
+    links = [link | {"delay_first": link["jitter"] is None} for link in scenario["links"]]
+    return _native.Simulation(json.dumps(scenario | {"hosts": hosts, "links": links}), 0)
 
 
 def series(file: Path, run: int) -> pl.DataFrame:
