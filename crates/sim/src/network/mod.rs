@@ -58,6 +58,11 @@ pub(crate) struct Network {
     scratch: Segment,
     /// Packets in each host's interface, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
+    /// What hosts send leaves so much later: [`Network::process_lag`] where a process makes it.
+    lag: Nanos,
+    /// A process runs after what woke it: what the stack sent at that instant is on its way. A nanosecond, where links tell
+    /// instants apart.
+    process_lag: Nanos,
     /// Reports to the engine.
     pub reports: Reports,
 }
@@ -163,8 +168,16 @@ impl Network {
             switches,
             pauses: PauseFrames::default(),
             scratch: Segment::default(),
+            lag: 0,
+            process_lag: scenario.links.iter().any(|link| link.delay_first).into(),
             reports: Reports::default(),
         }
+    }
+
+    /// From here on, a stack sends by itself, or since a process has worked.
+    #[inline(always)]
+    pub(crate) fn set_process(&mut self, works: bool) {
+        self.lag = if works { self.process_lag } else { 0 };
     }
 
     /// The links whose service is an event, and those at whose far end an arrival is one.
