@@ -425,6 +425,7 @@ const PLAIN: LinkConfig = LinkConfig {
     shaper: None,
     overhead: 0,
     mtu: 1500,
+    delay_first: false,
     report_changes: false,
 };
 
