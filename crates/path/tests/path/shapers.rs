@@ -160,7 +160,8 @@ fn a_burst_behind_its_delay_is_queued_before_any_of_it_leaves() {
         let times = |delay_first, delay_ns, arrivals: &[u64]| -> Vec<u64> {
             let config = LinkConfig { queue: queue.clone(), delay_first, delay_ns, ..link.clone() };
             let log = send(&config, at(arrivals.iter().copied()));
-            log.forwarded.iter().map(|&(at, _)| at - delay_ns).collect()
+            let first = log.forwarded[0].0;
+            log.forwarded.iter().map(|&(at, _)| at - first).collect()
         };
         for (delay_first, kept) in [(false, 3), (true, 2)] {
             assert_eq!(times(delay_first, 5 * MS, &[0; 6])[..], [0, MS, 2 * MS][..kept]);
@@ -168,7 +169,11 @@ fn a_burst_behind_its_delay_is_queued_before_any_of_it_leaves() {
         let followed = [0, 0, MS, 3 * MS, 3 * MS];
         assert_eq!(times(false, 5 * MS, &followed), [0, MS, 2 * MS, 3 * MS, 4 * MS]);
         assert_eq!(times(true, 5 * MS, &followed), [0, MS, 2 * MS, 3 * MS, 4 * MS]);
-        assert_eq!(times(true, 5 * MS, &[0, 0, MS, MS]), [0, MS, 2 * MS], "the second waits when two more come");
+        assert_eq!(
+            times(true, 5 * MS, &[0, 0, MS, MS]),
+            [0, MS, 2 * MS],
+            "the second waits when two more come"
+        );
         assert_eq!(times(true, 0, &[0; 6]), [0, MS, 2 * MS], "without a delay");
     }
 }
