@@ -58,14 +58,14 @@ pub(crate) struct Network {
     scratch: Segment,
     /// Packets in each host's interface, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
-    /// What hosts send leaves so much later: [`Network::process_lag`] where a process makes it.
+    /// Time by which what hosts send leaves later: [`Network::process_lag`] where a process makes it.
     lag: Nanos,
     /// A process runs after what woke it: what the stack sent at that instant is on its way. A nanosecond, where links tell
     /// instants apart.
     process_lag: Nanos,
-    /// How much later what follows the next packet leaves.
+    /// Time by which what follows the next packet leaves later than that.
     first_alone: Nanos,
-    /// That of processes that work now.
+    /// The same, of processes that work now.
     woken_by_clock: Nanos,
     /// Reports to the engine.
     pub reports: Reports,
