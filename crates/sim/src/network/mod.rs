@@ -65,7 +65,7 @@ pub(crate) struct Network {
     process_lag: Nanos,
     /// Time by which what follows the next packet leaves later than that.
     first_alone: Nanos,
-    /// The same, of processes that work now.
+    /// Value of `first_alone` for processes that work now.
     woken_by_clock: Nanos,
     /// Reports to the engine.
     pub reports: Reports,
