@@ -93,8 +93,8 @@ def test_draws_that_scatter_are_judged_by_their_spread(tmp_path: Path) -> None:
     apart = [0.3, -0.1, 0.2, -0.2, 0.3, 0.1, -0.1, 0.2, 0.1, 0.0]
     near = goodput([theirs + off for theirs, off in zip(recorded, apart, strict=True)])
     assert near.ours == pytest.approx(1.53) and near.within
-    # The mean of the differences, 0.08, has a standard error of 0.0573.
-    assert near.chance == pytest.approx(2.262 * 0.0573, rel=0.01)
+    # The mean of the differences, 0.08, has a standard error of 0.0554.
+    assert near.chance == pytest.approx(2.262 * 0.0554, rel=0.01)
     assert goodput(recorded).chance is None, "within the bound itself"
     assert not goodput([each + 0.08 for each in recorded]).within, "every draw is off alike"
     wild = goodput([1.45 + 3 * (each - 1.45) + 0.08 for each in recorded])
