@@ -10,7 +10,7 @@ import pytest
 from cwndlab.errors import InputError
 from tools.truth import fidelity
 from tools.truth.fidelity import kernel
-from tools.truth.fidelity.compare import Row
+from tools.truth.fidelity.compare import Check, Row, compare
 from tools.truth.fidelity.recordings import Recording
 
 MODEL = """\
@@ -33,7 +33,7 @@ def rows() -> list[Row]:
     return fidelity.evaluate(list(kernel.recordings(fidelity.GROUNDTRUTH)))
 
 
-def written(folder: Path, goodput: tuple[float, float], name: str = "short") -> Path:
+def written(folder: Path, goodput: tuple[float, ...], name: str = "short") -> Path:
     """A directory with a table of two repeats; returns it."""
     place = folder / kernel.FOLDER
     place.mkdir(exist_ok=True)
@@ -78,6 +78,32 @@ def test_a_flow_is_held_against_the_model_of_the_same_file(tmp_path: Path) -> No
     assert [check.within for check in row.checks if check.name == "goodput"] == [False]
     same = Recording(found.key, found.kind, found.group, found.label, found.proxy, found.what, ours)
     assert fidelity.evaluate([same])[0].within
+
+
+def test_draws_that_scatter_are_judged_by_their_spread(tmp_path: Path) -> None:
+    """As far as means of ten draws can tell, and only where ours are no wilder than the kernel's."""
+    recorded = [1.0, 1.9, 1.2, 1.7, 1.4, 1.5, 1.1, 1.8, 1.3, 1.6]
+    (found,) = kernel.recordings(written(tmp_path, tuple(recorded)))
+
+    def goodput(ours: list[float], recording: Recording = found) -> Check:
+        rest = {name: value for name, value in found.metrics.items() if name != "goodput"}
+        row = compare(recording, [rest | {"goodput": each} for each in ours], None)
+        return next(check for check in row.checks if check.name == "goodput")
+
+    apart = [0.3, -0.1, 0.2, -0.2, 0.3, 0.1, -0.1, 0.2, 0.1, 0.0]
+    near = goodput([theirs + off for theirs, off in zip(recorded, apart, strict=True)])
+    assert near.ours == pytest.approx(1.53) and near.within
+    # The mean of the differences, 0.08, has a standard error of 0.0554.
+    assert near.chance == pytest.approx(2.262 * 0.0554, rel=0.01)
+    assert goodput(recorded).chance is None, "within the bound itself"
+    assert not goodput([each + 0.08 for each in recorded]).within, "every draw is off alike"
+    wild = goodput([1.45 + 3 * (each - 1.45) + 0.08 for each in recorded])
+    assert (wild.within, wild.chance) == (False, None)
+    (tmp_path / kernel.FOLDER / "short.csv").unlink()
+    (few,) = kernel.recordings(written(tmp_path, tuple(recorded[:9])))
+    assert not goodput(
+        [theirs + off for theirs, off in zip(recorded[:9], apart[:9], strict=True)], few
+    ).within
 
 
 def test_a_table_needs_its_experiment_and_its_columns(tmp_path: Path) -> None:

@@ -383,6 +383,10 @@ pub struct Link {
     /// The router ahead of the link drops larger packets without telling their sender by ICMP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub black_hole: bool,
+    /// The delay lies before the queue, as where netem has the queue behind it: packets that come at one instant are all in the
+    /// queue before the first of them leaves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delay_first: bool,
     /// Bytes added to an IP packet where a rate or a byte limit counts it.
     pub overhead: u32,
     /// Whether the link's queue appears in the `queue` table.
@@ -497,6 +501,7 @@ impl Link {
             shaper: self.shaper.clone(),
             overhead: self.overhead,
             mtu: self.mtu,
+            delay_first: self.delay_first,
             report_changes,
         }
     }

@@ -40,6 +40,9 @@ pub struct LinkConfig {
     pub overhead: u32,
     /// Largest IP packet, bytes. Disciplines refer to it; no packet is refused for it.
     pub mtu: u32,
+    /// The delay lies before the queue, as where netem has the queue behind it: packets that come at one instant are all in the
+    /// queue before the first of them leaves. Without a delay it says nothing.
+    pub delay_first: bool,
     /// Call [`Output::queue_changed`]; such a link is stepped.
     pub report_changes: bool,
 }
@@ -58,6 +61,7 @@ impl Default for LinkConfig {
             shaper: None,
             overhead: 14,
             mtu: 1500,
+            delay_first: false,
             report_changes: false,
         }
     }
@@ -179,6 +183,7 @@ impl<P: Packet + Clone + 'static> Link<P> {
             && config.shaper.is_none()
             && !Self::reorders(config)
             && !config.report_changes
+            && !config.delay_first
     }
 
     /// Whether packets may reach the far end in another order than [`Output::forward`] reports them.

@@ -375,6 +375,10 @@ class Link(_LinkFrom):
     """Whether this is a bottleneck whose rate the summary's utilisation refers to."""
     black_hole: NotRequired[bool]
     """The router ahead of the link drops larger packets without telling their sender by ICMP."""
+    delay_first: NotRequired[bool]
+    """The delay lies before the queue, as where netem has the queue behind it: packets that come at one
+    instant are all in the queue before the first of them leaves.
+    """
 
 
 class ShaperTokenBucket(TypedDict):

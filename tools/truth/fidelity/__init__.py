@@ -11,7 +11,7 @@ from cwndlab.errors import CwndlabError, InputError
 from cwndlab.execution.executor import Observer
 from cwndlab.execution.executors import processors
 from tools.truth.fidelity import kernel
-from tools.truth.fidelity.compare import DRAWS, Row, compare
+from tools.truth.fidelity.compare import Row, compare, draws_of
 from tools.truth.fidelity.measure import measure
 from tools.truth.fidelity.recordings import Metrics, Recording, Run, discover
 from tools.truth.fidelity.scenario import covered
@@ -55,7 +55,7 @@ def evaluate(recordings: Sequence[Recording], observer: Observer | None = None) 
         (recording, draw)
         for recording in recordings
         if _runs(recording)
-        for draw in range(DRAWS[recording.kind])
+        for draw in range(draws_of(recording))
     ]
     # The longest first, so that no processor is left with one of them at the end.
     tasks.sort(key=lambda task: -_work(task[0]))

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.truth.fidelity.recordings import Kind, Metrics, Recording
+from tools.truth.fidelity.recordings import Cell, Kind, Metrics, Recording
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,12 @@ DRAWS: dict[Kind, int] = {
 """Runs of the model behind a row, each with draws of its own: losses, clock phases, initial sequence numbers,
 and of two flows the start of the second."""
 
+PAIRS = 10
+"""Draws of a kernel's experiment from which on their own spread says how near means can be told."""
+
+SURE = 2.262
+"""Student's t for a mean of `PAIRS` differences, 95 % (two-sided); of more it is smaller."""
+
 PROXY_FACTOR = 2.0
 """How much wider bounds are where a recording stands for another version."""
 
@@ -116,6 +122,8 @@ class Check:
     high: float
     bound: str
     within: bool
+    chance: float | None = None
+    """How far means of this row's draws are apart by chance, where that decided."""
 
     @property
     def exact(self) -> bool:
@@ -175,19 +183,41 @@ def compare(recording: Recording, draws: Sequence[Metrics], note: str | None) ->
         if recorded is None:
             continue
         ours = sorted(metrics[name] for metrics in draws)
+        chance = None
         if recording.kind == "share":
             low, high = percentile(ours, 5), percentile(ours, 95)
             middle, within, words = statistics.median(ours), low <= recorded <= high, "5th to 95th percentile"
         else:
             low, high = ours[0], ours[-1]
-            chance = recording.kind in ("noise", "cdg")
-            middle = statistics.fmean(ours) if chance else statistics.median(ours)
+            mean = recording.kind in ("noise", "cdg", "kernel")
+            middle = statistics.fmean(ours) if mean else statistics.median(ours)
             # A metric is not off by what floating-point division adds to it.
             off = abs(middle - recorded)
             within = off <= bound.margin(recorded, factor) * (1 + 1e-9)
             words = bound.words(factor)
-        checks.append(Check(name, recorded, middle, low, high, words, within))
+            if not within and isinstance(recording.what, Cell):
+                chance = by_chance(recording.what.drawn[name], [metrics[name] for metrics in draws])
+                within = chance is not None and off <= chance
+        checks.append(Check(name, recorded, middle, low, high, words, within, chance if within else None))
     return Row(recording, tuple(checks), note)
+
+
+def draws_of(recording: Recording) -> int:
+    """Runs of the model behind a row: of a kernel's experiment as many as it has, else `DRAWS`."""
+    return len(recording.what.runs) if isinstance(recording.what, Cell) else DRAWS[recording.kind]
+
+
+def by_chance(recorded: Sequence[float], ours: Sequence[float]) -> float | None:
+    """How far apart the means of so many draws of the same system are by chance, 95 % sure.
+
+    Each draw of ours is held against the recorded one with the same phases of the hosts, where those are
+    drawn; else one pair is as good as another. None where the draws are too few, or ours spread more than
+    twice as wide as the kernel's: then the model is another, whatever means say.
+    """
+    if len(recorded) < PAIRS or statistics.stdev(ours) > 2 * statistics.stdev(recorded):
+        return None
+    apart = [mine - theirs for mine, theirs in zip(ours, recorded, strict=True)]
+    return SURE * statistics.stdev(apart) / math.sqrt(len(apart))
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:

@@ -105,13 +105,14 @@ def _recording(file: Path, first: int, flow: str, rows: list[dict[str, str]]) ->
     names = ("goodput", "retransmits", "recoveries", "cwnd")
     fixed = ("run", "repeat", KERNEL, "flow", *names)
     try:
-        recorded = {name: statistics.fmean(float(row[name]) for row in rows) for name in names}
+        drawn = {name: tuple(float(row[name]) for row in rows) for name in names}
     except (KeyError, ValueError) as error:
         raise InputError(f"{file.with_suffix('.csv')}: run {first}: {error}") from None
     label = " ".join([*(_words(value) for key, value in rows[0].items() if key not in fixed), flow])
     runs = tuple(int(row["run"]) for row in rows)
     stack = f"linux-{'.'.join(rows[0][KERNEL].split('.')[:2])}"
-    cell = Cell(file, runs, flow, stack)
+    cell = Cell(file, runs, flow, stack, drawn)
+    recorded = {name: statistics.fmean(each) for name, each in drawn.items()}
     key, group = f"kernel {file.stem} {first} {flow}", f"{stack}, {file.stem}"
     return Recording(key, "kernel", group, label, False, cell, recorded)
 
@@ -122,11 +123,10 @@ def _words(value: str) -> str:
     return " ".join(map(str, read.values())) if isinstance(read, dict) else value
 
 
-def measure(cell: Cell) -> Metrics:
-    """The mean of the model's metrics over a cell's repeats, of one flow."""
-    flows = (flow for run in cell.runs for flow in _played(cell.file, run)["flows"])
-    found = [metrics(flow) for flow in flows if flow["flow"] == cell.flow]
-    return {name: statistics.fmean(each[name] for each in found) for name in found[0]}
+def measure(cell: Cell, draw: int) -> Metrics:
+    """The model's metrics in one of a cell's repeats, of one flow."""
+    flows = _played(cell.file, cell.runs[draw])["flows"]
+    return next(metrics(flow) for flow in flows if flow["flow"] == cell.flow)
 
 
 @cache
@@ -135,10 +135,13 @@ def _plan(file: Path) -> Plan:
 
 
 def _begun(file: Path, run: int) -> _native.Simulation:
-    """A run of an experiment on the model. Links between network namespaces are veths."""
+    """A run of an experiment on the model. Links between network namespaces are veths, and netem delays their
+    packets before it hands them to a queue.
+    """
     scenario = _plan(file).runs[run].scenario
     hosts = [host | {"nic": host["nic"] | {"veth": True}} for host in scenario["hosts"]]
-    return _native.Simulation(json.dumps(scenario | {"hosts": hosts}), 0)
+    links = [link | {"delay_first": link["jitter"] is None} for link in scenario["links"]]
+    return _native.Simulation(json.dumps(scenario | {"hosts": hosts, "links": links}), 0)
 
 
 def series(file: Path, run: int) -> pl.DataFrame:

@@ -38,7 +38,7 @@ def measure(recording: Recording, draw: int) -> Metrics:
     if isinstance(recording.what, Module):
         return {"equal": recording.what.equal, "worst": recording.what.worst}
     if isinstance(recording.what, Cell):
-        return kernel.measure(recording.what)
+        return kernel.measure(recording.what, draw)
     run = recording.what
     tables = _play(run, recording.kind, draw)
     if recording.kind == "linux":

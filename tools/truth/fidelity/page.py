@@ -7,7 +7,7 @@ from pathlib import Path
 from cwndlab.experiment.catalogue import catalogue
 from cwndlab.report.validation_page import section_of, with_section
 from cwndlab.results import files
-from tools.truth.fidelity.compare import BOUNDS, DRAWS, PROXY_FACTOR, ROUNDED, UNITS, Check, Row
+from tools.truth.fidelity.compare import BOUNDS, DRAWS, PAIRS, PROXY_FACTOR, ROUNDED, UNITS, Check, Row
 from tools.truth.fidelity.recordings import Kind
 
 TITLES: dict[Kind, str] = {
@@ -62,6 +62,11 @@ def count(rows: Sequence[Row]) -> list[str]:
     return [*lines, "* outside the bound; ~ by proxy, with doubled bounds; ? by eye only"]
 
 
+def by_chance(row: Row) -> bool:
+    """Whether a row is within its bounds only as far as its draws can tell."""
+    return row.within and any(check.chance is not None for check in row.checks)
+
+
 def _section(kind: Kind, rows: list[Row]) -> Iterator[str]:
     names = list(BOUNDS[kind])
     yield ""
@@ -108,6 +113,13 @@ def markdown(rows: Sequence[Row], recordings: str) -> str:
         f"{PROXY_FACTOR:g} times as wide. Where runs of the model differ by what is drawn (clock phases,",
         "losses, the start of the second flow), ours is the median of several, and the mean where the",
         "recorded run drew losses or CDG's random numbers too.",
+        "",
+        f"A kernel's experiment that draws was recorded {PAIRS} times, and the model has as many draws, with",
+        "the same phases of hosts where those are drawn. Where draws scatter more than a bound is wide,",
+        "their mean cannot say whether it is met. Such a metric is within if the means are no farther apart",
+        "than chance brings means of as many differences of draws (95 %), and the model's draws spread at",
+        "most twice as wide as the kernel's. The distance of chance stands beside it; of the rows within",
+        f"their bounds {sum(by_chance(row) for row in rows)} are so by that.",
         "",
         count(rows)[0] + ".",
         "",
@@ -191,7 +203,8 @@ def _markdown_cell(check: Check | None) -> str:
     elif check.name == "share":
         cell = f"{check.low:.3f} to {check.high:.3f} / {check.recorded:.3f}"
     else:
-        cell = f"{_number(check.ours)} / {_number(check.recorded)} ({check.deviation})"
+        chance = "" if check.chance is None else f", chance ±{check.chance / check.recorded * 100:.1f}%"
+        cell = f"{_number(check.ours)} / {_number(check.recorded)} ({check.deviation}{chance})"
     return cell if check.within else f"**{cell}**"
 
 

@@ -105,6 +105,8 @@ class Cell:
     """The cell's repeats, by their place in the plan."""
     flow: str
     stack: str
+    drawn: Mapping[str, tuple[float, ...]]
+    """Recorded metrics of each of them."""
 
 
 @dataclass(frozen=True)

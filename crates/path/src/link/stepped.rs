@@ -20,6 +20,9 @@ pub(super) struct Stepped<P> {
     overhead: u32,
     mtu: u32,
     report_changes: bool,
+    delay_first: bool,
+    /// How long a transmission that is due waits for packets that come at the same instant.
+    patience: Nanos,
     /// Whether nothing but the discipline and the rate decides when a packet leaves, and nobody follows changes:
     /// the short paths apply.
     bare: bool,
@@ -101,7 +104,10 @@ impl<P: Packet + 'static> Stepped<P> {
         let shaper = config.shaper.as_ref().map_or(Shaper::None, Shaper::new);
         let queue = queue::build(&config.queue, link);
         Stepped {
-            bare: matches!(shaper, Shaper::None) && !config.report_changes && config.jitter.is_none(),
+            bare: matches!(shaper, Shaper::None)
+                && !config.report_changes
+                && config.jitter.is_none()
+                && !config.delay_first,
             queue_shapes: queue.shapes(),
             waiting: 0,
             due: 0,
@@ -113,6 +119,8 @@ impl<P: Packet + 'static> Stepped<P> {
             overhead: config.overhead,
             mtu,
             report_changes: config.report_changes,
+            delay_first: config.delay_first,
+            patience: patience(config.delay_first, config.delay_ns),
             paused: false,
             waiting_since: 0,
             counters: Counters::default(),
@@ -166,7 +174,7 @@ impl<P: Packet + 'static> Stepped<P> {
         if self.waiting == 0 {
             self.waiting_since = at;
             let shaped = matches!(self.shaper, Shaper::Buckets(..) | Shaper::Slots(_) | Shaper::Trace(_));
-            let free = !shaped && !self.paused && self.server.free_at() <= at;
+            let free = !shaped && self.patience == 0 && !self.paused && self.server.free_at() <= at;
             if free && self.queue.can_bypass() {
                 self.transmit(at, item, out);
                 return;
@@ -201,8 +209,9 @@ impl<P: Packet + 'static> Stepped<P> {
     }
 
     #[inline(never)]
-    fn start_slow(&mut self, start: Nanos, out: &mut impl Output<P>) {
-        self.remember(start);
+    fn start_slow(&mut self, at: Nanos, out: &mut impl Output<P>) {
+        self.remember(at);
+        let start = at - self.patience;
         let item = match &mut self.shaper {
             Shaper::Buckets(_, held) if held.is_some() => held.take().map(|(_, item)| item),
             Shaper::Trace(trace) => {
@@ -247,7 +256,7 @@ impl<P: Packet + 'static> Stepped<P> {
             return Nanos::MAX;
         }
         if !self.bare {
-            return self.due_slow();
+            return self.due_slow().saturating_add(self.patience);
         }
         if self.waiting == 0 { Nanos::MAX } else { self.due_in_queue() }
     }
@@ -336,6 +345,7 @@ impl<P: Packet + 'static> Stepped<P> {
         }
         if let Some(delay) = change.delay_ns {
             self.wire.delay = delay;
+            self.patience = patience(self.delay_first, delay);
         }
         if let Some(config) = &change.queue {
             let link =
@@ -405,6 +415,12 @@ impl<P: Packet + 'static> Stepped<P> {
             out.queue_changed(at, bytes, packets);
         }
     }
+}
+
+/// How long a transmission that is due waits for packets of its instant. It starts late and counts from when it was due, so that the
+/// delay has to be longer.
+fn patience(delay_first: bool, delay: Nanos) -> Nanos {
+    Nanos::from(delay_first && delay > 1)
 }
 
 /// Counts what a queue discipline reports, and passes it on to the driver.

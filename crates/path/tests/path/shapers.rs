@@ -149,6 +149,35 @@ fn htb_leaves_packets_with_their_discipline() {
     assert_eq!((backlog, log.dropped.len()), (vec![2, 1], 1));
 }
 
+/// Linux's netem hands every packet of an instant to the queue behind it before it asks for one: of a burst into an idle link one
+/// less is kept. What leaves does so at the same times, and a packet that comes when another may leave finds that one waiting.
+#[test]
+fn a_burst_behind_its_delay_is_queued_before_any_of_it_leaves() {
+    let htb = ShaperConfig::Htb { rate_bps: 8_000_000, ceil_bps: 8_000_000, burst_bytes: 0, cburst_bytes: 0 };
+    let queue = QueueConfig::Pfifo(PfifoConfig { limit_packets: 2 });
+    let rate = LinkConfig { rate_bps: Some(8_000_000), overhead: 0, ..LinkConfig::default() };
+    for link in [shaped(htb), rate] {
+        let times = |delay_first, delay_ns, arrivals: &[u64]| -> Vec<u64> {
+            let config = LinkConfig { queue: queue.clone(), delay_first, delay_ns, ..link.clone() };
+            let log = send(&config, at(arrivals.iter().copied()));
+            let first = log.forwarded[0].0;
+            log.forwarded.iter().map(|&(at, _)| at - first).collect()
+        };
+        for (delay_first, kept) in [(false, 3), (true, 2)] {
+            assert_eq!(times(delay_first, 5 * MS, &[0; 6])[..], [0, MS, 2 * MS][..kept]);
+        }
+        let followed = [0, 0, MS, 3 * MS, 3 * MS];
+        assert_eq!(times(false, 5 * MS, &followed), [0, MS, 2 * MS, 3 * MS, 4 * MS]);
+        assert_eq!(times(true, 5 * MS, &followed), [0, MS, 2 * MS, 3 * MS, 4 * MS]);
+        assert_eq!(
+            times(true, 5 * MS, &[0, 0, MS, MS]),
+            [0, MS, 2 * MS],
+            "the second waits when two more come"
+        );
+        assert_eq!(times(true, 0, &[0; 6]), [0, MS, 2 * MS], "without a delay");
+    }
+}
+
 #[test]
 fn a_packet_larger_than_the_burst_is_dropped() {
     let config = shaped(ShaperConfig::TokenBucket { rate_bps: 8_000_000, burst_bytes: 999, peak: None });
@@ -401,6 +430,7 @@ const PLAIN: LinkConfig = LinkConfig {
     shaper: None,
     overhead: 0,
     mtu: 1500,
+    delay_first: false,
     report_changes: false,
 };
 

@@ -61,10 +61,12 @@ impl Simulation {
                 }
             }
         }
+        self.network.set_woken_by_clock(true);
         self.service(flow.opening());
         if !matches!(self.flows[flow.index()].app, FlowApp::Bulk(_)) {
             self.service(flow.accepting());
         }
+        self.network.set_woken_by_clock(false);
     }
 
     /// A modelled application's turn at one end; true if it did something that may let the endpoint send.

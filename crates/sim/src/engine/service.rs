@@ -35,6 +35,7 @@ impl Simulation {
     #[inline(never)]
     pub(super) fn service(&mut self, connection: ConnectionId) {
         let mut polling = false;
+        self.network.set_process(false);
         loop {
             match self.send_and_run_app(connection, polling) {
                 Stop::Idle => return,
@@ -50,7 +51,10 @@ impl Simulation {
                         self.report_network(Some(connection));
                     }
                 }
-                Stop::Model if self.run_app_model(connection) => polling = false,
+                Stop::Model if self.run_app_model(connection) => {
+                    self.network.set_process(true);
+                    polling = false;
+                }
                 Stop::Model => break,
             }
         }
@@ -158,6 +162,7 @@ impl Simulation {
                 let reports = Self::end_service(endpoint, flow, connection, now, events);
                 return if reports { Stop::Report } else { Stop::Idle };
             }
+            network.set_process(true);
             polling = false;
         }
     }

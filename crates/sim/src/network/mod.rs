@@ -58,6 +58,15 @@ pub(crate) struct Network {
     scratch: Segment,
     /// Packets in each host's interface, for hosts whose stack wants to know.
     pub rings: Vec<Option<TransmitRing>>,
+    /// Time by which what hosts send leaves later: [`Network::process_lag`] where a process makes it.
+    lag: Nanos,
+    /// A process runs after what woke it: what the stack sent at that instant is on its way. A nanosecond, where links tell
+    /// instants apart.
+    process_lag: Nanos,
+    /// Time by which what follows the next packet leaves later than that.
+    first_alone: Nanos,
+    /// Value of `first_alone` for processes that work now.
+    woken_by_clock: Nanos,
     /// Reports to the engine.
     pub reports: Reports,
 }
@@ -163,8 +172,25 @@ impl Network {
             switches,
             pauses: PauseFrames::default(),
             scratch: Segment::default(),
+            lag: 0,
+            first_alone: 0,
+            woken_by_clock: 0,
+            process_lag: scenario.links.iter().any(|link| link.delay_first).into(),
             reports: Reports::default(),
         }
+    }
+
+    /// From here on, a stack sends by itself, or since a process has worked.
+    #[inline(always)]
+    pub(crate) fn set_process(&mut self, works: bool) {
+        self.lag = if works { self.process_lag } else { 0 };
+        self.first_alone = if works { self.woken_by_clock } else { 0 };
+    }
+
+    /// Processes that work from here on were woken by a time, or by a packet. In the first case the first burst of a call leaves
+    /// before the rest is made (tcp_push_one); in the second what came has set a timer to which both are one.
+    pub(crate) fn set_woken_by_clock(&mut self, is: bool) {
+        self.woken_by_clock = if is { self.process_lag } else { 0 };
     }
 
     /// The links whose service is an event, and those at whose far end an arrival is one.

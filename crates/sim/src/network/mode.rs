@@ -63,7 +63,7 @@ impl LinkMode {
         }
         // A host's stack learns at once what becomes of its packets in its own interface. Jitter is drawn when a
         // transmission starts. Any other link only has to deliver in time.
-        let start_slack = link.config.delay_ns.saturating_sub(1);
+        let start_slack = link.config.delay_ns.saturating_sub(1 + u64::from(link.config.delay_first));
         if link.fed_by_host || link.config.jitter.is_some() || start_slack == 0 {
             return LinkMode::Early;
         }

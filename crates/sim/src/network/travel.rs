@@ -45,6 +45,8 @@ impl Network {
         endpoint: &Endpoint,
         events: &mut EventQueue,
     ) {
+        let now = now + self.lag;
+        self.lag += std::mem::take(&mut self.first_alone);
         // The usual case: there is no packet until its time has gone from link to link.
         let route = self.routes.between(ends.src, ends.dst);
         let Some((&first, rest)) = route.plain.split_first() else {

@@ -86,6 +86,7 @@ pub(crate) fn link(
         shaper: None,
         mtu: 1500,
         black_hole: false,
+        delay_first: false,
         overhead: 14,
         observe: false,
         bottleneck: false,

@@ -127,6 +127,8 @@ class Links(Queues):
         }
         if not link.icmp:
             found["black_hole"] = True
+        if link.delay_first:
+            found["delay_first"] = True
         return found
 
     def queue(self, wire: Wire, start: Moment) -> Queue:

@@ -95,6 +95,11 @@ class Link(Section):
         " is a black hole",
         True,
     )
+    delay_first: Flag = about(
+        "the delay is before the queue, as netem's is: of packets that come at one instant all are in the"
+        " queue before the first leaves",
+        False,
+    )
     overhead: Annotated[int, *byte_count(0, 1000)] | None = about(
         "bytes added to an IP packet where a rate or a byte limit counts it: 14 as tc counts, 38 on the wire;"
         " default 14, with a trace 4 as mahimahi counts"

@@ -5,8 +5,9 @@
 
     at a host itself, of a link of its own with FQ: htb with one class, or tbf ── fq
 
-What a link has not is left out. A fixed delay comes before the queue, which changes nothing; one that varies
-comes behind it, as packets reach a queue otherwise out of order and at other times.
+What a link has not is left out. A fixed delay comes before the queue: netem hands all packets of an instant
+to the queue before it asks for one, which the models do where a link says `delay_first`. A delay that varies
+comes behind the queue, as packets reach it otherwise out of order and at other times.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ def support(kernel: Path | None) -> Support:
             "host": keys("stack cc sndbuf rcvbuf mss family ecn hz sysctl nic count"),
             "nic": keys("tx_queue qdisc tso gro veth"),
             **PATH,
+            **{section: PATH[section].union(["delay_first"]) for section in ("link", "cable")},
         },
         only_off={"nic": keys("lro")},
         catalogue=partial(_catalogue, kernel),

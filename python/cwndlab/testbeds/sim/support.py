@@ -17,7 +17,7 @@ SUPPORT = Support(
             " ingress count"
         ),
         **PATH,
-        **{section: PATH[section].union(["icmp"]) for section in ("link", "cable")},
+        **{section: PATH[section].union(["delay_first", "icmp"]) for section in ("link", "cable")},
         "schedule": PATH["schedule"].union(["on"]),
     },
     only_off={},

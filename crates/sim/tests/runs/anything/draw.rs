@@ -512,6 +512,7 @@ impl Draw {
                 _ => 65_535,
             },
             black_hole: self.flag(),
+            delay_first: self.below(8) == 0,
             overhead: match self.below(4) {
                 0 => self.small(0, 1000),
                 _ => self.small(0, 100),
