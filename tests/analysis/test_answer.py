@@ -75,6 +75,13 @@ def test_what_flows_take_from_each_other_is_told_beside_their_sum() -> None:
     assert not small.effects[0].shifts
     together = of(cells((shared((5, 5)), shared((8, 8.2)))))
     assert not together.effects[0].shifts, "the sum tells as much"
+    chance = [(1, 9), (9, 1), (5, 5), (9, 1), (2, 8)], [(5, 5), (5.1, 4.9), (4.9, 5.1), (5.2, 4.8), (5, 5)]
+    assert not of(cells((shared(*chance[0]), shared(*chance[1])))).effects[0].shifts
+    sure = [(2, 8), (2.2, 7.8), (1.9, 8.1), (2, 8), (2.1, 7.9)]
+    assert of(cells((shared(*chance[1]), shared(*sure)))).effects[0].shifts == {
+        "f1": pytest.approx(2.04 / 5.04 - 1),
+        "f2": pytest.approx(7.96 / 4.96 - 1),
+    }
     none = of(cells((shared((5, 5)), shared((0, 10.1)))))
     assert "(f1 100 % lower, f2 102 % higher; " in none.lead()
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from cwndlab.analysis import amounts, comparison
 from cwndlab.analysis.comparison import Comparison, Kind, OneSided
+from cwndlab.analysis.distributions import t_quantile
 from cwndlab.analysis.runs import GOODPUT, Run
 from cwndlab.results import columns, metrics
 
@@ -105,17 +106,21 @@ class Effect:
 
     @property
     def shifts(self) -> dict[str, float]:
-        """Change of each flow's goodput as a share; empty where the sum of the flows shows as much."""
+        """Change of each flow's goodput as a share, of those that chance does not explain.
+
+        Empty where the sum of the flows shows as much.
+        """
         if self.metric != GOODPUT or not self.each:
             return {}
-        pairs = [(_by_flow(found.contrast.a.runs), _by_flow(found.contrast.b.runs)) for found in self.each]
-        names = list(pairs[0][0])
-        if any(list(side) != names for pair in pairs for side in pair):
+        pairs = [(found.contrast.a.runs, found.contrast.b.runs) for found in self.each]
+        names = list(pairs[0][0][0].flows)
+        if any(list(run.flows) != names for pair in pairs for side in pair for run in side):
             return {}
-        logs = {name: [_log_ratio(b[name], a[name]) for a, b in pairs] for name in names}
-        shares = {name: math.expm1(sum(of) / len(of)) for name, of in logs.items()}
-        hidden = [change for change in shares.values() if abs(change) > max(SHIFT, 2 * abs(self.typical))]
-        return {name: change for name, change in shares.items() if not math.isnan(change)} if hidden else {}
+        level = (1 - self.each[0].confidence) / 2 / max(1, len(names))
+        logs = {name: _typical_log(pairs, name, level) for name in names}
+        shares = {name: math.expm1(log) for name, log in logs.items() if log is not None}
+        hidden = any(abs(change) > max(SHIFT, 2 * abs(self.typical)) for change in shares.values())
+        return shares if hidden else {}
 
     @property
     def good(self) -> bool | None:
@@ -328,17 +333,28 @@ def of_comparisons(
     ]
 
 
-def _by_flow(runs: Sequence[Run]) -> dict[str, float]:
-    """Mean goodput of each flow over runs; nothing where they have other flows than each other."""
-    if any(run.flows.keys() != runs[0].flows.keys() for run in runs):
-        return {}
-    return {name: sum(run.flows[name] for run in runs) / len(runs) for name in runs[0].flows}
+def _typical_log(
+    pairs: Sequence[tuple[Sequence[Run], Sequence[Run]]], flow: str, level: float
+) -> float | None:
+    """Mean logarithm of the ratio of a flow's mean goodput over pairs of sides, b over a.
 
-
-def _log_ratio(b: float, a: float) -> float:
-    if a <= 0:
-        return math.nan
-    return math.log(b / a) if b > 0 else -math.inf
+    None where a flow of a had nothing, or where Welch's t of the logarithms, by their first derivatives,
+    leaves more than `level` to chance on that side. Of single runs nothing says what chance does.
+    """
+    total = variance = of_freedom = 0.0
+    for pair in pairs:
+        a, b = (np.array([run.flows[flow] for run in side]) for side in pair)
+        if a.mean() <= 0:
+            return None
+        total += math.log(b.mean() / a.mean()) if b.mean() > 0 else -math.inf
+        for side in (a, b):
+            if len(side) > 1 and side.mean() > 0:
+                part = float(side.var(ddof=1)) / len(side) / float(side.mean()) ** 2
+                variance += part
+                of_freedom += part**2 / (len(side) - 1)
+    if variance > 0 and abs(total) <= -t_quantile(level, variance**2 / of_freedom) * math.sqrt(variance):
+        return None
+    return total / len(pairs)
 
 
 def words(metric: str) -> str:
