@@ -19,7 +19,7 @@ from cwndlab.testbeds.tables import ROWS_PER_GROUP, row_memory
 PACKETS_PER_S = 4_000_000
 """Data packets a second and core the simulator handles (docs/evidence/performance.md has measurements)."""
 GUEST_PACKETS_PER_S = 500_000
-"""Data packets a second and core of a guest (docs/guests.md has a measurement)."""
+"""Data packets a second and core of a guest (docs/evidence/guests.md has a measurement)."""
 GUEST_WINDOW = 1_250_000
 """Bytes of a stream that a guest lets be on their way at most: quinn's default."""
 WRITTEN_PER_S = 5_000_000
