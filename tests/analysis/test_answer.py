@@ -69,7 +69,7 @@ def test_what_flows_take_from_each_other_is_told_beside_their_sum() -> None:
         ]
 
     found = of(cells((shared((5, 5)), shared((2.5, 7.5))), (shared((4, 6)), shared((4, 6)))))
-    assert "goodput the same (f1 29.3 % lower, f2 22.5 % higher; geometric mean" in found.lead()
+    assert "goodput the same (f1 29.3 % lower, f2 22.5 % higher); geometric mean" in found.lead()
     assert found.told
     small = of(cells((shared((5, 5)), shared((4.8, 5.2)))))
     assert not small.effects[0].shifts
@@ -83,7 +83,7 @@ def test_what_flows_take_from_each_other_is_told_beside_their_sum() -> None:
         "f2": pytest.approx(7.96 / 4.96 - 1),
     }
     none = of(cells((shared((5, 5)), shared((0, 10.1)))))
-    assert "(f1 100 % lower, f2 102 % higher; " in none.lead()
+    assert "(f1 100 % lower, f2 102 % higher); " in none.lead()
 
 
 def test_what_no_draw_moves_is_exact() -> None:

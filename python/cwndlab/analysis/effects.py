@@ -280,7 +280,7 @@ class Answer:
         over += f" over {_combinations(*counts)}" if over and not counted else ""
         basis = _basis(told or self.effects)
         if basis:
-            said = f"{said[:-1]}; {basis})" if said.endswith(")") else f"{said} ({basis})"
+            said = f"{said}; {basis}" if said.endswith(")") else f"{said} ({basis})"
         return f"{one} against {other}{over}: {said}."
 
     def details(self) -> list[str]:
