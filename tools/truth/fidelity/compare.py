@@ -123,7 +123,7 @@ class Check:
     bound: str
     within: bool
     chance: float | None = None
-    """How far means of this row's draws are apart by chance, where that decided."""
+    """How far means of the draws are apart by chance, where the metric is outside its bound but nearer."""
 
     @property
     def exact(self) -> bool:
@@ -173,6 +173,12 @@ class Row:
         """Every metric is within its bound."""
         return self.error is None and all(check.within for check in self.checks)
 
+    @property
+    def by_chance(self) -> bool:
+        """Metrics outside their bounds are no farther off than draws scatter: nothing is proven."""
+        near = all(check.within or check.chance is not None for check in self.checks)
+        return self.error is None and not self.within and near
+
 
 def compare(recording: Recording, draws: Sequence[Metrics], note: str | None) -> Row:
     """The row of a recording, from our metrics in each draw."""
@@ -196,9 +202,9 @@ def compare(recording: Recording, draws: Sequence[Metrics], note: str | None) ->
             within = off <= bound.margin(recorded, factor) * (1 + 1e-9)
             words = bound.words(factor)
             if not within and isinstance(recording.what, Cell):
-                chance = by_chance(recording.what.drawn[name], [metrics[name] for metrics in draws])
-                within = chance is not None and off <= chance
-        checks.append(Check(name, recorded, middle, low, high, words, within, chance if within else None))
+                scatter = by_chance(recording.what.drawn[name], [metrics[name] for metrics in draws])
+                chance = scatter if scatter is not None and off <= scatter else None
+        checks.append(Check(name, recorded, middle, low, high, words, within, chance))
     return Row(recording, tuple(checks), note)
 
 

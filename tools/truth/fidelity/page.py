@@ -55,16 +55,13 @@ def count(rows: Sequence[Row]) -> list[str]:
     """How many rows are within their bounds, and what the marks mean."""
     judged = [row for row in rows if not row.by_eye]
     outside = [row for row in judged if not row.within]
+    scattered = sum(row.by_chance for row in outside)
     noted = sum(row.note is not None for row in outside)
     lines = [f"{len(judged) - len(outside)} of {len(judged)} rows are within their bounds"]
     if outside:
-        lines[0] += f"; of the {len(outside)} others, {noted} have a note"
+        apart = f"{scattered} are as near as their draws can tell and " if scattered else ""
+        lines[0] += f"; of the {len(outside)} others, {apart}{noted} have a note"
     return [*lines, "* outside the bound; ~ by proxy, with doubled bounds; ? by eye only"]
-
-
-def by_chance(row: Row) -> bool:
-    """Whether a row is within its bounds only as far as its draws can tell."""
-    return row.within and any(check.chance is not None for check in row.checks)
 
 
 def _section(kind: Kind, rows: list[Row]) -> Iterator[str]:
@@ -116,10 +113,10 @@ def markdown(rows: Sequence[Row], recordings: str) -> str:
         "",
         f"A kernel's experiment that draws was recorded {PAIRS} times, and the model has as many draws, with",
         "the same phases of hosts where those are drawn. Where draws scatter more than a bound is wide,",
-        "their mean cannot say whether it is met. Such a metric is within if the means are no farther apart",
-        "than chance brings means of as many differences of draws (95 %), and the model's draws spread at",
-        "most twice as wide as the kernel's. The distance of chance stands beside it; of the rows within",
-        f"their bounds {sum(by_chance(row) for row in rows)} are so by that.",
+        "their mean cannot say whether it is met. Such a row is not counted as within. It is as near as its",
+        "draws can tell if the means are no farther apart than chance brings means of as many differences of",
+        "draws (95 %; the distance stands beside the metric), and the model's draws spread at most twice as",
+        "wide as the kernel's.",
         "",
         count(rows)[0] + ".",
         "",
@@ -186,7 +183,9 @@ def _markdown_section(kind: Kind, rows: list[Row]) -> Iterator[str]:
         yield ""
         for row in noted:
             yield f"- `{row.recording.key}`: {row.note}"
-    unexplained = [row for row in rows if row.note is None and not row.within and not row.by_eye]
+    unexplained = [
+        row for row in rows if row.note is None and not (row.within or row.by_chance or row.by_eye)
+    ]
     if unexplained:
         yield ""
         keys = ", ".join(f"`{row.recording.key}`" for row in unexplained)
